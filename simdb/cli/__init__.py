@@ -1,0 +1,17 @@
+"""The ``simdb`` command: every command is a thin twin of a method of the Python API."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; the exit code tells what came of it."""
+    from simdb.cli.app import app
+
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            # A terminal that cannot show a character shows its escape; nothing fails for it.
+            reconfigure(errors="backslashreplace")
+    app()

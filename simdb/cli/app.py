@@ -1,0 +1,86 @@
+"""The command ``simdb`` and the list of its commands."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from simdb.cli import deduplicating, demo, maintaining, querying, storing
+from simdb.cli.failures import CommandGroup
+from simdb.cli.options import Settings
+
+app = typer.Typer(
+    name="simdb",
+    cls=CommandGroup,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: quick, and paragraphs are wrapped
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            print(f"simdb {version('simdb-store')}")
+        except PackageNotFoundError:
+            print("simdb (not installed)")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def simdb(
+    context: typer.Context,
+    *,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="At most this many; else all cores.")
+    ] = None,
+    memory: Annotated[
+        int, typer.Option("--memory", min=16, metavar="MIB", help="For work in memory, in MiB.")
+    ] = 1024,
+    busy_timeout: Annotated[
+        float,
+        typer.Option(
+            "--busy-timeout", min=0, metavar="SECONDS", help="How long to wait for other writers."
+        ),
+    ] = 10.0,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no summary.")
+    ] = False,
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
+    ] = False,
+) -> None:
+    """Keep items in one file and ask what is similar: SQLite for similarity.
+
+    Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 130 interrupted.
+    """
+    del show_version
+    context.obj = Settings(threads, memory * 2**20, busy_timeout, quiet)
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+for command in (
+    demo.demo,
+    deduplicating.dedupe,
+    storing.create,
+    storing.add,
+    querying.search,
+    querying.pairs,
+    querying.groups,
+    storing.get,
+    storing.delete,
+    storing.export,
+    maintaining.stats,
+    maintaining.check,
+    maintaining.compact,
+    maintaining.backup,
+    maintaining.rebuild,
+    maintaining.audit,
+    querying.plan,
+):
+    app.command()(command)

@@ -1,0 +1,125 @@
+"""Rows of inputs on their way into a collection, remembered until their outcome is known."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simdb.cli.output import note
+from simdb.datatypes import Key, Outcome
+from simdb.errors import BadItemError, KeyExistsError, UsageError
+from simdb.interchange import ReadingOptions, Row, RowReader, open_rows
+
+_BAD_ROWS_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A row that was handed over and whose outcome is not known yet."""
+
+    reader: RowReader
+    line: int
+    raw: bytes
+
+    @property
+    def place(self) -> str:
+        """Where the row stands, for a message."""
+        return self.reader.place(self.line)
+
+
+class Feed:
+    """The rows of one input after the other, for ``add_many`` and ``dedupe``.
+
+    Rows that cannot be read never reach the collection: they are told on standard error and
+    counted, or end the work. The collection counts the others from 0; ``settled`` takes its
+    outcomes in the same order and gives each its row back.
+
+    Args:
+        sources: names of files and folders, ``-`` for standard input.
+        options: how they are read.
+        on_bad: ``"error"`` or ``"skip"``.
+        keep_raw: keep the bytes of rows until they are settled.
+
+    Attributes:
+        bad: how many rows could not be read or stored so far.
+        done: how many rows have an outcome.
+    """
+
+    def __init__(
+        self, sources: Sequence[str], options: ReadingOptions, *, on_bad: str, keep_raw: bool
+    ) -> None:
+        for source in sources:
+            if source != "-" and not Path(source).exists():
+                raise FileNotFoundError(2, "no such file or folder", source)
+        self.bad = 0
+        self.bad_rows: list[tuple[str, str]] = []
+        self.done = 0
+        self.reader: RowReader | None = None
+        self._sources = sources
+        self._options = options
+        self._stop_at_bad = on_bad == "error"
+        self._keep_raw = keep_raw
+        self._waiting: deque[Waiting] = deque()
+        self._finished = 0
+
+    def rows(self) -> Iterator[tuple[Key, str, Mapping[str, Any] | None]]:
+        """Yield the rows that can be stored; afterwards ``reader`` is the last input."""
+        for source in self._sources:
+            with open_rows(source, self._options) as reader:
+                self.reader = reader
+                for row in reader:
+                    if row.problem is not None or row.key is None or row.item is None:
+                        self._refuse(reader, row)
+                        continue
+                    raw = row.raw if self._keep_raw else b""
+                    self._waiting.append(Waiting(reader, row.line, raw))
+                    yield row.key, row.item, row.metadata
+            self._finished += 1
+
+    def _refuse(self, reader: RowReader, row: Row) -> None:
+        place, problem = reader.place(row.line), row.problem or "not a row"
+        if self._stop_at_bad:
+            raise BadItemError(f"{place}: {problem}")
+        self._tell_bad(place, problem)
+
+    def _tell_bad(self, place: str, problem: str) -> None:
+        self.bad += 1
+        if self.bad <= _BAD_ROWS_TOLD:
+            self.bad_rows.append((place, problem))
+            note(f"{place}: {problem}")
+        elif self.bad == _BAD_ROWS_TOLD + 1:
+            note("further bad rows are only counted")
+
+    def settled(self, outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Waiting]]:
+        """Yield each outcome with its row; the bad ones are told."""
+        for outcome in outcomes:
+            waiting = self._waiting.popleft()
+            self.done += 1
+            if outcome.action == "bad":
+                self._tell_bad(waiting.place, outcome.problem or "cannot be stored")
+            yield outcome, waiting
+
+    def placed(self, error: UsageError) -> UsageError:
+        """Return an error about a row with the place of that row in its input."""
+        number = getattr(error, "row", None)
+        if not isinstance(number, int) or not 0 <= number - self.done < len(self._waiting):
+            return error
+        # The row's number among those handed over means nothing to the user of a file.
+        problem = str(error).removeprefix(f"row {number}: ")
+        text = f"{self._waiting[number - self.done].place}: {problem}"
+        if isinstance(error, KeyExistsError) and self._options.id_field is None:
+            text += " (keys are line numbers here; --id-field names a field instead)"
+        return UsageError(text)
+
+    def share(self) -> float | None:
+        """Return what part of the inputs was read, from 0 to 1, None where it is unknown."""
+        part = 0.0
+        if self.reader is not None and self._finished < len(self._sources):
+            total = self.reader.bytes_total
+            if not total:
+                return None
+            part = self.reader.bytes_read / total
+        return min(1.0, (self._finished + part) / len(self._sources))

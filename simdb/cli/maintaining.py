@@ -1,0 +1,235 @@
+"""The commands that look after a store: stats check compact backup rebuild audit."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdb.cli.failures import EXIT_PROBLEMS, told_when_interrupted
+from simdb.cli.options import (
+    AsJson,
+    Bands,
+    CollectionName,
+    Lowercase,
+    OptionalCollectionName,
+    Recall,
+    Rows,
+    Seed,
+    ShinglesText,
+    Sketch,
+    StorePath,
+    ThresholdText,
+    UnicodeForm,
+    WhiteSpace,
+    rational,
+    settings_of,
+    sketch_scheme,
+    text_kind,
+)
+from simdb.cli.output import (
+    ProgressBar,
+    counted,
+    note,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+    printable,
+)
+from simdb.cli.stores import existing, opened, opened_collection
+from simdb.datatypes import AuditReport
+
+
+def stats(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: OptionalCollectionName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a store holds and how much room it takes."""
+    with opened(context, store, read_only=True) as database:
+        found = (existing(database, collection) if collection else database).stats()
+    if as_json:
+        print_json(found)
+    else:
+        print_fields(found)
+
+
+def check(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: OptionalCollectionName = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also sign every item again and compare.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read every record of a store and tell what is wrong.
+
+    Exit code 0 when it is sound, 1 when problems were found, 3 when it cannot be opened.
+    """
+    quiet = settings_of(context).quiet
+    with (
+        opened(context, store, read_only=True) as database,
+        ProgressBar(quiet=quiet) as bar,
+    ):
+        checked = existing(database, collection) if collection else database
+        report = checked.check(deep=deep, progress=bar.callback)
+    if as_json:
+        problems = [dataclasses.asdict(problem) for problem in report.problems]
+        print_json({"sound": report.sound, "records": report.records, "problems": problems})
+    else:
+        for problem in report.problems:
+            print_line(printable(f"{problem.table}, {problem.record}: {problem.problem}"))
+        verdict = "sound" if report.sound else counted(len(report.problems), "problem", "problems")
+        print_line(f"{verdict}; {counted(report.records, 'record', 'records')} read")
+    if not report.sound:
+        raise typer.Exit(EXIT_PROBLEMS)
+
+
+def compact(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: OptionalCollectionName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Merge the index and drop what is deleted, in place."""
+    quiet = settings_of(context).quiet
+    with (
+        opened(context, store) as database,
+        told_when_interrupted(lambda: "the store is whole; the same command continues"),
+        ProgressBar(quiet=quiet) as bar,
+    ):
+        target = existing(database, collection) if collection else database
+        report = target.compact(progress=bar.callback)
+    if as_json:
+        print_json(report)
+    else:
+        print_fields(report)
+
+
+def backup(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The new file.")],
+    compacted: Annotated[
+        bool, typer.Option("--compact", help="Leave the free pages out: slower, smaller.")
+    ] = False,
+) -> None:
+    """Copy a store to a new file, while others use it."""
+    with (
+        opened(context, store, read_only=True) as database,
+        told_when_interrupted(lambda: "there is no complete backup"),
+    ):
+        database.backup(target, compact=compacted)
+    size = Path(target).stat().st_size
+    note(f"backed up to {target}: {size:,} bytes", quiet=settings_of(context).quiet)
+
+
+def rebuild(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: CollectionName,
+    shingles: ShinglesText = None,
+    threshold: ThresholdText = None,
+    recall: Recall = None,
+    lowercase: Lowercase = None,
+    white_space: WhiteSpace = None,
+    unicode: UnicodeForm = None,
+    bands: Bands = None,
+    rows: Rows = None,
+    sketch: Sketch = None,
+    seed: Seed = None,
+) -> None:
+    """Index the stored items anew under other settings.
+
+    Settings that are not given stay as they are.
+    """
+    quiet = settings_of(context).quiet
+    with (
+        opened_collection(context, store, collection) as target,
+        told_when_interrupted(lambda: "the collection has its old settings"),
+        ProgressBar(quiet=quiet) as bar,
+    ):
+        kind = text_kind(target.kind, shingles, lowercase, white_space, unicode)
+        target.rebuild(
+            kind if kind != target.kind else None,
+            threshold=rational(threshold),
+            recall=rational(recall, name="recall"),
+            bands=bands,
+            rows=rows,
+            sketch=sketch_scheme(sketch),
+            seed=seed,
+            progress=bar.callback,
+        )
+        note(
+            f"rebuilt {target.name}: threshold {target.threshold}, {target.plan.bands} "
+            f"bands of {target.plan.rows} rows",
+            quiet=quiet,
+        )
+
+
+def audit(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: CollectionName,
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, help="Items to compare with all others.")
+    ] = 200,
+    threshold: ThresholdText = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the recall of a collection on a sample.
+
+    Compares each sampled item with all others, and counts which similar ones the index finds.
+    """
+    with (
+        opened_collection(context, store, collection, read_only=True) as source,
+        ProgressBar(quiet=settings_of(context).quiet) as bar,
+    ):
+        report = source.self_audit(
+            sample=sample, threshold=rational(threshold), seed=seed, progress=bar.callback
+        )
+    if as_json:
+        print_json(dataclasses.asdict(report))
+    else:
+        _print_audit(report)
+
+
+def _print_audit(report: AuditReport) -> None:
+    interval = ""
+    if report.recall_interval is not None:
+        low, high = report.recall_interval
+        interval = f" (95 %: {low:.4f} to {high:.4f})"
+    measured = "no true pairs in the sample" if report.recall is None else f"{report.recall:.4f}"
+    print_fields(
+        {
+            "sampled": report.sampled,
+            "compared with": report.compared,
+            "threshold": f"{report.threshold:g}",
+            "true pairs": report.true_pairs,
+            "found": report.found_pairs,
+            "recall measured": measured + interval,
+            "recall expected at the threshold": f"{report.expected_recall:.4f}",
+            "candidates": report.candidates,
+            "true among them": "-" if report.precision is None else f"{report.precision:.4f}",
+        }
+    )
+    if report.bins:
+        print_table(
+            ("similarity from ", "to ", "true pairs ", "found "),
+            [
+                (f"{b.lowest:.2f}", f"{b.highest:.2f}", f"{b.true_pairs:,}", f"{b.found_pairs:,}")
+                for b in report.bins
+            ],
+        )

@@ -1,0 +1,226 @@
+"""Arguments and options that several commands share, and what their text means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Annotated, Any, Literal, cast, overload
+
+import typer
+
+from simdb.config import CharacterShingles, Shingles, StopWordShingles, Text, WordShingles
+from simdb.datatypes import Key
+from simdb.errors import ConfigurationError, UsageError
+from simdb.exact import thresholds
+from simdb.interchange import Format, ReadingOptions
+
+StorePath = Annotated[str, typer.Argument(metavar="STORE", help="The store's file.")]
+CollectionName = Annotated[
+    str, typer.Argument(metavar="COLLECTION", help="The collection in the store.")
+]
+OptionalCollectionName = Annotated[
+    str | None, typer.Argument(metavar="COLLECTION", help="Only this collection.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
+ThresholdText = Annotated[
+    str | None,
+    typer.Option(
+        "--threshold",
+        metavar="SIMILARITY",
+        help="How similar is similar: above 0, at most 1, as 0.8 or 4/5.",
+    ),
+]
+Threshold = Annotated[
+    str,
+    typer.Option(
+        "--threshold",
+        metavar="SIMILARITY",
+        help="How similar is similar: above 0, at most 1, as 0.8 or 4/5.",
+    ),
+]
+MinRecall = Annotated[
+    float | None,
+    typer.Option(
+        "--min-recall",
+        metavar="SHARE",
+        help="Below the collection's threshold: answer when at least this recall is expected.",
+    ),
+]
+GuaranteeText = Annotated[
+    str, typer.Option("--guarantee", metavar="auto|exact|probable", help="What may be missing.")
+]
+IntegerKeys = Annotated[
+    bool, typer.Option("--integer-keys", help="Keys that are text are whole numbers: 7 is not '7'.")
+]
+TextFields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text-field",
+        metavar="FIELD",
+        help="The field that is the text (text); several are joined by line ends.",
+    ),
+]
+IdField = Annotated[
+    str | None,
+    typer.Option("--id-field", metavar="FIELD", help="The field that is the key; else the line."),
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="jsonl|csv|text", help="Where the input's name does not tell it."
+    ),
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option("--pattern", metavar="GLOB", help="Of a folder, only files named so: '*.txt'."),
+]
+OnBad = Annotated[
+    str,
+    typer.Option("--on-bad", metavar="error|skip", help="A row that cannot be read or stored."),
+]
+SyncMode = Annotated[
+    str,
+    typer.Option(
+        "--sync",
+        metavar="full|batch",
+        help="full: every commit survives a power cut; batch: faster, the last may not.",
+    ),
+]
+ShinglesText = Annotated[
+    str | None,
+    typer.Option(
+        "--shingles",
+        metavar="character:N|word:N|stop-word:N",
+        help="What texts are compared by (character:9).",
+    ),
+]
+Lowercase = Annotated[
+    bool | None, typer.Option("--lowercase/--keep-case", help="Compare without regard to case.")
+]
+WhiteSpace = Annotated[
+    str | None,
+    typer.Option("--white-space", metavar="collapse|keep", help="Runs of white space (collapse)."),
+]
+UnicodeForm = Annotated[
+    str | None,
+    typer.Option(
+        "--unicode", metavar="NFC|NFD|NFKC|NFKD|keep", help="Normalise characters first (NFC)."
+    ),
+]
+Recall = Annotated[
+    str | None,
+    typer.Option(
+        "--recall", metavar="SHARE", help="Share of pairs at the threshold to find (0.99)."
+    ),
+]
+Bands = Annotated[
+    int | None, typer.Option("--bands", help="Bands of the index, instead of the planned number.")
+]
+Rows = Annotated[int | None, typer.Option("--rows", help="Rows a band, likewise.")]
+Sketch = Annotated[
+    str | None,
+    typer.Option("--sketch", metavar="fast|classical", help="How signatures are made (fast)."),
+]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Of the hash functions; random where not given.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Options of ``simdb`` itself, before the command."""
+
+    threads: int | None = None
+    memory: int = 2**30
+    busy_timeout: float = 10.0
+    quiet: bool = False
+
+
+def settings_of(context: typer.Context) -> Settings:
+    """Return the options before the command."""
+    settings = context.obj
+    return settings if isinstance(settings, Settings) else Settings()
+
+
+def one_of(option: str, value: str, *choices: str) -> Any:  # noqa: ANN401 it is a Literal to callers
+    """Return a value that is among the choices of an option, else raise UsageError."""
+    if value not in choices:
+        raise UsageError(f"{option} must be {' or '.join(choices)}, not {value!r}")
+    return value
+
+
+@overload
+def rational(text: str, *, name: str = "threshold") -> Fraction: ...
+@overload
+def rational(text: None, *, name: str = "threshold") -> None: ...
+@overload
+def rational(text: str | None, *, name: str = "threshold") -> Fraction | None: ...
+def rational(text: str | None, *, name: str = "threshold") -> Fraction | None:
+    """Return a share between 0 and 1 exactly as it was written, None for None."""
+    return None if text is None else thresholds.Threshold.parse(text, name=name).fraction
+
+
+def key_from(text: str, *, integer_keys: bool) -> Key:
+    """Return a key of the command line: text, or a whole number where those were asked for."""
+    if not integer_keys:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"the key {text!r} is not a whole number") from None
+
+
+def shingles_from(text: str) -> Shingles:
+    """Return what ``character:9`` or ``word:3`` means; the size may be left out."""
+    kinds: dict[str, type[Shingles]] = {
+        "character": CharacterShingles,
+        "word": WordShingles,
+        "stop-word": StopWordShingles,
+    }
+    name, colon, size = text.partition(":")
+    if name not in kinds or (colon and not (size.isascii() and size.isdigit() and len(size) < 10)):
+        raise ConfigurationError(
+            f"--shingles must be character:N, word:N or stop-word:N, not {text!r}"
+        )
+    return kinds[name](int(size)) if colon else kinds[name]()
+
+
+def text_kind(
+    base: Text,
+    shingles: str | None,
+    lowercase: bool | None,
+    white_space: str | None,
+    unicode: str | None,
+) -> Text:
+    """Return a kind of collection with the given settings changed and the others as in ``base``."""
+    changes: dict[str, Any] = {
+        "shingles": None if shingles is None else shingles_from(shingles),
+        "lowercase": lowercase,
+        "white_space": white_space,
+        "unicode": unicode,
+    }
+    return replace(base, **{name: value for name, value in changes.items() if value is not None})
+
+
+def sketch_scheme(sketch: str | None) -> Literal["fast", "classical"] | None:
+    """Return the scheme of a sketch, None for None."""
+    if sketch is None:
+        return None
+    return cast('Literal["fast", "classical"]', one_of("--sketch", sketch, "fast", "classical"))
+
+
+def reading_options(
+    text_fields: list[str] | None,
+    id_field: str | None,
+    format_name: str | None,
+    integer_keys: bool,
+    pattern: str | None,
+) -> ReadingOptions:
+    """Return how the rows of an input are read."""
+    return ReadingOptions(
+        text_fields=tuple(text_fields or ("text",)),
+        id_field=id_field,
+        format=cast("Format | None", format_name),
+        integer_keys=integer_keys,
+        pattern=pattern,
+    )

@@ -1,0 +1,204 @@
+"""Output for people and for programs.
+
+Programs get JSON on standard output and nothing else there. People get tables and lines; what
+comes from a store is shown with its control characters escaped, and progress goes to standard
+error when that is a terminal. ``NO_COLOR`` is honoured by rich.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from simdb.datatypes import Progress
+from simdb.interchange import json_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Return text with every character that a terminal could obey as an escape.
+
+    Control characters, marks of direction and halves of surrogate pairs become ``\x1b``,
+    ``\u202e`` and the like; those in ``keep`` stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() or character in keep
+        else character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for character in text
+    )
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with the right form of what it counts."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def excerpt(text: str, longest: int = 70) -> str:
+    """Return the beginning of a text on one line."""
+    # A text may be huge; its beginning is enough to find that many characters in.
+    words = " ".join(text[: longest * 8].split())
+    return printable(words if len(words) <= longest else words[: longest - 1] + "…")
+
+
+def shown_key(key: object) -> str:
+    """Return a key as people see it; a number looks like its text."""
+    return printable(str(key))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that interprets nothing in what it prints."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    # Into a pipe or a file goes the whole line, not what fits some terminal.
+    width = None if stream.isatty() else 500
+    return Console(
+        file=stream, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width
+    )
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]], *, title: str = "") -> None:
+    """Print a table for people.
+
+    Columns whose name ends in a blank are aligned to the right; without names there is no head.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(title) if title else None, title_justify="left", show_header=bool(columns)
+    )
+    for column in columns:
+        table.add_column(
+            Text(column.strip()),
+            justify="right" if column.endswith(" ") else "left",
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def print_line(text: str) -> None:
+    """Print one line for people on standard output."""
+    print(text)
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """Print one line beside the output, on standard error."""
+    if not quiet:
+        print(printable(text), file=sys.stderr)
+
+
+def print_json_line(fields: Mapping[str, Any]) -> None:
+    """Print one object as one line of JSON."""
+    sys.stdout.buffer.write(json_line(fields))
+
+
+def print_json(fields: Mapping[str, Any]) -> None:
+    """Print one object as indented JSON."""
+    text = json.dumps(fields, indent=2, allow_nan=False, default=str)
+    sys.stdout.buffer.write(text.encode("ascii") + b"\n")
+
+
+def print_fields(fields: Mapping[str, Any], *, title: str = "") -> None:
+    """Print a nested mapping for people, one value a line, by the path of its names."""
+    print_table((), list(_flattened(fields)), title=title)
+
+
+def _flattened(fields: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in fields.items():
+        path = f"{prefix}{printable(str(name))}"
+        if isinstance(value, Mapping) and value:
+            yield from _flattened(value, f"{path}.")
+        elif isinstance(value, bool) or not isinstance(value, int):
+            yield path, printable(value if isinstance(value, str) else str(value))
+        else:
+            yield path, f"{value:,}"
+
+
+class ProgressBar:
+    """A bar with rate and time left for a long call, to be handed to it as ``progress=``.
+
+    Args:
+        share: tells what part of the work is done, from 0 to 1, where the call itself cannot know
+            (of an input, by its bytes); None where that is unknown too.
+        quiet: show nothing.
+
+    ``callback`` is None, and nothing is shown, where standard error is no terminal.
+    """
+
+    def __init__(
+        self, share: Callable[[], float | None] | None = None, *, quiet: bool = False
+    ) -> None:
+        self._share = share
+        self._bar: RichProgress | None = None
+        self._task: TaskID | None = None
+        self._name = ""
+        self._began = 0.0
+        self._shown = not quiet and sys.stderr.isatty()
+
+    @property
+    def callback(self) -> Callable[[Progress], None] | None:
+        """What to hand to the long call."""
+        return self._update if self._shown else None
+
+    def advance(self, task: str, done: int, total: int | None = None) -> None:
+        """Show how far work has come that is no one long call."""
+        self._update(Progress(task, done, total))
+
+    def _update(self, progress: Progress) -> None:
+        if self._bar is None:
+            return
+        if self._task is None or progress.task != self._name:
+            self._name = progress.task
+            self._began = time.monotonic()
+            self._task = self._bar.add_task(printable(progress.task), total=None, count="")
+        passed = time.monotonic() - self._began
+        rate = f", {progress.done / passed:,.0f}/s" if passed > 0.5 else ""
+        share = self._share() if self._share is not None else None
+        total, completed = (
+            (1.0, share)
+            if progress.total is None and share is not None
+            else (progress.total, progress.done)
+        )
+        self._bar.update(
+            self._task, total=total, completed=completed, count=f"{progress.done:,}{rate}"
+        )
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as RichProgress
+
+            self._bar = RichProgress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TextColumn("{task.fields[count]}", markup=False),
+                TimeRemainingColumn(),
+                console=console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,725 @@
+"""Collections: items of one kind, indexed for one threshold, in one store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import config
+from simdb.datatypes import (
+    AddReport,
+    AuditReport,
+    CheckReport,
+    Key,
+    Match,
+    Matches,
+    Outcome,
+    Pair,
+    PairBatch,
+    Progress,
+    Record,
+)
+from simdb.engine import describing, grouping, joining, maintaining, searching
+from simdb.engine.auditing import audit
+from simdb.engine.catalogue import CollectionSettings, require_settings, stored_settings
+from simdb.engine.checking import check_collection
+from simdb.engine.indexing import AddPolicy, BatchAdder, delete_keys
+from simdb.engine.loading import load
+from simdb.engine.signing import Signer
+from simdb.errors import (
+    BadItemError,
+    ConfigurationError,
+    KeyNotFoundError,
+    ReadOnlyError,
+    ThresholdTooLowError,
+)
+from simdb.exact.thresholds import Threshold, ThresholdLike
+from simdb.lsh.planning import Plan
+from simdb.results import Groups, Pairs
+from simdb.storage import values
+from simdb.storage.keys import decode_user_key, encode_user_key
+from simdb.storage.tables import CollectionReader, Document
+from simdb.storage.transactions import ReadTransaction
+
+if TYPE_CHECKING:
+    from simdb.database import Handle
+
+DELETED_AT_ONCE = 10_000
+AskedGuarantee = Literal["auto", "exact", "probable"]
+OnExisting = Literal["error", "skip", "replace"]
+OnDuplicate = Literal["keep", "skip"]
+OnBad = Literal["error", "skip"]
+
+
+class CollectionView:
+    """The reading half of a collection: of the last commit, or of a snapshot.
+
+    Made by ``Database`` and ``Snapshot``; not to be made directly.
+    """
+
+    def __init__(self, handle: Handle, name: str, snapshot: ReadTransaction | None) -> None:
+        self._handle = handle
+        self._snapshot = snapshot
+        self._name = name
+        self._stored: bytes | None = None
+        self._settings: CollectionSettings | None = None
+        self._signer: Signer | None = None
+        with self._reading() as transaction:
+            self._refresh(transaction)
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Its name in the store."""
+        return self._name
+
+    @property
+    def kind(self) -> config.Text:
+        """What its items are and how they are compared."""
+        return self._known_settings.kind
+
+    @property
+    def plan(self) -> Plan:
+        """The banding of its index, with the S-curve."""
+        return self._known_settings.plan
+
+    @property
+    def threshold(self) -> Threshold:
+        """The similarity that its index is planned for."""
+        return Threshold(self._known_settings.threshold)
+
+    @property
+    def recall(self) -> float:
+        """The share of pairs at the threshold that its index was planned to find."""
+        return float(self._known_settings.recall)
+
+    def __repr__(self) -> str:
+        return f"<simdb collection {self._name!r} of {self._handle.path}>"
+
+    def __len__(self) -> int:
+        """Return how many items are stored."""
+        with self._collection() as collection:
+            return collection.state.live
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a key is stored; a key that cannot be stored is not."""
+        try:
+            encoded = encode_user_key(key)
+        except (BadItemError, TypeError):
+            return False
+        with self._collection() as collection:
+            return collection.find(encoded) is not None
+
+    # -- reading items -----------------------------------------------------------------------
+
+    def get(self, key: Key) -> Record:
+        """Return a stored item.
+
+        Raises:
+            KeyNotFoundError: the key is not stored.
+        """
+        encoded = encode_user_key(key)
+        with self._collection() as collection:
+            number = collection.find(encoded)
+            document = None if number is None else collection.document(number)
+            if document is None:
+                raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
+            return self._record(document)
+
+    def items(self) -> Iterator[Record]:
+        """Yield all stored items in order of insertion, as of the moment iteration begins.
+
+        Items may be added and deleted meanwhile; the iteration does not see it.
+        """
+        with self._collection() as collection:
+            for document in collection.live_documents():
+                yield self._record(document)
+
+    def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
+        """Return the keys of item numbers, as ``PairBatch`` has them.
+
+        Raises:
+            KeyNotFoundError: one of them is not stored (any more).
+        """
+        with self._collection() as collection:
+            return keys_of_numbers(collection, np.asarray(numbers, np.uint32))
+
+    def _record(self, document: Document) -> Record:
+        metadata = values.unpack(document.metadata) if len(document.metadata) else None
+        return Record(
+            decode_user_key(document.key),
+            self._known_signer.items.decode(document.item),
+            metadata,
+        )
+
+    # -- searching ---------------------------------------------------------------------------
+
+    def search(
+        self,
+        item: object,
+        *,
+        threshold: ThresholdLike | None = None,
+        limit: int | None = None,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+    ) -> Matches:
+        """Find the stored items that are similar to an item.
+
+        Probable: a match *at* the threshold is found with probability ``expected_recall``, a more
+        similar one with a higher one. Every similarity is the true one.
+
+        Args:
+            item: what to look for; need not be stored.
+            threshold: least similarity of a match; the collection's if not given.
+            limit: at most so many matches, the best ones.
+            min_recall: permits a threshold below the collection's, if at least this share of the
+                matches at the threshold is expected to be found.
+            guarantee: ``"auto"`` and ``"probable"`` use the LSH index; ``"exact"`` needs an exact
+                index.
+
+        Returns:
+            Matches by falling similarity, equal ones in order of insertion.
+
+        Raises:
+            ThresholdTooLowError: below the collection's threshold without ``min_recall``.
+        """
+        return self.search_many(
+            [item],
+            threshold=threshold,
+            limit=limit,
+            min_recall=min_recall,
+            guarantee=guarantee,
+        )[0]
+
+    def search_many(
+        self,
+        items: Iterable[object],
+        *,
+        threshold: ThresholdLike | None = None,
+        limit: int | None = None,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+    ) -> list[Matches]:
+        """Search for each of several items in one snapshot; see ``search``."""
+        if limit is not None and (isinstance(limit, bool) or limit < 1):
+            raise ConfigurationError(f"limit must be a whole number of at least 1, not {limit!r}")
+        with self._collection() as collection:
+            wanted, recall = self._serve(threshold, min_recall, guarantee)
+            signer = self._known_signer
+            encoded = [signer.items.encode(item) for item in items]
+            answers = []
+            for item in encoded:
+                similar = searching.search(signer, collection, item, wanted, limit)
+                keys = keys_of_numbers(collection, similar.numbers)
+                matches = tuple(map(Match, keys, similar.similarities.tolist()))
+                answers.append(Matches(matches, "probable", recall, similar.candidates))
+            return answers
+
+    def pairs(
+        self,
+        threshold: ThresholdLike | None = None,
+        *,
+        guarantee: AskedGuarantee = "auto",
+        min_recall: float | None = None,
+    ) -> Pairs:
+        """Find all pairs of stored items that are similar to each other.
+
+        Probable as ``search`` is, streaming, in bounded memory. Each pair comes once, ``left``
+        being the item inserted first. The pairs are those of the moment iteration begins: items
+        may be added and deleted meanwhile.
+
+        Returns:
+            An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
+        """
+        with self._reading() as transaction:
+            self._refresh(transaction)
+            wanted, recall = self._serve(threshold, min_recall, guarantee)
+        return Pairs(lambda: self._pair_batches(wanted), "probable", recall)
+
+    def _pair_batches(
+        self, threshold: Threshold
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]]]]:
+        with self._collection() as collection:
+            batches = joining.join(
+                self._known_signer,
+                collection,
+                threshold,
+                self._handle.memory,
+                joining.JoinCounters(),
+            )
+            for batch in batches:
+                yield batch, partial(_with_keys, collection, batch)
+
+    def groups(
+        self,
+        threshold: ThresholdLike | None = None,
+        *,
+        min_recall: float | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Groups:
+        """Return the groups of items connected by similar pairs, each with a representative.
+
+        Two items of a group need not be similar to each other, only connected by similar pairs.
+        The representative is the item inserted first.
+
+        Returns:
+            An iterable of ``Group`` of two items or more, by the insertion of their first items.
+        """
+        with self._collection() as collection:
+            wanted, recall = self._serve(threshold, min_recall, "auto")
+            numbers = grouping.group(
+                self._known_signer,
+                collection,
+                wanted,
+                self._handle.memory,
+                joining.JoinCounters(),
+                progress=progress,
+            )
+            keys = [keys_of_numbers(collection, members) for members in numbers]
+        return Groups(keys, "probable", recall)
+
+    def _serve(
+        self,
+        threshold: ThresholdLike | None,
+        min_recall: float | None,
+        guarantee: AskedGuarantee,
+    ) -> tuple[Threshold, float]:
+        """Return the threshold as a rational, and the recall at it, if the index serves it."""
+        if guarantee not in ("auto", "exact", "probable"):
+            raise ConfigurationError(
+                f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
+            )
+        if guarantee == "exact":
+            raise ConfigurationError(f"collection {self._name!r} has no exact index")
+        own = self.threshold
+        wanted = own if threshold is None else Threshold.parse(threshold)
+        recall = self.plan.expected_recall(wanted.fraction)
+        if wanted >= own:
+            return wanted, recall
+        if min_recall is None:
+            raise ThresholdTooLowError(
+                f"threshold {wanted} is below {own}, for which collection {self._name!r} is "
+                f"planned; at {wanted} it finds {recall:.1%}. Call rebuild(threshold={wanted}), or "
+                f"permit it with min_recall={int(recall * 100) / 100}"
+            )
+        if not 0 <= min_recall <= 1:
+            raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
+        if recall < min_recall:
+            raise ThresholdTooLowError(
+                f"at threshold {wanted} collection {self._name!r} finds {recall:.1%}, less than "
+                f"min_recall={min_recall}; call rebuild(threshold={wanted})"
+            )
+        return wanted, recall
+
+    # -- looking inside ----------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts, sizes and settings as plain values."""
+        with self._collection() as collection:
+            return describing.describe(self._known_settings, collection)
+
+    def check(
+        self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None
+    ) -> CheckReport:
+        """Read everything of the collection and compare it with its checksums and with itself.
+
+        Args:
+            deep: also compute every signature anew from its item.
+            progress: called now and then.
+        """
+        with self._collection() as collection:
+            return check_collection(
+                self._known_settings, self._known_signer, collection, deep=deep, progress=progress
+            )
+
+    def self_audit(
+        self,
+        *,
+        sample: int = 200,
+        threshold: ThresholdLike | None = None,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> AuditReport:
+        """Measure recall and precision of the present settings on a sample.
+
+        The true neighbours of ``sample`` items are found by comparing each with *every* stored
+        item, and held against what a search finds. One pass over all items.
+
+        Args:
+            sample: how many items; those of ``seed``.
+            threshold: what counts as similar; the collection's if not given.
+            seed: of the random choice.
+            progress: called now and then.
+        """
+        if isinstance(sample, bool) or sample < 1:
+            raise ConfigurationError(f"sample must be at least 1, not {sample!r}")
+        with self._collection() as collection:
+            wanted = self.threshold if threshold is None else Threshold.parse(threshold)
+            return audit(
+                self._known_signer, collection, wanted, sample=sample, seed=seed, progress=progress
+            )
+
+    # -- transactions ------------------------------------------------------------------------
+
+    @property
+    def _known_settings(self) -> CollectionSettings:
+        assert self._settings is not None
+        return self._settings
+
+    @property
+    def _known_signer(self) -> Signer:
+        assert self._signer is not None
+        return self._signer
+
+    @contextmanager
+    def _reading(self) -> Iterator[ReadTransaction]:
+        if self._snapshot is not None:
+            self._handle.require_open()
+            yield self._snapshot
+            return
+        with self._handle.read() as transaction:
+            yield transaction
+
+    @contextmanager
+    def _collection(self) -> Iterator[CollectionReader]:
+        with self._reading() as transaction:
+            yield CollectionReader(transaction, self._refresh(transaction).number)
+
+    def _refresh(self, transaction: ReadTransaction) -> CollectionSettings:
+        """Read the settings if they have changed: another process may have rebuilt the index."""
+        stored = stored_settings(transaction, self._name)
+        if stored != self._stored:
+            self._settings = require_settings(transaction, self._name)
+            self._signer = Signer(self._settings)
+            self._stored = stored
+        return self._known_settings
+
+
+class Collection(CollectionView):
+    """A collection of a database.
+
+    Reading methods see the last commit, or a snapshot of it for as long as they iterate. Every
+    writing method is durable when it returns.
+    """
+
+    # -- adding ------------------------------------------------------------------------------
+
+    def add(
+        self,
+        key: Key,
+        item: object,
+        *,
+        metadata: dict[str, Any] | None = None,
+        on_existing: OnExisting = "error",
+        on_duplicate: OnDuplicate = "keep",
+        find_duplicates: bool = False,
+        threshold: ThresholdLike | None = None,
+    ) -> Outcome:
+        """Store an item under a key, in one durable transaction.
+
+        Args:
+            key: str or whole number; 1 and "1" are different keys.
+            item: what to store.
+            metadata: anything JSON-like, given back by ``get``.
+            on_existing: ``"error"``, ``"skip"`` or ``"replace"`` if the key is stored.
+            on_duplicate: ``"skip"`` does not store an item that is similar to a stored one.
+            find_duplicates: say what the item duplicates, though it is stored.
+            threshold: what is similar enough; the collection's if not given.
+
+        Returns:
+            What was done; ``duplicate_of`` and ``similarity`` if it was looked for and found.
+
+        Raises:
+            KeyExistsError: the key is stored, and ``on_existing`` is ``"error"``.
+            BadItemError, TypeError: the key, the item or the metadata cannot be stored.
+        """
+        outcomes: list[Outcome] = []
+        try:
+            self.add_many(
+                [(key, item, metadata)],
+                on_existing=on_existing,
+                on_duplicate=on_duplicate,
+                find_duplicates=find_duplicates,
+                threshold=threshold,
+                outcomes=outcomes.extend,
+            )
+        except BadItemError as error:
+            if isinstance(error.__cause__, TypeError):
+                raise error.__cause__ from None
+            raise
+        return outcomes[0]
+
+    def add_many(
+        self,
+        rows: Iterable[Any],
+        *,
+        on_existing: OnExisting = "error",
+        on_duplicate: OnDuplicate = "keep",
+        on_bad: OnBad = "error",
+        find_duplicates: bool = False,
+        threshold: ThresholdLike | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        outcomes: Callable[[Sequence[Outcome]], None] | None = None,
+    ) -> AddReport:
+        """Store many items, in batches that are one durable transaction each.
+
+        Memory is bounded by the database's setting, whatever the number of rows. If the work ends
+        early, all batches before are stored; with ``on_existing="skip"`` it can be run again.
+
+        Args:
+            rows: (key, item) or (key, item, metadata) each; any iterable.
+            on_existing: what a key that is stored already means.
+            on_duplicate: ``"skip"`` does not store rows similar to a stored item or to an earlier
+                row.
+            on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves it
+                out and reports it.
+            find_duplicates: report what rows duplicate, though they are stored.
+            threshold: what is similar enough; the collection's if not given.
+            progress: called after every batch.
+            outcomes: called after every batch with one ``Outcome`` for each of its rows.
+
+        Raises:
+            KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
+        """
+        _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
+        _require_choice("on_duplicate", on_duplicate, ("keep", "skip"))
+        looks = find_duplicates or on_duplicate == "skip"
+        policy = AddPolicy(
+            on_existing=on_existing,
+            threshold=self._duplicate_threshold(threshold) if looks else None,
+            drop_duplicates=on_duplicate == "skip",
+            skip_bad=_skips_bad(on_bad),
+        )
+        return self._load(rows, policy, progress, outcomes)
+
+    def dedupe(
+        self,
+        rows: Iterable[Any],
+        *,
+        threshold: ThresholdLike | None = None,
+        on_bad: OnBad = "error",
+        progress: Callable[[Progress], None] | None = None,
+        outcomes: Callable[[Sequence[Outcome]], None] | None = None,
+    ) -> AddReport:
+        """Store the rows that are similar to nothing kept before them.
+
+        A row is dropped if it is similar enough to a row *kept* before it: to a stored item first,
+        then to an earlier row. A row whose key is stored with equal content is itself and is kept,
+        so running the same input again gives the same answer. How the input is cut into batches,
+        threads and interruptions change nothing.
+
+        Args:
+            rows: (key, item) or (key, item, metadata) each.
+            threshold: what is similar enough; the collection's if not given.
+            on_bad: as in ``add_many``; a key stored with other content is bad.
+            progress: called after every batch.
+            outcomes: called after every batch with one ``Outcome`` for each of its rows:
+                ``"added"`` or ``"present"`` rows are kept, ``"duplicate"`` ones dropped.
+        """
+        policy = AddPolicy(
+            on_existing="same",
+            threshold=self._duplicate_threshold(threshold),
+            drop_duplicates=True,
+            skip_bad=_skips_bad(on_bad),
+        )
+        return self._load(rows, policy, progress, outcomes)
+
+    def _duplicate_threshold(self, threshold: ThresholdLike | None) -> Threshold:
+        return self._serve(threshold, None, "auto")[0]
+
+    def _load(
+        self,
+        rows: Iterable[Any],
+        policy: AddPolicy,
+        progress: Callable[[Progress], None] | None,
+        outcomes: Callable[[Sequence[Outcome]], None] | None,
+    ) -> AddReport:
+        environment = self._writable()
+        with self._reading() as transaction:
+            settings = self._refresh(transaction)
+        adder = BatchAdder(
+            environment,
+            settings,
+            self._known_signer,
+            policy,
+            self._handle.busy_timeout,
+        )
+        return load(
+            rows,
+            self._known_signer,
+            adder,
+            pool=self._pool(),
+            memory=self._handle.memory,
+            skip_bad=policy.skip_bad,
+            progress=progress,
+            outcomes=outcomes,
+        )
+
+    def _pool(self) -> Executor | None:
+        return self._handle.pool()
+
+    # -- changing ----------------------------------------------------------------------------
+
+    def replace(self, key: Key, item: object, *, metadata: dict[str, Any] | None = None) -> None:
+        """Store another item under a stored key, in one durable transaction.
+
+        Raises:
+            KeyNotFoundError: the key is not stored.
+        """
+        if key not in self:
+            raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
+        self.add(key, item, metadata=metadata, on_existing="replace")
+
+    def delete(self, key: Key) -> None:
+        """Delete an item, in one durable transaction.
+
+        Raises:
+            KeyNotFoundError: the key is not stored.
+        """
+        self.delete_many([key])
+
+    def delete_many(
+        self, keys: Iterable[Key], *, missing: Literal["error", "skip"] = "error"
+    ) -> int:
+        """Delete many items, in batches that are one durable transaction each.
+
+        Args:
+            keys: any iterable, also one over this collection's own items or pairs.
+            missing: ``"skip"`` passes over keys that are not stored.
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            KeyNotFoundError: a key is not stored; the keys before it are deleted.
+        """
+        _require_choice("missing", missing, ("error", "skip"))
+        environment = self._writable()
+        deleted = 0
+        for batch in _distinct_batches(keys):
+            with self._reading() as transaction:
+                number = self._refresh(transaction).number
+            absent = delete_keys(
+                environment,
+                number,
+                [encoded for encoded, _ in batch],
+                self._handle.busy_timeout,
+            )
+            deleted += len(batch) - len(absent)
+            if absent and missing == "error":
+                raise KeyNotFoundError(
+                    f"key {batch[absent[0]][1]!r} is not stored in {self._name!r}; "
+                    f"{deleted} others were deleted"
+                )
+        return deleted
+
+    # -- maintaining -------------------------------------------------------------------------
+
+    def compact(self, *, progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
+        """Merge all runs and drop everything that belongs to deleted items, in bounded steps.
+
+        Others may read and write meanwhile. The file does not shrink; its free pages are used
+        again. ``Database.backup(compact=True)`` writes a smaller copy.
+        """
+        environment = self._writable()
+        with self._reading() as transaction:
+            number = self._refresh(transaction).number
+        return maintaining.compact(environment, number, self._handle.busy_timeout, progress)
+
+    def rebuild(
+        self,
+        kind: config.Text | None = None,
+        *,
+        threshold: ThresholdLike | None = None,
+        recall: ThresholdLike | None = None,
+        bands: int | None = None,
+        rows: int | None = None,
+        sketch: config.SketchScheme | None = None,
+        seed: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """Sign all stored items anew under other settings, in bounded steps.
+
+        What is not given stays; bands and rows are planned anew unless both are given. Others may
+        read and write meanwhile, and see the old index until one transaction switches.
+        """
+        environment = self._writable()
+        with self._reading() as transaction:
+            present = self._refresh(transaction)
+        settings = maintaining.changed_settings(
+            present,
+            kind=kind,
+            threshold=threshold,
+            recall=recall,
+            bands=bands,
+            rows=rows,
+            sketch=sketch,
+            seed=seed,
+        )
+        maintaining.rebuild(
+            environment,
+            settings,
+            pool=self._pool(),
+            memory=self._handle.memory,
+            busy_timeout=self._handle.busy_timeout,
+            progress=progress,
+        )
+
+    def _writable(self) -> Any:  # noqa: ANN401 - storage.Environment, which callers do not name
+        if self._snapshot is not None:
+            raise ReadOnlyError("a snapshot cannot be written to; use the database's collection")
+        return self._handle.writable()
+
+
+def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list[Key]:
+    """Return the keys of item numbers in any order.
+
+    Raises:
+        KeyNotFoundError: one of them is not stored.
+    """
+    distinct, places = np.unique(numbers, return_inverse=True)
+    keys: list[Key | None] = [None] * distinct.size
+    for position, document in collection.documents_of(distinct):
+        keys[position] = decode_user_key(document.key)
+    found: list[Key] = []
+    for place in places.tolist():
+        key = keys[place]
+        if key is None:
+            raise KeyNotFoundError(f"item number {int(distinct[place])} is not stored")
+        found.append(key)
+    return found
+
+
+def _with_keys(collection: CollectionReader, batch: PairBatch) -> list[Pair]:
+    keys = keys_of_numbers(collection, np.concatenate([batch.left, batch.right]))
+    return list(map(Pair, keys[: len(batch)], keys[len(batch) :], batch.similarity.tolist()))
+
+
+def _distinct_batches(keys: Iterable[Key]) -> Iterator[list[tuple[bytes, Key]]]:
+    if isinstance(keys, str | bytes):
+        raise TypeError("keys must be an iterable of keys, not one text")
+    batch: dict[bytes, Key] = {}
+    for key in keys:
+        batch.setdefault(encode_user_key(key), key)
+        if len(batch) >= DELETED_AT_ONCE:
+            yield list(batch.items())
+            batch = {}
+    if batch:
+        yield list(batch.items())
+
+
+def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+
+
+def _skips_bad(on_bad: OnBad) -> bool:
+    _require_choice("on_bad", on_bad, ("error", "skip"))
+    return on_bad == "skip"

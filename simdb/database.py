@@ -1,0 +1,438 @@
+"""The database: one file with any number of collections."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from simdb import config
+from simdb.collection import Collection, CollectionView
+from simdb.datatypes import CheckReport, Problem, Progress
+from simdb.engine import catalogue, maintaining
+from simdb.errors import (
+    ConfigurationError,
+    CorruptionError,
+    DatabaseClosedError,
+)
+from simdb.exact.thresholds import ThresholdLike
+from simdb.storage import registry
+from simdb.storage.environment import Environment
+from simdb.storage.transactions import ReadTransaction
+
+SMALLEST_MEMORY = 16 * 2**20
+
+
+class Handle:
+    """What a database and its collections share: the open file and the settings of this opening."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool,
+        sync: Literal["full", "batch"],
+        busy_timeout: float | None,
+        threads: int,
+        memory: int,
+        map_size: int | None,
+    ) -> None:
+        self.path = path
+        self.busy_timeout = busy_timeout
+        self.threads = threads
+        self.memory = memory
+        self._environment: Environment | None = registry.acquire(
+            path, read_only=read_only, sync=sync, map_size=map_size
+        )
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+
+    @property
+    def environment(self) -> Environment:
+        """The open file.
+
+        Raises:
+            DatabaseClosedError: it was closed.
+        """
+        if self._environment is None:
+            raise DatabaseClosedError(f"{self.path} is closed")
+        return self._environment
+
+    def require_open(self) -> None:
+        """Raise unless the database is open."""
+        _ = self.environment
+
+    def read(self) -> ReadTransaction:
+        """Begin a snapshot of the last commit."""
+        return self.environment.read()
+
+    def writable(self) -> Environment:
+        """Return the open file for writing."""
+        return self.environment
+
+    def pool(self) -> Executor | None:
+        """Return threads to sign with, or None when there is only this one."""
+        if self.threads == 1:
+            return None
+        if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
+            self._pool = os.getpid(), ThreadPoolExecutor(self.threads, "simdb")
+        return self._pool[1]
+
+    def close(self) -> None:
+        """Give the file back; a second call does nothing."""
+        environment, self._environment = self._environment, None
+        if self._pool is not None and self._pool[0] == os.getpid():
+            self._pool[1].shutdown()
+            self._pool = None
+        if environment is not None:
+            registry.release(environment)
+
+
+class Snapshot:
+    """One state of a database, for several reads that must agree with each other.
+
+    An open snapshot keeps the pages of its state from being used again, so close it soon.
+    """
+
+    def __init__(self, handle: Handle, transaction: ReadTransaction) -> None:
+        self._handle = handle
+        self._transaction = transaction
+
+    def collection_names(self) -> list[str]:
+        """Return the names of all collections, sorted."""
+        return catalogue.names(self._transaction)
+
+    def __getitem__(self, name: str) -> CollectionView:
+        """Return the reading half of a collection.
+
+        Raises:
+            CollectionNotFoundError: there is none of that name.
+        """
+        return CollectionView(self._handle, name, self._transaction)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a collection of that name."""
+        return isinstance(name, str) and name in self.collection_names()
+
+
+class Database:
+    """An open store. Made by ``simdb.open``; a context manager that closes it at the end.
+
+    Safe to use from several threads; several processes may have the same file open, one of them
+    writing at a time.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    # -- opening and closing -----------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._handle.path
+
+    @property
+    def uuid(self) -> UUID:
+        """Drawn when the file was made; copies share it."""
+        return self._handle.environment.uuid
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened for reading only."""
+        return self._handle.environment.read_only
+
+    def close(self) -> None:
+        """Close the store; a second call does nothing. Open iterators end with an error."""
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<simdb database {self.path}>"
+
+    # -- collections -------------------------------------------------------------------------
+
+    def collection_names(self) -> list[str]:
+        """Return the names of all collections, sorted."""
+        with self._handle.read() as transaction:
+            return catalogue.names(transaction)
+
+    def __getitem__(self, name: str) -> Collection:
+        """Return a collection.
+
+        Raises:
+            CollectionNotFoundError: there is none of that name.
+        """
+        return Collection(self._handle, name, None)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a collection of that name."""
+        return isinstance(name, str) and name in self.collection_names()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of all collections."""
+        return iter(self.collection_names())
+
+    def __len__(self) -> int:
+        """Return how many collections there are."""
+        return len(self.collection_names())
+
+    def __bool__(self) -> bool:
+        """Return True: an open store without collections is a store."""
+        return True
+
+    def collection(
+        self,
+        name: str,
+        kind: config.Text | None = None,
+        *,
+        threshold: ThresholdLike = 0.8,
+        recall: ThresholdLike = 0.99,
+        bands: int | None = None,
+        rows: int | None = None,
+        sketch: config.SketchScheme = "fast",
+        seed: int | None = None,
+    ) -> Collection:
+        """Open a collection, or create it if there is none of that name.
+
+        Args:
+            name: any printable text.
+            kind: what its items are; without it the collection must exist, and is opened as it is.
+            threshold: the similarity that the index is planned for.
+            recall: the share of pairs at the threshold that the index is to find.
+            bands: of the index; planned if not given.
+            rows: a band; planned if not given.
+            sketch: ``"fast"`` similarity sketching, or the ``"classical"`` n hash functions.
+            seed: makes all hashes reproducible, and open to whoever knows it. Without one the
+                store draws a secret.
+
+        Raises:
+            ConfigurationError: it exists with other settings; ``rebuild`` changes them.
+            CollectionNotFoundError: it does not exist, and no kind is given.
+        """
+        name = catalogue.check_name(name)
+        with self._handle.read() as transaction:
+            present = catalogue.settings_of(transaction, name)
+            if present is None and kind is None:
+                catalogue.require_settings(transaction, name)
+        if kind is None:
+            return self[name]
+        wanted = maintaining.plan_settings(
+            name,
+            _require_kind(kind),
+            threshold=threshold,
+            recall=recall,
+            bands=bands,
+            rows=rows,
+            sketch=sketch,
+            secret=catalogue.secret_of(seed),
+        )
+        if present is None:
+            present = self._create(wanted)
+        _require_same(present, wanted, seeded=seed is not None)
+        return self[name]
+
+    def create_collection(
+        self,
+        name: str,
+        kind: config.Text,
+        *,
+        threshold: ThresholdLike = 0.8,
+        recall: ThresholdLike = 0.99,
+        bands: int | None = None,
+        rows: int | None = None,
+        sketch: config.SketchScheme = "fast",
+        seed: int | None = None,
+    ) -> Collection:
+        """Create a collection; see ``collection``.
+
+        Raises:
+            ConfigurationError: there is one of that name.
+        """
+        if catalogue.check_name(name) in self:
+            raise ConfigurationError(f"collection {name!r} exists; open it with collection()")
+        return self.collection(
+            name,
+            _require_kind(kind),
+            threshold=threshold,
+            recall=recall,
+            bands=bands,
+            rows=rows,
+            sketch=sketch,
+            seed=seed,
+        )
+
+    def _create(self, wanted: catalogue.CollectionSettings) -> catalogue.CollectionSettings:
+        with self._handle.writable().write(self._handle.busy_timeout) as transaction:
+            # Another process may have been first.
+            present = catalogue.settings_of(transaction, wanted.name)
+            return present or catalogue.create(transaction, wanted)
+
+    def drop_collection(self, name: str) -> None:
+        """Remove a collection and everything in it.
+
+        Raises:
+            CollectionNotFoundError: there is none of that name.
+        """
+        environment = self._handle.writable()
+        with environment.write(self._handle.busy_timeout) as transaction:
+            catalogue.drop(transaction, name)
+        maintaining.collect_garbage(environment, self._handle.busy_timeout)
+
+    # -- the whole store ---------------------------------------------------------------------
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Hold one state of the store for several reads: ``with db.snapshot() as state:``."""
+        with self._handle.read() as transaction:
+            yield Snapshot(self._handle, transaction)
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts, sizes and settings as plain values."""
+        return {
+            "path": str(self.path),
+            "uuid": str(self.uuid),
+            "store": self._handle.environment.statistics(),
+            "collections": [self[name].stats() for name in self.collection_names()],
+        }
+
+    def check(
+        self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None
+    ) -> CheckReport:
+        """Read the whole store and compare it with its checksums and with itself.
+
+        Args:
+            deep: also compute every signature anew from its item.
+            progress: called now and then.
+        """
+        records = 0
+        problems: list[Problem] = []
+        with self._handle.read() as transaction:
+            try:
+                names = catalogue.names(transaction)
+            except CorruptionError as error:
+                return CheckReport(0, (Problem("meta", "", str(error)),))
+            for name in names:
+                try:
+                    view = CollectionView(self._handle, name, transaction)
+                    report = view.check(deep=deep, progress=progress)
+                except CorruptionError as error:
+                    problems.append(Problem("meta", name, str(error)))
+                else:
+                    records += report.records
+                    problems += report.problems
+        return CheckReport(records, tuple(problems))
+
+    def backup(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
+        """Write a consistent copy of the store, while others read and write.
+
+        Args:
+            target: a file that does not exist yet.
+            compact: leave out free pages, which makes the copy smaller.
+
+        Raises:
+            StorageError: the target exists, or cannot be written.
+        """
+        self._handle.environment.copy(Path(target), compact=compact)
+
+    def compact(
+        self, *, progress: Callable[[Progress], None] | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """Compact every collection; see ``Collection.compact``."""
+        return {name: self[name].compact(progress=progress) for name in self.collection_names()}
+
+
+def open_database(
+    path: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    sync: Literal["full", "batch"] = "full",
+    busy_timeout: float | None = 10.0,
+    threads: int | None = None,
+    memory: int = 2**30,
+    map_size: int | None = None,
+) -> Database:
+    """Open a store, creating the file if there is none.
+
+    Args:
+        path: the file. LMDB keeps its lock file beside it (``-lock``), simdb another (``-turn``).
+        read_only: do not write; the file must exist.
+        sync: ``"full"``: a commit that has returned survives power loss. ``"batch"``: faster; the
+            last commit may be lost at a power loss, and none before it. Neither loses anything
+            when the process is killed.
+        busy_timeout: seconds to wait for another writer; None waits for ever.
+        threads: used by bulk work; as many as there are processors if not given.
+        memory: bytes that bulk work may take, whatever the number of items, beside the map.
+        map_size: bytes of address space to reserve, and the largest size of the file; as much as
+            the system gives, up to 1 TiB, if not given.
+
+    Raises:
+        DatabaseNotFoundError: no such file, when ``read_only``, or no such folder.
+        NotADatabaseError: the file is something else.
+        FormatVersionError: the file has another format.
+        CorruptionError: the file is damaged.
+    """
+    if sync not in ("full", "batch"):
+        raise ConfigurationError(f"sync must be 'full' or 'batch', not {sync!r}")
+    if busy_timeout is not None and not busy_timeout >= 0:
+        raise ConfigurationError(f"busy_timeout must be at least 0, not {busy_timeout!r}")
+    if threads is not None and (isinstance(threads, bool) or threads < 1):
+        raise ConfigurationError(f"threads must be at least 1, not {threads!r}")
+    if isinstance(memory, bool) or memory < SMALLEST_MEMORY:
+        raise ConfigurationError(f"memory must be at least {SMALLEST_MEMORY:,}, not {memory!r}")
+    if map_size is not None and (isinstance(map_size, bool) or map_size < 2**20):
+        raise ConfigurationError(f"map_size must be at least {2**20:,}, not {map_size!r}")
+    handle = Handle(
+        Path(path).resolve(),
+        read_only=read_only,
+        sync=sync,
+        busy_timeout=busy_timeout,
+        threads=threads or len(os.sched_getaffinity(0)),
+        memory=memory,
+        map_size=map_size,
+    )
+    return Database(handle)
+
+
+def _require_kind(kind: object) -> config.Text:
+    if not isinstance(kind, config.Text):
+        raise TypeError(f"a collection's kind must be simdb.Text(...), not {kind!r}")
+    return kind
+
+
+def _require_same(
+    present: catalogue.CollectionSettings, wanted: catalogue.CollectionSettings, *, seeded: bool
+) -> None:
+    """Refuse to open a collection under other settings than its own."""
+    names = ["kind", "threshold", "recall", "bands", "rows", "sketch"] + ["secret"] * seeded
+    differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
+    if differing:
+        name = differing[0]
+        shown = (
+            ("seed", "another", "this")
+            if name == "secret"
+            else (
+                name,
+                getattr(present, name),
+                getattr(wanted, name),
+            )
+        )
+        raise ConfigurationError(
+            f"collection {present.name!r} has {shown[0]} {shown[1]}, not {shown[2]}; open it "
+            f"without settings, or change them with rebuild()"
+        )

@@ -1,0 +1,230 @@
+"""Frozen records that cross the boundary between simdb and its users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+Key: TypeAlias = str | int
+Guarantee: TypeAlias = Literal["exact", "probable"]
+Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A stored item: its key, the item as it was given, and the caller's metadata."""
+
+    key: Key
+    item: Any
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A stored item that is similar to the probe, with the true similarity of the two."""
+
+    key: Key
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matches(Sequence[Match]):
+    """The answer of a search: matches by falling similarity, equal ones in order of insertion.
+
+    Attributes:
+        guarantee: ``"exact"`` (none is missing) or ``"probable"``.
+        expected_recall: the share of the true matches *at the threshold* expected in the answer;
+            for more similar items it is higher. 1.0 when exact.
+        candidates: how many stored items were compared in full.
+    """
+
+    matches: tuple[Match, ...]
+    guarantee: Guarantee
+    expected_recall: float
+    candidates: int = 0
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self.matches)
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Match]: ...
+    def __getitem__(self, index: int | slice) -> Match | Sequence[Match]:
+        return self.matches[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two similar stored items, ``left`` the earlier inserted, with their true similarity."""
+
+    left: Key
+    right: Key
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairBatch:
+    """Many pairs as columns.
+
+    Attributes:
+        left, right: item numbers, uint32, ``left[i] < right[i]``; ``keys_of`` of the collection
+            or of the snapshot turns them into keys.
+        similarity: float64, the true similarity.
+    """
+
+    left: npt.NDArray[np.uint32]
+    right: npt.NDArray[np.uint32]
+    similarity: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return int(self.left.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Items connected by similar pairs; ``representative`` is the one inserted first."""
+
+    representative: Key
+    keys: tuple[Key, ...]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one input row.
+
+    Attributes:
+        row: position in the input, from 0.
+        key: the row's key, or None when it could not be read.
+        action: ``"added"``, ``"replaced"``, ``"present"`` (the key is stored already),
+            ``"duplicate"`` (similar to an item kept before it) or ``"bad"``.
+        duplicate_of: key of the first such item in order of insertion.
+        similarity: true similarity to ``duplicate_of``.
+        within_input: True when ``duplicate_of`` came with the same input (new-new), False when it
+            was stored before (new-old).
+        problem: what is wrong with a bad row.
+    """
+
+    row: int
+    key: Key | None
+    action: Action
+    duplicate_of: Key | None = None
+    similarity: float | None = None
+    within_input: bool | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What ``add`` and ``add_many`` did.
+
+    Attributes:
+        rows: rows read.
+        added, replaced, present: rows stored anew, in place of an older item, or stored before
+            with the same key.
+        duplicates_old: rows similar to an item that was stored before this call.
+        duplicates_new: rows similar only to an earlier row of this call.
+        bad: rows that could not be stored.
+        bad_rows: position and problem of the first 1,000 of them.
+        duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
+            ``add_many`` streams all.
+    """
+
+    rows: int = 0
+    added: int = 0
+    replaced: int = 0
+    present: int = 0
+    duplicates_old: int = 0
+    duplicates_new: int = 0
+    bad: int = 0
+    bad_rows: tuple[tuple[int, str], ...] = ()
+    duplicates: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that ``check`` found: where, and what is wrong."""
+
+    table: str
+    record: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The answer of ``check``: how much was read and what was wrong with it."""
+
+    records: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether no problem was found."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class AuditBin:
+    """True pairs of a range of similarities and how many of them the index found."""
+
+    lowest: float
+    highest: float
+    true_pairs: int
+    found_pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Measured quality of a collection's present settings, on a sample.
+
+    Attributes:
+        sampled: items whose true neighbours were computed by brute force.
+        compared: stored items each of them was compared with.
+        threshold: the similarity that counts as similar.
+        true_pairs: (sampled item, other item) pairs at or above the threshold.
+        found_pairs: those of them that a search finds.
+        recall: their ratio, None without true pairs.
+        recall_interval: its 95 % Wilson interval.
+        expected_recall: what the settings promise at the threshold.
+        candidates: pairs that the index proposed for the sample.
+        precision: the share of those that are true, None without candidates. (The *answers* of
+            simdb are verified: their precision is 1.)
+        bins: true and found pairs by range of similarity.
+    """
+
+    sampled: int
+    compared: int
+    threshold: float
+    true_pairs: int
+    found_pairs: int
+    recall: float | None
+    recall_interval: tuple[float, float] | None
+    expected_recall: float
+    candidates: int
+    precision: float | None
+    bins: tuple[AuditBin, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a long call has come, handed to its ``progress`` callback.
+
+    Attributes:
+        task: what is being done, for people.
+        done: units finished (rows, items, entries).
+        total: units in all, or None when it cannot be known before.
+    """
+
+    task: str
+    done: int
+    total: int | None

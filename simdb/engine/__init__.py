@@ -1,0 +1,1 @@
+"""Items meet bytes: indexing, searching, joining, grouping, checking. No files, no printing."""

@@ -1,0 +1,188 @@
+"""The self-audit: how much of the truth does the index find, measured on a sample?
+
+The sampled items' symbols are gathered in one table; then every stored item is read once and its
+overlap with each sampled item counted exactly. That is the truth, which the answers of searches
+are held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.datatypes import AuditBin, AuditReport, Progress
+from simdb.engine.searching import propose
+from simdb.engine.signing import Signer
+from simdb.exact.thresholds import Threshold
+from simdb.items.symbols import SymbolSets
+from simdb.storage.tables import CollectionReader
+
+BIN_WIDTH = 0.05
+READ_AT_ONCE = 2_000  # items
+WILSON_95 = 1.959963984540054  # two-sided 95 % point of the normal distribution
+
+
+def audit(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    *,
+    sample: int,
+    seed: int,
+    progress: Callable[[Progress], None] | None,
+) -> AuditReport:
+    """Measure recall and precision of an index on a random sample of its items."""
+    sampled, items = _sample(collection, sample, seed)
+    symbols = _distinct(signer.symbols(items))
+    true_pairs = _true_pairs(signer, collection, threshold, sampled, symbols, progress=progress)
+    signed = signer.sign(items)
+    candidates = propose(collection, signed, threshold)
+    others = candidates.numbers != sampled[candidates.probes]
+    proposed = {
+        (int(probe), int(number))
+        for probe, number in zip(candidates.probes[others], candidates.numbers[others], strict=True)
+    }
+    found = {pair: similarity for pair, similarity in true_pairs.items() if pair in proposed}
+    total = len(true_pairs)
+    return AuditReport(
+        sampled=len(items),
+        compared=collection.state.live,
+        threshold=float(threshold.fraction),
+        true_pairs=total,
+        found_pairs=len(found),
+        recall=len(found) / total if total else None,
+        recall_interval=wilson_interval(len(found), total) if total else None,
+        expected_recall=signer.plan.expected_recall(threshold.fraction),
+        candidates=len(proposed),
+        precision=len(found) / len(proposed) if proposed else None,
+        bins=tuple(_bins(threshold, list(true_pairs.values()), list(found.values()))),
+    )
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """Return the 95 % interval of a proportion (E. B. Wilson, JASA 1927)."""
+    share = successes / trials
+    square = WILSON_95**2
+    center = share + square / (2 * trials)
+    spread = WILSON_95 * sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+    scale = 1 + square / trials
+    return max(0.0, (center - spread) / scale), min(1.0, (center + spread) / scale)
+
+
+def _sample(
+    collection: CollectionReader, sample: int, seed: int
+) -> tuple[npt.NDArray[np.uint32], list[bytes]]:
+    """Choose live items at random; fewer if there are not so many."""
+    generator = np.random.default_rng(seed)
+    state = collection.state
+    chosen = np.empty(0, np.uint32)
+    every = np.arange(state.next_number, dtype=np.uint32)
+    live = every[collection.alive(every)] if state.marked else every
+    if live.size:
+        chosen = np.sort(generator.choice(live, min(sample, live.size), replace=False))
+    items = [bytes(document.item) for _, document in collection.documents_of(chosen)]
+    return chosen, items
+
+
+def _distinct(symbols: SymbolSets) -> list[npt.NDArray[np.uint64]]:
+    offsets = symbols.offsets.tolist()
+    return [np.unique(symbols.values[begin:end]) for begin, end in pairwise(offsets)]
+
+
+def _true_pairs(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    sampled: npt.NDArray[np.uint32],
+    sets: list[npt.NDArray[np.uint64]],
+    *,
+    progress: Callable[[Progress], None] | None,
+) -> dict[tuple[int, int], float]:
+    """Compare every stored item with every sampled one; return the similar pairs."""
+    owners = np.repeat(np.arange(len(sets)), [part.size for part in sets])
+    values = np.concatenate(sets) if sets else np.empty(0, np.uint64)
+    order = np.argsort(values, kind="stable")
+    values, owners = values[order], owners[order]
+    sizes = np.array([part.size for part in sets], np.int64)
+    pairs: dict[tuple[int, int], float] = {}
+    done = 0
+    for numbers, items in _batches(collection):
+        symbols = signer.symbols(items)
+        texts = np.repeat(np.arange(len(items)), np.diff(symbols.offsets))
+        known = np.flatnonzero(np.isin(symbols.values, values))
+        # (item, symbol) once each, however often the symbol occurs in the item
+        seen = np.unique(np.stack([texts[known].astype(np.uint64), symbols.values[known]]), axis=1)
+        begins = np.searchsorted(values, seen[1], side="left")
+        counts = np.searchsorted(values, seen[1], side="right") - begins
+        hits = np.repeat(begins, counts) + _ramp(counts)
+        packed, overlaps = np.unique(
+            np.repeat(seen[0].astype(np.int64), counts) * len(sets) + owners[hits],
+            return_counts=True,
+        )
+        which_text, which_sample = np.divmod(packed, max(1, len(sets)))
+        text_sizes = _distinct_sizes(symbols, which_text)
+        unions = text_sizes + sizes[which_sample] - overlaps
+        met = threshold.meets_many(overlaps, unions) & (
+            numbers[which_text] != sampled[which_sample]
+        )
+        for place in np.flatnonzero(met).tolist():
+            key = (int(which_sample[place]), int(numbers[which_text[place]]))
+            pairs[key] = int(overlaps[place]) / int(unions[place])
+        done += len(items)
+        if progress is not None:
+            progress(Progress("comparing with all items", done, collection.state.live))
+    return pairs
+
+
+def _distinct_sizes(symbols: SymbolSets, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the number of distinct symbols of the items wanted."""
+    distinct, places = np.unique(wanted, return_inverse=True)
+    sizes = np.array(
+        [
+            np.unique(symbols.values[symbols.offsets[item] : symbols.offsets[item + 1]]).size
+            for item in distinct.tolist()
+        ],
+        np.int64,
+    )
+    return sizes[places] if sizes.size else np.empty(0, np.int64)
+
+
+def _ramp(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - counts, counts)
+
+
+def _batches(
+    collection: CollectionReader,
+) -> Iterator[tuple[npt.NDArray[np.uint32], list[bytes]]]:
+    numbers: list[int] = []
+    items: list[bytes] = []
+    for document in collection.live_documents():
+        numbers.append(document.number)
+        items.append(bytes(document.item))
+        if len(items) == READ_AT_ONCE:
+            yield np.array(numbers, np.uint32), items
+            numbers, items = [], []
+    if items:
+        yield np.array(numbers, np.uint32), items
+
+
+def _bins(
+    threshold: Threshold, true_similarities: list[float], found_similarities: list[float]
+) -> Iterator[AuditBin]:
+    """Count true and found pairs by ranges of similarity from the threshold to 1."""
+    lowest = float(threshold.fraction)
+    edges = [lowest]
+    while edges[-1] + BIN_WIDTH < 1 - 1e-9:
+        edges.append(edges[-1] + BIN_WIDTH)
+    for begin, end in zip(edges, [*edges[1:], 1.0 + 1e-9], strict=True):
+        yield AuditBin(
+            lowest=begin,
+            highest=min(end, 1.0),
+            true_pairs=sum(begin <= value < end for value in true_similarities),
+            found_pairs=sum(begin <= value < end for value in found_similarities),
+        )

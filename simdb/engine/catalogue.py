@@ -1,0 +1,306 @@
+"""The collections of a store: their settings, their creation, and what is left to remove."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from simdb import config
+from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
+from simdb.lsh.planning import Plan
+from simdb.storage import values
+from simdb.storage.keys import (
+    COLLECTION_PREFIX,
+    GARBAGE_KEY,
+    LONGEST_NAME,
+    STATE_PREFIX,
+    Table,
+    collection_key,
+    owner_prefix,
+    state_key,
+)
+from simdb.storage.tables import CollectionState, IndexState
+from simdb.storage.transactions import ReadTransaction, WriteTransaction
+
+SECRET_BYTES = 32
+BYTES_A_ROW = 2  # a stored signature row
+
+_KINDS: dict[str, type[config.Text]] = {"text": config.Text}
+_SHINGLES: dict[str, type[config.Shingles]] = {
+    "character": config.CharacterShingles,
+    "word": config.WordShingles,
+    "stop-word": config.StopWordShingles,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSettings:
+    """What a collection is: fixed when it is made, changed only by ``rebuild``.
+
+    Attributes:
+        name, number: how users and keys call it.
+        kind: what its items are and how they are compared.
+        threshold: the similarity that its index is planned for.
+        recall: the share of pairs at the threshold that the index is to find.
+        bands, rows: the banding.
+        sketch: scheme of the sketches.
+        secret: key of all hashes; drawn at random unless a seed was given.
+        unicode_version: of the Python that made it; classes of newer characters may differ.
+    """
+
+    name: str
+    number: int
+    kind: config.Text
+    threshold: Fraction
+    recall: Fraction
+    bands: int
+    rows: int
+    sketch: config.SketchScheme
+    secret: bytes
+    unicode_version: str
+
+    @property
+    def plan(self) -> Plan:
+        """The banding with its S-curve."""
+        return Plan(self.threshold, self.bands, self.rows)
+
+    def encode(self) -> bytes:
+        """Return the payload of the settings record."""
+        return values.pack(
+            {
+                "number": self.number,
+                "kind": describe_kind(self.kind),
+                "threshold": str(self.threshold),
+                "recall": str(self.recall),
+                "bands": self.bands,
+                "rows": self.rows,
+                "sketch": self.sketch,
+                "secret": self.secret,
+                "unicode_version": self.unicode_version,
+            }
+        )
+
+    @classmethod
+    def decode(cls, name: str, payload: bytes) -> CollectionSettings:
+        """Return what ``encode`` stored.
+
+        Raises:
+            CorruptionError: the record is not one of settings that this version knows.
+        """
+        stored = values.unpack(payload)
+        try:
+            stored["kind"] = restore_kind(stored["kind"])
+            stored["threshold"] = Fraction(stored["threshold"])
+            stored["recall"] = Fraction(stored["recall"])
+            return cls(name=name, **stored)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptionError(
+                f"the settings of collection {name!r} cannot be read: {error}"
+            ) from error
+
+
+def describe_kind(kind: config.Text) -> dict[str, Any]:
+    """Return a kind of item as plain values."""
+    described = {name: getattr(kind, name) for name in ("lowercase", "white_space", "unicode")}
+    shingle_name = next(
+        name for name, shingles in _SHINGLES.items() if isinstance(kind.shingles, shingles)
+    )
+    return {"kind": "text", "shingles": {"of": shingle_name, **asdict(kind.shingles)}, **described}
+
+
+def restore_kind(described: dict[str, Any]) -> config.Text:
+    """Return the kind that ``describe_kind`` described."""
+    settings = dict(described)
+    kind = _KINDS[settings.pop("kind")]
+    shingles = dict(settings.pop("shingles"))
+    return kind(shingles=_SHINGLES[shingles.pop("of")](**shingles), **settings)
+
+
+def secret_of(seed: int | None) -> bytes:
+    """Return a secret: random, or the same one for the same seed."""
+    if seed is None:
+        return secrets.token_bytes(SECRET_BYTES)
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise ConfigurationError(f"seed must be a whole number or None, not {seed!r}")
+    import hashlib
+
+    return hashlib.blake2b(str(seed).encode(), person=b"simdb seed", digest_size=32).digest()
+
+
+def check_name(name: object) -> str:
+    """Return a collection's name if it can be one.
+
+    Raises:
+        ConfigurationError: empty, too long, or not printable.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a collection's name must be str, not {type(name).__name__}")
+    if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+        raise ConfigurationError(
+            f"a collection's name has 1 to {LONGEST_NAME} bytes of printable text, "
+            f"which {name[:60]!r} has not"
+        )
+    return name
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:
+    """Return the settings of a collection as they are stored, to be compared, or None."""
+    key = collection_key(name)
+    value = transaction.get(Table.META, key)
+    return None if value is None else bytes(values.unseal(Table.META, key, value))
+
+
+def settings_of(transaction: ReadTransaction, name: str) -> CollectionSettings | None:
+    """Return the settings of a collection, or None if there is none of that name."""
+    stored = stored_settings(transaction, name)
+    return None if stored is None else CollectionSettings.decode(name, stored)
+
+
+def require_settings(transaction: ReadTransaction, name: str) -> CollectionSettings:
+    """Return the settings of a collection.
+
+    Raises:
+        CollectionNotFoundError: there is none of that name; the message lists those there are.
+    """
+    settings = settings_of(transaction, name)
+    if settings is None:
+        known = ", ".join(repr(known) for known in names(transaction)) or "none yet"
+        raise CollectionNotFoundError(f"there is no collection {name!r} (there are: {known})")
+    return settings
+
+
+def names(transaction: ReadTransaction) -> list[str]:
+    """Return the names of all collections, sorted."""
+    return sorted(
+        bytes(key[1:]).decode() for key, _ in transaction.scan(Table.META, COLLECTION_PREFIX)
+    )
+
+
+# -- changing ----------------------------------------------------------------------------------
+
+
+def create(transaction: WriteTransaction, settings: CollectionSettings) -> CollectionSettings:
+    """Store a new, empty collection under the next number."""
+    taken = [
+        int.from_bytes(key[1:5], "big") for key, _ in transaction.scan(Table.META, STATE_PREFIX)
+    ]
+    removed = [owner for _, owner in garbage(transaction)]
+    number = 1 + max(taken + removed, default=0)
+    settings = replace(settings, number=number)
+    write_settings(transaction, settings)
+    state = CollectionState(
+        next_number=0,
+        live=0,
+        marked=0,
+        item_bytes=0,
+        changes=0,
+        index=new_index(transaction, settings),
+    )
+    key = state_key(number)
+    transaction.put(Table.META, key, values.seal(Table.META, key, state.encode()))
+    return settings
+
+
+def write_settings(transaction: WriteTransaction, settings: CollectionSettings) -> None:
+    """Store the settings of a collection."""
+    key = collection_key(settings.name)
+    transaction.put(Table.META, key, values.seal(Table.META, key, settings.encode()))
+
+
+def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> IndexState:
+    """Return an empty index under a number that no index has."""
+    taken = [owner for _, owner in garbage(transaction)]
+    for key, value in transaction.scan(Table.META, STATE_PREFIX):
+        state = CollectionState.decode(values.unseal(Table.META, bytes(key), value))
+        taken.append(state.index.number)
+    return IndexState(
+        number=1 + max(taken, default=0),
+        signature_width=settings.plan.signature_rows * BYTES_A_ROW,
+        entries_per_item=settings.bands,
+    )
+
+
+def drop(transaction: WriteTransaction, name: str) -> None:
+    """Forget a collection; its records become garbage."""
+    settings = require_settings(transaction, name)
+    key = state_key(settings.number)
+    value = transaction.get(Table.META, key)
+    if value is None:
+        raise CorruptionError(f"the state of collection {name!r} is missing")
+    index = CollectionState.decode(values.unseal(Table.META, key, value)).index.number
+    transaction.delete(Table.META, collection_key(name))
+    transaction.delete(Table.META, key)
+    owned = [(table, settings.number) for table in (Table.DOCUMENTS, Table.KEYS, Table.MARKS)]
+    add_garbage(transaction, [*owned, *index_tables(index)])
+
+
+# -- garbage: records that nothing refers to any more, removed in bounded steps ------------------
+
+
+def index_tables(index: int) -> list[tuple[Table, int]]:
+    """Return the tables in which an index has records."""
+    return [
+        (table, index) for table in (Table.SIGNATURES, Table.BANDS, Table.POSTINGS, Table.SYMBOLS)
+    ]
+
+
+def garbage(transaction: ReadTransaction) -> list[tuple[Table, int]]:
+    """Return tables and owners whose records are to be removed."""
+    value = transaction.get(Table.META, GARBAGE_KEY)
+    if value is None:
+        return []
+    stored = values.unpack(values.unseal(Table.META, GARBAGE_KEY, value))
+    return [(Table(table), owner) for table, owner in stored]
+
+
+def add_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
+    """Note records to be removed."""
+    _write_garbage(transaction, garbage(transaction) + owned)
+
+
+def keep_from_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> bool:
+    """Take records off the list; return whether all of them were on it."""
+    present = garbage(transaction)
+    _write_garbage(transaction, [entry for entry in present if entry not in owned])
+    return all(entry in present for entry in owned)
+
+
+def _write_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
+    payload = values.pack([[int(table), owner] for table, owner in owned])
+    transaction.put(Table.META, GARBAGE_KEY, values.seal(Table.META, GARBAGE_KEY, payload))
+
+
+def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:
+    """Remove so many bytes of garbage; return whether some is left."""
+    left = garbage(transaction)
+    spent = 0
+    while left and spent < most_bytes:
+        table, owner = left[0]
+        doomed = [
+            (bytes(key), len(value))
+            for key, value in _first_records(transaction, table, owner, most_bytes - spent)
+        ]
+        for key, size in doomed:
+            transaction.delete(table, key)
+            spent += size + len(key)
+        if not doomed:
+            left = left[1:]
+    _write_garbage(transaction, left)
+    return bool(left)
+
+
+def _first_records(
+    transaction: WriteTransaction, table: Table, owner: int, most_bytes: int
+) -> Iterator[tuple[memoryview, memoryview]]:
+    seen = 0
+    for key, value in transaction.scan(table, owner_prefix(owner)):
+        yield key, value
+        seen += len(value) + len(key)
+        if seen >= most_bytes:
+            return

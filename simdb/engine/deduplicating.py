@@ -1,0 +1,253 @@
+"""Which rows of a batch are similar to something kept before them?
+
+The definition: a row is a duplicate if it is similar enough to a row *kept* before it, those of
+the store first, then those of the batch in their order; the first such row is the one it
+duplicates. The decision about a row depends on the decisions about earlier ones, so rows are
+decided in waves: in each, every undecided row is compared with the next earlier kept row that
+shares a bucket with it. A row all of whose candidates are used up is kept.
+
+How rows are cut into batches changes nothing: kept rows of earlier batches are in the store, under
+item numbers in the order of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.engine.comparing import Compared, compare_batch_with_stored, compare_items
+from simdb.engine.searching import Candidates, propose
+from simdb.engine.signing import Signed, Signer, needed_matches
+from simdb.exact.thresholds import Threshold
+from simdb.storage.run_views import NO_LIMIT
+from simdb.storage.tables import CollectionReader
+
+FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
+COMPARED_A_WAVE = 4  # stored candidates of a row compared at once
+
+UNDECIDED, KEPT, DROPPED = 0, 1, 2  # as in kernels.buckets, which is not imported for them
+NONE_LEFT = -1
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What each row of a batch duplicates.
+
+    Attributes:
+        stored: int64 (n,), item number of the stored item that it duplicates, or -1.
+        row: int64 (n,), the earlier row of the batch that it duplicates, or -1.
+        similarity: float64 (n,), true similarity to that one.
+    """
+
+    stored: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+    similarity: npt.NDArray[np.float64]
+
+    @property
+    def is_duplicate(self) -> npt.NDArray[np.bool_]:
+        """Which rows are duplicates."""
+        return (self.stored >= 0) | (self.row >= 0)
+
+
+class Deduplicator:
+    """Decides about one batch.
+
+    Args:
+        signer: of the collection.
+        collection: the store before the batch.
+        threshold: what is similar enough.
+        keep: rows are kept although they are duplicates, so that later rows may duplicate them.
+        excluded: item numbers, ascending, that the batch replaces.
+    """
+
+    def __init__(
+        self,
+        signer: Signer,
+        collection: CollectionReader,
+        threshold: Threshold,
+        *,
+        keep: bool,
+        excluded: npt.NDArray[np.uint32],
+    ) -> None:
+        self._signer = signer
+        self._collection = collection
+        self._threshold = threshold
+        self._keep = keep
+        self._excluded = excluded
+
+    def decide(self, items: Sequence[bytes], signed: Signed) -> Decisions:
+        """Find what each row duplicates. Probable, as a search; similarities are exact."""
+        count = len(items)
+        decisions = Decisions(
+            np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count)
+        )
+        self._decide_by_store(items, signed, decisions)
+        self._decide_by_batch(items, signed, decisions)
+        return decisions
+
+    # -- the store ---------------------------------------------------------------------------
+
+    def _decide_by_store(
+        self, items: Sequence[bytes], signed: Signed, decisions: Decisions
+    ) -> None:
+        if not self._collection.state.live:
+            return
+        candidates = self._propose(signed, FIRST_LIMIT)
+        self._compare_in_order(items, candidates, decisions)
+        open_rows = np.flatnonzero(candidates.cut & (decisions.stored < 0))
+        if open_rows.size:
+            usable = np.zeros(len(items), np.bool_)
+            usable[open_rows] = True
+            everything = self._propose(signed._replace(has_symbols=usable), NO_LIMIT)
+            self._compare_in_order(items, everything, decisions)
+
+    def _propose(self, signed: Signed, limit: int) -> Candidates:
+        candidates = propose(self._collection, signed, self._threshold, limit=limit)
+        if not self._excluded.size:
+            return candidates
+        stays = ~np.isin(candidates.numbers, self._excluded)
+        return Candidates(candidates.probes[stays], candidates.numbers[stays], candidates.cut)
+
+    def _compare_in_order(
+        self, items: Sequence[bytes], candidates: Candidates, decisions: Decisions
+    ) -> None:
+        """Compare each row with its candidates by rising item number, until one is similar."""
+        starts = np.searchsorted(candidates.probes, np.arange(len(items) + 1))
+        position, ends = starts[:-1].copy(), starts[1:]
+        while True:
+            rows = np.flatnonzero((position < ends) & (decisions.stored < 0))
+            if not rows.size:
+                return
+            stops = np.minimum(position[rows] + COMPARED_A_WAVE, ends[rows])
+            counts = stops - position[rows]
+            which = np.repeat(position[rows], counts) + _ramps(counts)
+            compared = compare_batch_with_stored(
+                self._signer,
+                self._collection,
+                items,
+                candidates.probes[which],
+                candidates.numbers[which],
+            )
+            met = np.flatnonzero(compared.meets(self._threshold))[::-1]
+            hit_rows = candidates.probes[which[met]]
+            decisions.stored[hit_rows] = candidates.numbers[which[met]]  # the first one stays
+            decisions.similarity[hit_rows] = compared.similarities()[met]
+            position[rows] = stops
+
+    # -- the batch itself --------------------------------------------------------------------
+
+    def _decide_by_batch(
+        self, items: Sequence[bytes], signed: Signed, decisions: Decisions
+    ) -> None:
+        first_equal = _first_equal(items)
+        own = np.arange(len(items))
+        takes_part = (first_equal == own) & signed.has_symbols
+        if not self._keep:
+            takes_part &= decisions.stored < 0
+        rows = np.flatnonzero(takes_part)
+        if rows.size > 1:
+            wanted = decisions.stored[rows] < 0
+            self._decide_rows(items, signed, rows, wanted, decisions)
+        # A row equal to an earlier one duplicates what that one does, or else that one itself.
+        copies = np.flatnonzero((first_equal != own) & signed.has_symbols & (decisions.stored < 0))
+        origin = first_equal[copies]
+        has_target = decisions.row[origin] >= 0
+        decisions.row[copies] = np.where(has_target, decisions.row[origin], origin)
+        decisions.similarity[copies] = np.where(has_target, decisions.similarity[origin], 1.0)
+
+    def _decide_rows(
+        self,
+        items: Sequence[bytes],
+        signed: Signed,
+        rows: npt.NDArray[np.int64],
+        wanted: npt.NDArray[np.bool_],
+        decisions: Decisions,
+    ) -> None:
+        """Decide about the given rows of the batch among each other; only the wanted ones."""
+        signatures = signed.signatures[rows]
+        buckets = _Buckets(signed.bucket_keys[rows])
+        status = np.full(rows.size, KEPT if self._keep else UNDECIDED, np.uint8)
+        last_compared = np.full(rows.size, -1, np.int64)
+        needed = needed_matches(self._threshold, signatures.shape[1])
+        undecided = np.flatnonzero(wanted & buckets.shared)
+        status[~buckets.shared] = KEPT
+        while undecided.size:
+            earlier = np.empty(undecided.size, np.int64)
+            kernels.buckets.next_earlier(
+                undecided,
+                buckets.members,
+                buckets.own_places,
+                buckets.next_places,
+                last_compared,
+                status,
+                signatures,
+                needed,
+                earlier,
+            )
+            status[undecided[earlier == NONE_LEFT]] = KEPT
+            comparing = np.flatnonzero(earlier >= 0)
+            left, right = undecided[comparing], earlier[comparing]
+            last_compared[left] = right
+            compared = compare_items(self._signer, items, rows[left], rows[right])
+            met = compared.meets(self._threshold)
+            self._note(decisions, rows[left[met]], rows[right[met]], compared, met)
+            settled = np.zeros(rows.size, np.bool_)
+            settled[left[met]] = True
+            settled[undecided[earlier == NONE_LEFT]] = True
+            if not self._keep:
+                status[left[met]] = DROPPED
+            undecided = undecided[~settled[undecided]]
+
+    @staticmethod
+    def _note(
+        decisions: Decisions,
+        rows: npt.NDArray[np.int64],
+        targets: npt.NDArray[np.int64],
+        compared: Compared,
+        met: npt.NDArray[np.bool_],
+    ) -> None:
+        decisions.row[rows] = targets
+        decisions.similarity[rows] = compared.similarities()[met]
+
+
+class _Buckets:
+    """The buckets of a batch, as ``kernels.buckets.next_earlier`` reads them."""
+
+    def __init__(self, bucket_keys: npt.NDArray[np.uint64]) -> None:
+        count, bands = bucket_keys.shape
+        order = np.argsort(bucket_keys.ravel(), kind="stable")
+        keys = bucket_keys.ravel()[order]
+        begins = np.ones(keys.size, np.bool_)
+        begins[1:] = keys[1:] != keys[:-1]
+        starts = np.flatnonzero(begins)
+        sizes = np.diff(np.append(starts, keys.size))
+        places = np.empty(keys.size, np.int64)
+        places[order] = np.arange(keys.size)
+        firsts = np.empty(keys.size, np.int64)
+        firsts[order] = np.repeat(starts, sizes)
+        shared = np.empty(keys.size, np.bool_)
+        shared[order] = np.repeat(sizes > 1, sizes)
+        self.members = (order // bands).astype(np.int64)
+        self.own_places = places.reshape(count, bands)
+        self.next_places = firsts.reshape(count, bands)
+        self.shared = shared.reshape(count, bands).any(axis=1)
+
+
+def _first_equal(items: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    """Return for each item the position of the first equal one."""
+    firsts: dict[bytes, int] = {}
+    return np.fromiter(
+        (firsts.setdefault(item, position) for position, item in enumerate(items)),
+        np.int64,
+        len(items),
+    )
+
+
+def _ramps(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return 0, 1, ..., n - 1 for each count n, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - counts, counts)

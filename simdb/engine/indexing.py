@@ -1,0 +1,292 @@
+"""Adding, replacing and deleting items: every batch is one transaction over all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from simdb.datatypes import Action, Key, Outcome
+from simdb.engine.catalogue import CollectionSettings, require_settings, stored_settings
+from simdb.engine.deduplicating import Decisions, Deduplicator
+from simdb.engine.reading_rows import RowBatch
+from simdb.engine.signing import Signed, Signer
+from simdb.errors import KeyExistsError
+from simdb.exact.thresholds import Threshold
+from simdb.storage.environment import Environment
+from simdb.storage.keys import decode_user_key
+from simdb.storage.tables import CollectionReader, CollectionWriter, encode_document
+from simdb.storage.transactions import WriteTransaction
+
+# A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
+MERGED_A_DELETION = 4
+
+OnExisting: TypeAlias = Literal["error", "skip", "replace", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddPolicy:
+    """What to do with rows that are stored already, or similar to something.
+
+    Attributes:
+        on_existing: what a stored key means: an ``"error"``, a row to ``"skip"``, an item to
+            ``"replace"``, or (``"same"``) the row itself if the content is equal, else an error.
+        threshold: find what rows duplicate at this similarity; None does not look.
+        drop_duplicates: do not store rows that duplicate something.
+        skip_bad: a row whose key is stored already, where that is an error, is left out instead
+            of ending the work.
+    """
+
+    on_existing: OnExisting
+    threshold: Threshold | None
+    drop_duplicates: bool
+    skip_bad: bool
+
+
+class SeenNumbers:
+    """Item numbers that earlier rows of one input are stored under: a bitmap that grows."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, number: int) -> bool:
+        """Note a number; return whether it was new."""
+        byte, bit = number >> 3, 1 << (number & 7)
+        if byte >= len(self._bits):
+            self._bits.extend(bytes(byte + 1 - len(self._bits) + len(self._bits) // 8))
+        new = not self._bits[byte] & bit
+        self._bits[byte] |= bit
+        return new
+
+
+class BatchAdder:
+    """Adds the batches of one input, one after the other.
+
+    Args:
+        environment: the file.
+        settings: of the collection, by which the batches are signed.
+        signer: its signer.
+        policy: what to do with rows stored already or similar to something.
+        busy_timeout: seconds to wait for other writers.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        settings: CollectionSettings,
+        signer: Signer,
+        policy: AddPolicy,
+        busy_timeout: float | None,
+    ) -> None:
+        self._environment = environment
+        self._settings = settings
+        self._stored = settings.encode()
+        self._signer = signer
+        self._policy = policy
+        self._busy_timeout = busy_timeout
+        self._seen = SeenNumbers()
+        self._first_new: int | None = None
+
+    def add(self, batch: RowBatch, signed: Signed) -> list[Outcome]:
+        """Store what is to be stored of a batch, durably, all of it or nothing.
+
+        Returns:
+            One outcome for each good row of the batch, in order.
+
+        Raises:
+            KeyExistsError, BadItemError: a key is stored already; its ``row`` says which.
+        """
+        with self._environment.write(self._busy_timeout) as transaction:
+            signed = self._signed_by_present_settings(transaction, batch, signed)
+            writer = CollectionWriter(transaction, self._settings.number)
+            if self._first_new is None:
+                self._first_new = writer.state.next_number
+            stored = [writer.find(key) for key in batch.keys]
+            actions = self._actions(writer, batch, stored)
+            decisions = self._decisions(batch, signed, actions, stored)
+            targets = {}
+            if decisions is not None:
+                if self._policy.drop_duplicates:
+                    for position in np.flatnonzero(decisions.is_duplicate).tolist():
+                        if actions[position] in ("added", "replaced"):
+                            actions[position] = "duplicate"
+                targets = self._targets(writer, decisions)
+            self._apply(writer, batch, signed, actions, stored)
+        return self._outcomes(batch, actions, stored, decisions, targets)
+
+    def _signed_by_present_settings(
+        self, transaction: WriteTransaction, batch: RowBatch, signed: Signed
+    ) -> Signed:
+        """Sign the batch again if the index was rebuilt since."""
+        stored = stored_settings(transaction, self._settings.name)
+        if stored == self._stored:
+            return signed
+        self._settings = require_settings(transaction, self._settings.name)
+        self._stored = self._settings.encode()
+        self._signer = Signer(self._settings)
+        return self._signer.sign(batch.items)
+
+    def _actions(
+        self, writer: CollectionWriter, batch: RowBatch, stored: list[int | None]
+    ) -> list[Action]:
+        actions: list[Action] = []
+        for position, number in enumerate(stored):
+            if number is None:
+                actions.append("added")
+            elif self._policy.on_existing == "skip":
+                actions.append("present")
+            elif self._policy.on_existing == "replace":
+                actions.append("replaced")
+            elif self._policy.on_existing == "same" and self._is_same(
+                writer, batch.items[position], number
+            ):
+                actions.append("present" if self._seen.add(number) else "duplicate")
+            elif self._policy.skip_bad:
+                actions.append("bad")
+            else:
+                raise self._existing(batch, position)
+        return actions
+
+    def _is_same(self, writer: CollectionWriter, item: bytes, number: int) -> bool:
+        document = writer.document(number)
+        return document is not None and document.item == item
+
+    def _existing(self, batch: RowBatch, position: int) -> KeyExistsError:
+        row, key = batch.rows[position], batch.user_keys[position]
+        if self._policy.on_existing == "same":
+            return KeyExistsError(f"key {key!r} is stored with other content", row=row)
+        return KeyExistsError(
+            f"key {key!r} is stored already; pass on_existing='skip' or 'replace'", row=row
+        )
+
+    def _decisions(
+        self, batch: RowBatch, signed: Signed, actions: list[Action], stored: list[int | None]
+    ) -> Decisions | None:
+        if self._policy.threshold is None:
+            return None
+        new = np.array([action in ("added", "replaced") for action in actions], np.bool_)
+        replaced = _replaced(actions, stored)
+        # Nobody else can write now, so a snapshot shows the store as it is before the batch.
+        with self._environment.read() as snapshot:
+            return Deduplicator(
+                self._signer,
+                CollectionReader(snapshot, self._settings.number),
+                self._policy.threshold,
+                keep=not self._policy.drop_duplicates,
+                excluded=np.array(sorted(replaced), np.uint32),
+            ).decide(batch.items, signed._replace(has_symbols=signed.has_symbols & new))
+
+    def _targets(self, writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
+        """Return the keys of the stored items that rows duplicate."""
+        numbers = np.unique(decisions.stored[decisions.stored >= 0]).astype(np.uint32)
+        return {
+            int(numbers[position]): decode_user_key(document.key)
+            for position, document in writer.documents_of(numbers)
+        }
+
+    def _apply(
+        self,
+        writer: CollectionWriter,
+        batch: RowBatch,
+        signed: Signed,
+        actions: Sequence[Action],
+        stored: list[int | None],
+    ) -> None:
+        replaced = _replaced(actions, stored)
+        kept = [place for place, action in enumerate(actions) if action in ("added", "replaced")]
+        if not kept:
+            return
+        if replaced:
+            writer.remove(replaced)
+        first = insert_rows(writer, batch, signed, kept)
+        if self._policy.on_existing == "same":
+            for number in range(first, first + len(kept)):
+                self._seen.add(number)
+        writer.index_writer(writer.state.index).merge_after(len(kept) + len(replaced))
+        writer.save()
+
+    def _outcomes(
+        self,
+        batch: RowBatch,
+        actions: list[Action],
+        stored: list[int | None],
+        decisions: Decisions | None,
+        targets: dict[int, Key],
+    ) -> list[Outcome]:
+        outcomes = [
+            Outcome(row, key, action)
+            for row, key, action in zip(batch.rows, batch.user_keys, actions, strict=True)
+        ]
+        assert self._first_new is not None
+        for position, action in enumerate(actions):
+            if action == "duplicate" and stored[position] is not None:
+                outcomes[position] = _duplicate(outcomes[position], outcomes[position].key, 1.0)
+            elif action == "bad":
+                problem = str(self._existing(batch, position))
+                outcomes[position] = replace(outcomes[position], problem=problem)
+        if decisions is None:
+            return outcomes
+        for position in np.flatnonzero(decisions.is_duplicate).tolist():
+            number, earlier = int(decisions.stored[position]), int(decisions.row[position])
+            outcomes[position] = _duplicate(
+                outcomes[position],
+                targets.get(number) if number >= 0 else batch.user_keys[earlier],
+                float(decisions.similarity[position]),
+                within_input=number < 0 or number >= self._first_new,
+            )
+        return outcomes
+
+
+def _replaced(actions: Sequence[Action], stored: list[int | None]) -> list[int]:
+    """Return the item numbers that replaced rows had."""
+    return [
+        number
+        for number, action in zip(stored, actions, strict=True)
+        if action == "replaced" and number is not None
+    ]
+
+
+def _duplicate(
+    outcome: Outcome, of: Key | None, similarity: float, *, within_input: bool = True
+) -> Outcome:
+    return Outcome(outcome.row, outcome.key, outcome.action, of, similarity, within_input)
+
+
+def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
+    """Store the given rows of a batch in all tables; return the first new item number."""
+    keys = [batch.keys[place] for place in kept]
+    items = [batch.items[place] for place in kept]
+    records = [
+        encode_document(batch.keys[place], batch.items[place], batch.metadata[place])
+        for place in kept
+    ]
+    first = writer.insert(keys, records, sum(map(len, items)))
+    has_symbols = signed.has_symbols[kept]
+    numbers = np.arange(first, first + len(kept), dtype=np.uint32)
+    writer.index_writer(writer.state.index).insert(
+        numbers,
+        signed.signatures[kept],
+        numbers[has_symbols],
+        signed.bucket_keys[kept][has_symbols],
+    )
+    return first
+
+
+def delete_keys(
+    environment: Environment,
+    collection: int,
+    keys: Sequence[bytes],
+    busy_timeout: float | None,
+) -> list[int]:
+    """Delete the items of distinct keys in one transaction; return places of absent keys."""
+    with environment.write(busy_timeout) as transaction:
+        writer = CollectionWriter(transaction, collection)
+        numbers = [writer.find(key) for key in keys]
+        present = [number for number in numbers if number is not None]
+        if present:
+            writer.remove(present)
+            writer.index_writer(writer.state.index).merge_after(MERGED_A_DELETION * len(present))
+            writer.save()
+    return [place for place, number in enumerate(numbers) if number is None]

@@ -1,0 +1,198 @@
+"""Many-many: all similar pairs of a collection, streamed.
+
+The bucket runs are swept once in the order of bucket keys, so that each bucket is seen whole. A
+pair of items is taken only in the bucket of its *first* shared band, which its two signatures
+tell, so it comes out once and no set of seen pairs is kept. Memory is bounded by the setting, not
+by the corpus or by the number of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.datatypes import PairBatch
+from simdb.engine.comparing import Compared, compare_items
+from simdb.engine.searching import stored_signatures
+from simdb.engine.signing import Signer, needed_matches
+from simdb.errors import CorruptionError
+from simdb.exact.thresholds import Threshold
+from simdb.storage.tables import CollectionReader
+
+SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
+PAIRS_AT_ONCE = 8_192
+
+
+@dataclass(slots=True)
+class JoinCounters:
+    """What a join did.
+
+    Attributes:
+        visited: pairs met in buckets, once for every bucket they share.
+        too_unlike: of these, dropped for too few equal signature rows.
+        compared: candidates compared in full.
+        pairs: those that were similar enough.
+    """
+
+    visited: int = 0
+    too_unlike: int = 0
+    compared: int = 0
+    pairs: int = 0
+
+
+@dataclass(slots=True)
+class BucketSlice:
+    """The buckets of a range of keys that have two members or more.
+
+    Attributes:
+        numbers: uint32 (items,), item numbers, ascending.
+        signatures: uint16 (items, rows).
+        starts: int64, first member of each bucket, and one past the last.
+        members: int64, positions in ``numbers``, ascending within each bucket.
+        bands: int32, the band of each bucket.
+    """
+
+    numbers: npt.NDArray[np.uint32]
+    signatures: npt.NDArray[np.uint16]
+    starts: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int64]
+    bands: npt.NDArray[np.int32]
+
+
+def bucket_slices(
+    signer: Signer, collection: CollectionReader, memory: int
+) -> Iterator[BucketSlice]:
+    """Sweep the buckets of all live items in the order of their keys."""
+    room = max(4_096, memory // SHARE_OF_MEMORY)
+    for keys, columns in collection.bands.sweep(collection.marks, room=room):
+        shared = np.empty(keys.size, np.uint8)
+        if kernels.buckets.shared_buckets(keys, columns[0], shared):
+            in_buckets = shared.astype(np.bool_)
+            yield _slice(signer, collection, keys[in_buckets], columns[0][in_buckets])
+
+
+def _slice(
+    signer: Signer,
+    collection: CollectionReader,
+    keys: npt.NDArray[np.uint64],
+    items: npt.NDArray[np.uint32],
+) -> BucketSlice:
+    numbers, members = np.unique(items, return_inverse=True)
+    signatures, _ = stored_signatures(collection, numbers)
+    begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    of_first = signer.bucket_keys(signatures[members[begins]])
+    is_band = of_first == keys[begins][:, np.newaxis]
+    if not is_band.any(axis=1).all():
+        raise CorruptionError(
+            "buckets and signatures contradict each other; run 'simdb check', then rebuild"
+        )
+    return BucketSlice(
+        numbers,
+        signatures,
+        np.append(begins, keys.size).astype(np.int64),
+        members.astype(np.int64),
+        is_band.argmax(axis=1).astype(np.int32),
+    )
+
+
+def candidate_pairs(
+    buckets: BucketSlice,
+    rows: int,
+    needed: int,
+    counters: JoinCounters,
+    *,
+    classes: npt.NDArray[np.int64] | None = None,
+    only_first: bool = False,
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """List the candidates of a slice, ``PAIRS_AT_ONCE`` at a time, as positions in it.
+
+    Args:
+        buckets: the slice.
+        rows: rows a band.
+        needed: equal signature rows below which a pair is dropped.
+        counters: added to.
+        classes: int64 (items,); pairs of items of one class are left out.
+        only_first: list only the pairs of the first member of each bucket.
+    """
+    members, ends = _classified(buckets, classes)
+    cursor = np.full(3, -1, np.int64)
+    counts = np.zeros(2, np.int64)
+    while True:
+        left = np.empty(PAIRS_AT_ONCE, np.int64)
+        right = np.empty(PAIRS_AT_ONCE, np.int64)
+        written = kernels.buckets.bucket_pairs(
+            buckets.starts,
+            members,
+            ends,
+            buckets.bands,
+            buckets.signatures,
+            rows,
+            needed,
+            only_first,
+            cursor,
+            left,
+            right,
+            counts,
+        )
+        yield left[:written], right[:written]
+        if written < PAIRS_AT_ONCE:
+            break
+    counters.visited += int(counts[0])
+    counters.too_unlike += int(counts[1])
+
+
+def _classified(
+    buckets: BucketSlice, classes: npt.NDArray[np.int64] | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the members of each bucket sorted by class, and where each one's class ends."""
+    members = buckets.members
+    if classes is None:
+        return members, np.arange(1, members.size + 1)
+    bucket_of = np.repeat(np.arange(buckets.bands.size), np.diff(buckets.starts))
+    members = members[np.lexsort((members, classes[members], bucket_of))]
+    ends = np.empty(members.size, np.int64)
+    kernels.buckets.class_ends(buckets.starts, classes[members], ends)
+    return members, ends
+
+
+def compare_stored(
+    signer: Signer,
+    collection: CollectionReader,
+    left: npt.NDArray[np.uint32],
+    right: npt.NDArray[np.uint32],
+) -> Compared:
+    """Compare stored items ``left[i]`` and ``right[i]``, both item numbers."""
+    numbers, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    items: list[bytes | memoryview] = [b""] * numbers.size
+    for position, document in collection.documents_of(numbers):
+        items[position] = document.item
+    return compare_items(signer, items, places[: left.size], places[left.size :])
+
+
+def join(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    memory: int,
+    counters: JoinCounters,
+) -> Iterator[PairBatch]:
+    """Yield all pairs of live items at or above the threshold.
+
+    Probable: the S-curve of the collection's plan says how probable at which similarity. Each
+    pair comes once, similarities are exact; the order is that of the buckets.
+    """
+    rows = signer.plan.rows
+    needed = needed_matches(threshold, signer.plan.signature_rows)
+    for buckets in bucket_slices(signer, collection, memory):
+        for left, right in candidate_pairs(buckets, rows, needed, counters):
+            left_numbers, right_numbers = buckets.numbers[left], buckets.numbers[right]
+            compared = compare_stored(signer, collection, left_numbers, right_numbers)
+            met = compared.meets(threshold)
+            counters.compared += left.size
+            counters.pairs += int(np.count_nonzero(met))
+            if met.any():
+                yield PairBatch(left_numbers[met], right_numbers[met], compared.similarities()[met])

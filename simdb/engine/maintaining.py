@@ -1,0 +1,325 @@
+"""Compacting and rebuilding, in bounded steps between which others may write."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from simdb import config
+from simdb.datatypes import Progress
+from simdb.engine import catalogue
+from simdb.engine.catalogue import CollectionSettings
+from simdb.engine.signing import Signer
+from simdb.errors import ConfigurationError, StorageError
+from simdb.exact.thresholds import Threshold, ThresholdLike
+from simdb.lsh.planning import plan
+from simdb.storage.blocks import BlockWriter
+from simdb.storage.environment import Environment
+from simdb.storage.tables import CollectionReader, CollectionWriter, IndexState, IndexWriter
+from simdb.storage.transactions import WriteTransaction
+
+STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
+REBUILT_AT_ONCE = 10_000  # items
+SHARE_OF_MEMORY = 64
+
+ProgressCallback = Callable[[Progress], None] | None
+
+
+def plan_settings(
+    name: str,
+    kind: config.Text,
+    *,
+    threshold: ThresholdLike,
+    recall: ThresholdLike,
+    bands: int | None,
+    rows: int | None,
+    sketch: config.SketchScheme,
+    secret: bytes,
+) -> CollectionSettings:
+    """Return the settings of a collection, bands and rows planned where they are not given.
+
+    Raises:
+        ConfigurationError: a value is out of range, or no plan reaches the recall.
+    """
+    if sketch not in ("fast", "classical"):
+        raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
+    wanted = Threshold.parse(threshold).fraction
+    wanted_recall = Threshold.parse(recall, name="recall").fraction
+    planned = plan(wanted, wanted_recall, bands, rows)
+    return CollectionSettings(
+        name=name,
+        number=0,
+        kind=kind,
+        threshold=wanted,
+        recall=wanted_recall,
+        bands=planned.bands,
+        rows=planned.rows,
+        sketch=sketch,
+        secret=secret,
+        unicode_version=unicodedata.unidata_version,
+    )
+
+
+def changed_settings(
+    present: CollectionSettings,
+    *,
+    kind: config.Text | None,
+    threshold: ThresholdLike | None,
+    recall: ThresholdLike | None,
+    bands: int | None,
+    rows: int | None,
+    sketch: config.SketchScheme | None,
+    seed: int | None,
+) -> CollectionSettings:
+    """Return settings in which what is not None has changed."""
+    settings = plan_settings(
+        present.name,
+        present.kind if kind is None else kind,
+        threshold=present.threshold if threshold is None else threshold,
+        recall=present.recall if recall is None else recall,
+        bands=bands,
+        rows=rows,
+        sketch=present.sketch if sketch is None else sketch,
+        secret=present.secret if seed is None else catalogue.secret_of(seed),
+    )
+    return replace(settings, number=present.number)
+
+
+# -- compacting --------------------------------------------------------------------------------
+
+
+def compact(
+    environment: Environment,
+    collection: int,
+    busy_timeout: float | None,
+    progress: ProgressCallback,
+) -> dict[str, Any]:
+    """Merge all runs into one and drop what belongs to deleted items.
+
+    The marks of items deleted before it began are taken back at the end: everything written
+    since leaves such items out, and everything older has been rewritten.
+    """
+    collect_garbage(environment, busy_timeout)  # which cancels a rebuild that is under way
+    with environment.read() as snapshot:
+        before = CollectionReader(snapshot, collection)
+        dead, index = before.marks.copy(), before.state.index.number
+    steps = 0
+    report = _Reporter("compacting", progress)
+
+    def merge(writer: CollectionWriter) -> bool:
+        return writer.index_writer(writer.state.index).step()
+
+    while _step(environment, collection, busy_timeout, merge):
+        steps += 1
+        report.advance(1)
+    with environment.write(busy_timeout) as transaction:
+        writer = CollectionWriter(transaction, collection)
+        writer.index_writer(writer.state.index).bands.start_full_merge()
+        writer.save()
+    while _step(environment, collection, busy_timeout, merge):
+        steps += 1
+        report.advance(1)
+    steps += _drop_dead(environment, collection, busy_timeout, report)
+    with environment.write(busy_timeout) as transaction:
+        writer = CollectionWriter(transaction, collection)
+        if writer.state.index.number == index:
+            writer.clear_marks(dead)
+        writer.save()
+        state = writer.state
+    return {
+        "steps": steps,
+        "items": state.live,
+        "runs": len(state.index.bands.runs),
+        "deleted_not_yet_dropped": state.marked,
+    }
+
+
+def _step(
+    environment: Environment,
+    collection: int,
+    busy_timeout: float | None,
+    work: Callable[[CollectionWriter], bool],
+) -> bool:
+    """Do a step of work in a transaction of its own; return whether there may be more."""
+    with environment.write(busy_timeout) as transaction:
+        writer = CollectionWriter(transaction, collection)
+        more = work(writer)
+        writer.save()
+    return more
+
+
+def _drop_dead(
+    environment: Environment, collection: int, busy_timeout: float | None, report: _Reporter
+) -> int:
+    """Rewrite all blocks that hold dead records."""
+    steps = 0
+    for blocks_of in (_documents, _signatures):
+        position: int | None = 0
+        while position is not None:
+            with environment.write(busy_timeout) as transaction:
+                writer = CollectionWriter(transaction, collection)
+                position = writer.drop_dead_step(blocks_of(writer), position, STEP_BYTES)
+                writer.save()
+            steps += 1
+            report.advance(1)
+    return steps
+
+
+def _documents(writer: CollectionWriter) -> BlockWriter:
+    assert isinstance(writer.documents, BlockWriter)
+    return writer.documents
+
+
+def _signatures(writer: CollectionWriter) -> BlockWriter:
+    return writer.index_writer(writer.state.index).signatures
+
+
+def collect_garbage(environment: Environment, busy_timeout: float | None) -> None:
+    """Remove what nothing refers to any more."""
+    more = True
+    while more:
+        with environment.write(busy_timeout) as transaction:
+            more = catalogue.collect_garbage(transaction, STEP_BYTES)
+
+
+# -- rebuilding --------------------------------------------------------------------------------
+
+
+def rebuild(
+    environment: Environment,
+    settings: CollectionSettings,
+    *,
+    pool: Executor | None,
+    memory: int,
+    busy_timeout: float | None,
+    progress: ProgressCallback,
+) -> None:
+    """Make a second index under new settings and switch to it in one transaction.
+
+    Until then the new index is listed as garbage, so that nothing is left behind if the work is
+    cut off. Items added meanwhile are signed as well; the last few of them under the lock.
+
+    Raises:
+        StorageError: another process collected the garbage meanwhile; nothing has changed.
+    """
+    collect_garbage(environment, busy_timeout)
+    with environment.write(busy_timeout) as transaction:
+        index = catalogue.new_index(transaction, settings)
+        catalogue.add_garbage(transaction, catalogue.index_tables(index.number))
+    work = _Rebuild(Signer(settings), index, settings, pool, memory)
+    report = _Reporter("signing", progress)
+    while True:
+        with environment.read() as snapshot:
+            prepared = work.prepare(CollectionReader(snapshot, settings.number))
+        with environment.write(busy_timeout) as transaction:
+            work.require_index(transaction)
+            writer = CollectionWriter(transaction, settings.number)
+            work.store(transaction, writer, prepared)
+            if work.position == writer.state.next_number:
+                _switch(transaction, writer, settings, index)
+                break
+        report.advance(len(prepared.numbers))
+    collect_garbage(environment, busy_timeout)
+
+
+def _switch(
+    transaction: WriteTransaction,
+    writer: CollectionWriter,
+    settings: CollectionSettings,
+    index: IndexState,
+) -> None:
+    catalogue.keep_from_garbage(transaction, catalogue.index_tables(index.number))
+    catalogue.add_garbage(transaction, catalogue.index_tables(writer.state.index.number))
+    writer.state.index = index
+    writer.save()
+    catalogue.write_settings(transaction, settings)
+
+
+class _Prepared:
+    """Items read and signed for the new index."""
+
+    def __init__(self, signer: Signer, first: int, end: int) -> None:
+        self.first = first
+        self.end = end
+        self.numbers = np.empty(0, np.uint32)
+        self.signed = signer.empty()
+
+
+class _Rebuild:
+    """An index that is being made."""
+
+    def __init__(
+        self,
+        signer: Signer,
+        index: IndexState,
+        settings: CollectionSettings,
+        pool: Executor | None,
+        memory: int,
+    ) -> None:
+        self.position = 0
+        self._signer = signer
+        self._index = index
+        self._settings = settings
+        self._pool = pool
+        self._most_bytes = max(1, memory // SHARE_OF_MEMORY)
+
+    def require_index(self, transaction: WriteTransaction) -> None:
+        owned = catalogue.index_tables(self._index.number)
+        if any(entry not in catalogue.garbage(transaction) for entry in owned):
+            raise StorageError(
+                "the rebuild was cancelled: another process compacted or rebuilt meanwhile; "
+                "nothing has changed, run it again"
+            )
+
+    def prepare(self, collection: CollectionReader) -> _Prepared:
+        """Read and sign the next items."""
+        numbers: list[int] = []
+        items: list[bytes] = []
+        size = 0
+        end = collection.state.next_number
+        for document in collection.live_documents(self.position):
+            if len(numbers) == REBUILT_AT_ONCE or size >= self._most_bytes:
+                end = document.number
+                break
+            numbers.append(document.number)
+            items.append(bytes(document.item))
+            size += len(document.item)
+        prepared = _Prepared(self._signer, self.position, end)
+        prepared.numbers = np.array(numbers, np.uint32)
+        prepared.signed = self._signer.sign(items, self._pool)
+        return prepared
+
+    def store(
+        self, transaction: WriteTransaction, writer: CollectionWriter, prepared: _Prepared
+    ) -> None:
+        """Write what was prepared; items deleted since are marked, as for every index."""
+        if prepared.numbers.size:
+            target = IndexWriter(transaction, self._index, writer)
+            with_symbols = prepared.signed.has_symbols
+            target.insert(
+                prepared.numbers,
+                prepared.signed.signatures,
+                prepared.numbers[with_symbols],
+                prepared.signed.bucket_keys[with_symbols],
+            )
+            target.merge_after(prepared.numbers.size)
+        self.position = prepared.end
+
+
+class _Reporter:
+    """Calls a progress callback with a growing count."""
+
+    def __init__(self, task: str, progress: ProgressCallback) -> None:
+        self._task = task
+        self._progress = progress
+        self._done = 0
+
+    def advance(self, amount: int) -> None:
+        self._done += amount
+        if self._progress is not None:
+            self._progress(Progress(self._task, self._done, None))

@@ -1,0 +1,123 @@
+"""From the caller's rows to batches that can be signed and stored; bad rows are set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from simdb.datatypes import Key
+from simdb.errors import BadItemError, UsageError
+from simdb.items.text import TextItems
+from simdb.storage import values
+from simdb.storage.keys import encode_user_key
+
+BATCH_ITEMS = 10_000
+LARGEST_METADATA = 2**20  # bytes
+
+
+@dataclass(slots=True)
+class RowBatch:
+    """Rows in canonical form, as columns, and the bad rows among them.
+
+    Attributes:
+        rows: positions in the input.
+        user_keys: keys as they were given.
+        keys: keys as they are stored.
+        items: items in canonical form.
+        metadata: packed, empty where there is none.
+        bad: position, key if it could be read, and problem of the rows that cannot be stored.
+        item_bytes: bytes of the items.
+    """
+
+    rows: list[int] = field(default_factory=list)
+    user_keys: list[Key] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    items: list[bytes] = field(default_factory=list)
+    metadata: list[bytes] = field(default_factory=list)
+    bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
+    item_bytes: int = 0
+
+
+def read_batches(
+    rows: Iterable[Any],
+    items: TextItems,
+    *,
+    batch_items: int,
+    batch_bytes: int,
+) -> Iterator[RowBatch]:
+    """Cut rows into batches of limited size in which no key comes twice.
+
+    Args:
+        rows: (key, item) or (key, item, metadata) each.
+        items: the canonical form of items.
+        batch_items, batch_bytes: where a batch ends.
+    """
+    batch = RowBatch()
+    seen: set[bytes] = set()
+    for position, row in enumerate(rows):
+        try:
+            user_key, key, item, metadata = _read_row(row, items)
+        except (UsageError, TypeError, ValueError, OverflowError) as error:
+            batch.bad.append((position, _key_of(row), error))
+        else:
+            if key in seen:
+                yield batch
+                batch, seen = RowBatch(), set()
+            seen.add(key)
+            batch.rows.append(position)
+            batch.user_keys.append(user_key)
+            batch.keys.append(key)
+            batch.items.append(item)
+            batch.metadata.append(metadata)
+            batch.item_bytes += len(item)
+        if len(batch.rows) + len(batch.bad) >= batch_items or batch.item_bytes >= batch_bytes:
+            yield batch
+            batch, seen = RowBatch(), set()
+    if batch.rows or batch.bad:
+        yield batch
+
+
+def _read_row(row: Any, items: TextItems) -> tuple[Key, bytes, bytes, bytes]:  # noqa: ANN401
+    if isinstance(row, BaseException):
+        # A reader of files hands on what was wrong with a line.
+        raise row
+    if isinstance(row, str | bytes) or not hasattr(row, "__len__") or not 2 <= len(row) <= 3:
+        raise BadItemError(
+            f"a row must be (key, item) or (key, item, metadata), not {str(row)[:60]!r}"
+        )
+    key = encode_user_key(row[0])
+    item = items.encode(row[1])
+    return row[0], key, item, encode_metadata(row[2]) if len(row) == 3 else b""
+
+
+def encode_metadata(metadata: Any) -> bytes:  # noqa: ANN401 - anything the caller gave
+    """Return packed metadata, empty for None.
+
+    Raises:
+        BadItemError: no mapping, too large, too deep, or with values that cannot be stored.
+    """
+    if metadata is None:
+        return b""
+    if not isinstance(metadata, dict):
+        raise BadItemError(f"metadata must be a dict or None, not {type(metadata).__name__}")
+    if not all(isinstance(name, str) for name in metadata):
+        raise BadItemError("the names of metadata must be str")
+    try:
+        if values.nesting(metadata) > values.DEEPEST_NESTING:
+            raise BadItemError(f"metadata is nested deeper than {values.DEEPEST_NESTING}")
+        packed = values.pack(metadata)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadItemError(f"metadata cannot be stored: {error}") from error
+    if len(packed) > LARGEST_METADATA:
+        raise BadItemError(f"metadata takes {len(packed):,} bytes; at most {LARGEST_METADATA:,}")
+    return packed
+
+
+def _key_of(row: Any) -> Key | None:  # noqa: ANN401 - whatever the caller gave
+    try:
+        encode_user_key(row[0])
+    except (UsageError, TypeError, ValueError, IndexError, KeyError):
+        return None
+    key: Key = row[0]
+    return key

@@ -1,0 +1,122 @@
+"""From items to symbols, signatures and bucket keys, in batches and on several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.engine.catalogue import CollectionSettings
+from simdb.exact.thresholds import Threshold
+from simdb.items.symbols import SymbolSets
+from simdb.items.text import TextItems
+from simdb.lsh.banding import Banding, minimum_matches
+from simdb.lsh.sketching import Sketcher
+
+SLICE_BYTES = 131_072  # of items signed in one go: their symbols then stay in the cache
+
+
+class Signed(NamedTuple):
+    """What the index stores of a batch of items.
+
+    Attributes:
+        signatures: uint16 (items, rows).
+        bucket_keys: uint64 (items, bands); meaningless for items without symbols.
+        has_symbols: bool (items,).
+    """
+
+    signatures: npt.NDArray[np.uint16]
+    bucket_keys: npt.NDArray[np.uint64]
+    has_symbols: npt.NDArray[np.bool_]
+
+
+class Signer:
+    """Signs the items of one collection. Safe to use from several threads."""
+
+    def __init__(self, settings: CollectionSettings) -> None:
+        self.items = TextItems(settings.kind, settings.secret)
+        self.plan = settings.plan
+        self._sketcher = Sketcher(settings.sketch, self.plan.signature_rows, settings.secret)
+        self._banding = Banding(settings.bands, settings.rows, settings.secret)
+
+    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
+        """Return the symbols of items in canonical form."""
+        return self.items.symbols(items)
+
+    def sign_symbols(self, symbols: SymbolSets) -> Signed:
+        """Return what the index stores of items whose symbols are known."""
+        signatures = self._sketcher.sketch(symbols)
+        return Signed(
+            signatures,
+            self._banding.bucket_keys(signatures),
+            symbols.offsets[1:] > symbols.offsets[:-1],
+        )
+
+    def sign(self, items: Sequence[bytes | memoryview], pool: Executor | None = None) -> Signed:
+        """Sign a batch of items, spread over the threads of a pool if one is given."""
+        return self.start(items, pool).result()
+
+    def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
+        """Begin to sign a batch of items; without a pool it is done on return."""
+        parts = list(_slices(items))
+        if pool is None:
+            return Signing([self._sign_part(part) for part in parts], [], self)
+        return Signing([], [pool.submit(self._sign_part, part) for part in parts], self)
+
+    def _sign_part(self, items: Sequence[bytes | memoryview]) -> Signed:
+        return self.sign_symbols(self.items.symbols(items))
+
+    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
+        """Return the bucket keys, uint64 (n, bands), of stored signatures."""
+        return self._banding.bucket_keys(signatures)
+
+    def empty(self) -> Signed:
+        """Return the signatures of no item."""
+        return Signed(
+            np.empty((0, self.plan.signature_rows), np.uint16),
+            np.empty((0, self.plan.bands), np.uint64),
+            np.empty(0, np.bool_),
+        )
+
+
+class Signing:
+    """A batch that is being signed."""
+
+    def __init__(self, done: list[Signed], running: list[Future[Signed]], signer: Signer) -> None:
+        self._done = done
+        self._running = running
+        self._signer = signer
+
+    def result(self) -> Signed:
+        """Wait for the signatures."""
+        parts = self._done + [future.result() for future in self._running]
+        if not parts:
+            return self._signer.empty()
+        if len(parts) == 1:
+            return parts[0]
+        return Signed(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _slices(
+    items: Sequence[bytes | memoryview],
+) -> Iterator[Sequence[bytes | memoryview]]:
+    """Cut a batch into slices of about ``SLICE_BYTES``."""
+    begin = 0
+    size = 0
+    for position, item in enumerate(items):
+        if size and size + len(item) > SLICE_BYTES:
+            yield items[begin:position]
+            begin, size = position, 0
+        size += len(item)
+    if begin < len(items):
+        yield items[begin:]
+
+
+@lru_cache(maxsize=256)
+def needed_matches(threshold: Threshold, rows: int) -> int:
+    """Return how many equal signature rows a candidate must have to be compared in full."""
+    return minimum_matches(threshold.fraction, rows)

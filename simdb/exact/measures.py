@@ -1,0 +1,182 @@
+"""Similarities of sets other than Jaccard's, turned into bounds of whole numbers on an exact index.
+
+An index posts of a stored set of size t its first t - ceil(floor t) + 1 symbols. A search misses
+nothing if that is at least t - (least overlap that a similar probe can have) + 1:
+
+============================  ====================  ==========================  ==================
+measure                       overlap must be       least overlap of a stored   so the index needs
+============================  ====================  ==========================  ==================
+Jaccard, J                    J (s + t) / (1 + J)   J t                         floor <= J
+Dice, d                       d (s + t) / 2         d t / (2 - d)               floor <= d / (2 - d)
+cosine, c                     c sqrt(s t)           c^2 t                       floor <= c^2
+stored contained in probe, c  c t                   c t (probe scanned whole)   floor <= c
+probe contained in stored, c  c s                   1                           all symbols posted
+============================  ====================  ==========================  ==================
+
+Dice is Jaccard at d / (2 - d): the needed overlaps are equal. For cosine, a probe of size s has
+overlap <= s, so overlap^2 >= c^2 s t >= c^2 overlap t.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.errors import ThresholdTooLowError
+from simdb.exact.thresholds import Threshold
+
+if TYPE_CHECKING:
+    from simdb.kernels.probing import Bounds
+
+
+class Measure(StrEnum):
+    """A similarity of two sets that is decided by their sizes and their overlap."""
+
+    JACCARD = "jaccard"
+    DICE = "dice"
+    COSINE = "cosine"
+    STORED_IN_PROBE = "stored-in-probe"
+    PROBE_IN_STORED = "probe-in-stored"
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """At least so much of a measure: what it asks of overlaps, sizes and prefixes.
+
+    Every number is exact; none is larger than it must be.
+
+    Attributes:
+        measure: the similarity.
+        threshold: the least value of it.
+    """
+
+    measure: Measure
+    threshold: Threshold
+
+    @property
+    def floor(self) -> Threshold | None:
+        """The highest floor of an index that serves it; None if all symbols must be posted."""
+        if self.measure is Measure.PROBE_IN_STORED:
+            return None
+        if self.measure is Measure.DICE:
+            dice = self.threshold.fraction
+            return Threshold(dice / (2 - dice))
+        if self.measure is Measure.COSINE:
+            return Threshold(self.threshold.fraction**2)
+        return self.threshold
+
+    def require_floor(self, floor: Threshold | None) -> None:
+        """Refuse an index that could miss something.
+
+        Args:
+            floor: that of the index; None if it posts all symbols.
+
+        Raises:
+            ThresholdTooLowError: the index posts too little; the message names the remedy.
+        """
+        own = self.floor
+        if floor is None or (own is not None and floor <= own):
+            return
+        remedy = (
+            "an index of all symbols" if own is None else f"an index with a floor of at most {own}"
+        )
+        raise ThresholdTooLowError(
+            f"{self.measure} of at least {self.threshold} needs {remedy}, and this one has the "
+            f"floor {floor}: rebuild it so, or raise the threshold"
+        )
+
+    def needed_overlap(self, probe_size: int, stored_size: int) -> int:
+        """Compute the smallest overlap that suffices, at least 1."""
+        if self.measure is Measure.COSINE:
+            square = self.threshold.fraction**2 * probe_size * stored_size
+            return math.isqrt(max(math.ceil(square), 1) - 1) + 1
+        if self.measure is Measure.STORED_IN_PROBE:
+            return max(1, self.threshold.minimum_size(stored_size))
+        if self.measure is Measure.PROBE_IN_STORED:
+            return max(1, self.threshold.minimum_size(probe_size))
+        return self._jaccard().needed_overlap(probe_size + stored_size)
+
+    def needed_overlaps(
+        self, probe_size: int, stored_sizes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Compute ``needed_overlap`` for every stored size."""
+        if self.measure in (Measure.JACCARD, Measure.DICE):
+            return self._jaccard().needed_overlaps(probe_size + stored_sizes)
+        if self.measure is Measure.STORED_IN_PROBE:
+            return np.maximum(1, self.threshold.minimum_sizes(stored_sizes))
+        exact = [self.needed_overlap(probe_size, size) for size in stored_sizes.tolist()]
+        return np.array(exact, np.int64)
+
+    def meets(self, overlap: int, probe_size: int, stored_size: int) -> bool:
+        """Tell whether two sets with that overlap are similar enough."""
+        return overlap >= self.needed_overlap(probe_size, stored_size)
+
+    def smallest_size(self, probe_size: int) -> int:
+        """Compute the size of the smallest stored set that can be similar enough."""
+        if self.measure is Measure.STORED_IN_PROBE:
+            return 1
+        return max(1, (self.floor or self.threshold).minimum_size(probe_size))
+
+    def largest_size(self, probe_size: int) -> int | None:
+        """Compute the size of the largest stored set that can be similar enough, None if any."""
+        floor = self.floor
+        return None if floor is None else floor.maximum_size(probe_size)
+
+    def probe_prefix(self, probe_size: int) -> int:
+        """Compute how many first symbols of the probe must be looked up."""
+        if self.measure is Measure.STORED_IN_PROBE:
+            return probe_size
+        return (self.floor or self.threshold).prefix_length(probe_size)
+
+    def stored_prefixes(self, stored_sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Compute how many first symbols of stored sets must be posted."""
+        floor = self.floor
+        return stored_sizes if floor is None else floor.prefix_lengths(stored_sizes)
+
+    def bounds(self, probe_size: int, largest_stored: int) -> Bounds:
+        """Tabulate for ``kernels.probing`` what stored sets of each size must have.
+
+        Args:
+            probe_size: symbols of the probe.
+            largest_stored: size of the largest stored set.
+        """
+        smallest = self.smallest_size(probe_size)
+        largest = self.largest_size(probe_size)
+        largest = largest_stored if largest is None else min(largest, largest_stored)
+        sizes = np.arange(smallest, max(smallest, largest + 1), dtype=np.int64)
+        prefix = self.probe_prefix(probe_size)
+        positions = np.full(prefix, np.iinfo(np.int64).max)
+        if self.measure in (Measure.JACCARD, Measure.DICE):
+            jaccard = self._jaccard()
+            positions[:] = [jaccard.largest_position(probe_size, i + 1) for i in range(prefix)]
+        return kernels.probing.Bounds(
+            smallest,
+            self.needed_overlaps(probe_size, sizes),
+            self.stored_prefixes(sizes),
+            positions,
+            probe_size,
+            prefix,
+        )
+
+    def _jaccard(self) -> Threshold:
+        return self.floor or self.threshold
+
+
+def similarity(measure: Measure, overlap: int, probe_size: int, stored_size: int) -> Fraction:
+    """Compute a similarity from sizes and overlap; for cosine, its square, which is rational."""
+    if overlap == 0:
+        return Fraction(0)
+    if measure is Measure.JACCARD:
+        return Fraction(overlap, probe_size + stored_size - overlap)
+    if measure is Measure.DICE:
+        return Fraction(2 * overlap, probe_size + stored_size)
+    if measure is Measure.COSINE:
+        return Fraction(overlap**2, probe_size * stored_size)
+    return Fraction(overlap, stored_size if measure is Measure.STORED_IN_PROBE else probe_size)

@@ -1,0 +1,154 @@
+"""The fixed order of symbols in which sets are written down: rarest first (MMDS 3.9.2, 3.9.4).
+
+Any fixed order gives right answers; with the rare symbols first, prefixes consist of symbols that
+few other sets have. The order is a short table of the frequent symbols, by frequency, made from a
+sample. A symbol that is not in the table comes before all that are: what the sample did not show
+more than once is rare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from simdb.kernels.ordering import Ranks
+
+# Measured on 18,846 newsgroup texts in word 3-shingles: with 65,536 ranks a join takes 1.3 times
+# as long as with 262,144, since more symbols that are not rare come first.
+FREQUENT_LIMIT = 262_144
+# A sample of so many symbols is counted in a fraction of a second.
+SAMPLE_LIMIT = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrangedSets:
+    """Sets as rising keys without repetition.
+
+    Attributes:
+        values: keys of all sets, uint64.
+        offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``; int64.
+    """
+
+    values: npt.NDArray[np.uint64]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The number of symbols of each set."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolOrder:
+    """A fixed order of all 64-bit symbols: those in the table last, by rank.
+
+    Two sets may be compared by their keys only if both were arranged in the *same* order.
+
+    Attributes:
+        frequent: the frequent symbols, the least frequent first; uint64, without repetition.
+    """
+
+    frequent: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+
+    def __post_init__(self) -> None:
+        if self.frequent.dtype != np.uint64 or self.frequent.ndim != 1:
+            raise TypeError("SymbolOrder.frequent must be a one-dimensional array of uint64")
+        if np.unique(self.frequent).size != self.frequent.size:
+            raise ConfigurationError("SymbolOrder.frequent must not name a symbol twice")
+
+    @classmethod
+    def from_sample(
+        cls,
+        values: npt.NDArray[np.uint64],
+        offsets: npt.NDArray[np.int64],
+        limit: int = FREQUENT_LIMIT,
+        *,
+        sample: int = SAMPLE_LIMIT,
+    ) -> SymbolOrder:
+        """Rank the most frequent symbols of a sample of sets.
+
+        Args:
+            values: symbols of all sets, uint64; each once a set, or its repetitions count too.
+            offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``.
+            limit: how many symbols the table may have.
+            sample: about how many symbols may be counted; sets at equal distances are taken.
+        """
+        step = max(1, -(-values.size // sample))
+        if step > 1:
+            taken = np.zeros(offsets.size - 1, np.bool_)
+            taken[::step] = True
+            values = values[np.repeat(taken, np.diff(offsets))]
+        ordering = kernels.ordering
+        symbols, counts = ordering.count_repeated(values, ordering.table_shift(values.size))
+        ranked = np.lexsort((symbols, counts))
+        return cls(symbols[ranked[max(0, symbols.size - limit) :]])
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """The table in the form that the kernels look symbols up in."""
+        ordering = kernels.ordering
+        shift = ordering.table_shift(self.frequent.size)
+        among = self.frequent >= self.lowest_rank if self.frequent.size else np.empty(0, np.bool_)
+        ranks = ordering.Ranks(
+            self.frequent,
+            np.full(1 << (64 - int(shift)), -1, np.int32),
+            shift,
+            np.sort(self.frequent[among]),
+            np.sort(self.frequent[~among]),
+        )
+        ordering.fill_ranks(ranks)
+        return ranks
+
+    @property
+    def lowest_rank(self) -> np.uint64:
+        """The key of the least frequent symbol of the table (the largest key if it is empty)."""
+        return np.uint64(min(2**64 - 1, 2**64 - self.frequent.size))
+
+    def keys(self, symbols: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Give the place of each symbol in the order, one to one, as a number to compare."""
+        return kernels.ordering.symbol_keys(symbols, self.ranks)
+
+    def symbols(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Give the symbols that have these keys: the inverse of ``keys``."""
+        symbols = keys.copy()
+        ranked = keys >= self.lowest_rank if self.frequent.size else np.zeros(keys.size, np.bool_)
+        symbols[ranked] = self.frequent[(keys[ranked] - self.lowest_rank).astype(np.int64)]
+        holes = self.ranks.holes
+        if holes.size:
+            hole = np.minimum(np.searchsorted(holes, keys), holes.size - 1)
+            displaced = ~ranked & (holes[hole] == keys)
+            symbols[displaced] = self._displaced()[hole[displaced]]
+        return symbols
+
+    def arrange(
+        self, values: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]
+    ) -> ArrangedSets:
+        """Write sets down in this order: the rising keys of their symbols, each once.
+
+        Args:
+            values: symbols of all sets, uint64, in any order and possibly repeated.
+            offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``; int64.
+        """
+        ordering = kernels.ordering
+        keys = self.keys(values)
+        crowded = ordering.sort_sets(keys, offsets, self.lowest_rank)
+        for item in np.flatnonzero(crowded):
+            keys[offsets[item] : offsets[item + 1]].sort()
+        new_offsets = ordering.drop_repeats(keys, offsets)
+        return ArrangedSets(keys[: new_offsets[-1]], new_offsets)
+
+    def _displaced(self) -> npt.NDArray[np.uint64]:
+        """List the symbols whose values became keys of frequent symbols, rising."""
+        places = np.arange(self.frequent.size, dtype=np.uint64) + self.lowest_rank
+        return np.setdiff1d(places, self.ranks.moved, assume_unique=True)

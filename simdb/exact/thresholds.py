@@ -1,0 +1,267 @@
+"""A threshold of similarity as a rational number, and every bound that follows from it.
+
+Exactness is not a matter for floating point: ``floor((1 - 0.9) * 10) + 1`` is 1 in doubles and 2 in
+truth, and a pair whose similarity *is* the threshold is lost. So a threshold is a fraction
+*numerator / denominator*, every bound below is arithmetic of whole numbers, and no other module
+multiplies by a threshold.
+
+Notation: a set of *size* symbols; two sets of the sizes *s* and *t* with *overlap* common symbols
+have the Jaccard similarity overlap / (s + t - overlap). With J the threshold that is at least J
+exactly if ``overlap >= ceil(J (s + t) / (1 + J))``, the *needed overlap* of the total size s + t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import ConfigurationError
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+ThresholdLike: TypeAlias = int | float | str | Fraction | Decimal
+
+# Products of two numbers up to this one are within int64.
+_LARGEST_FACTOR = 3_037_000_499
+# "1e-999999999" is a few characters, and a fraction that does not fit into memory.
+_LONGEST_TEXT = 200
+_LARGEST_EXPONENT = 400
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Threshold:
+    """A threshold of Jaccard similarity: a rational number above 0 and at most 1.
+
+    Attributes:
+        fraction: the exact value.
+    """
+
+    fraction: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise _out_of_range("threshold", self.fraction)
+
+    @classmethod
+    def parse(cls, value: ThresholdLike, *, name: str = "threshold") -> Threshold:
+        """Read a threshold; a float stands for the decimal number that it prints as.
+
+        ``0.8`` is 4/5 and not the binary number next to it. Text may be a decimal number or a
+        fraction (``"4/5"``).
+
+        Args:
+            value: the threshold as the caller wrote it.
+            name: what to call it in an error message.
+
+        Raises:
+            ConfigurationError: it is not above 0 and at most 1, not a number, or a truth value.
+            TypeError: it is no kind of number and no text.
+
+        >>> Threshold.parse(0.8).needed_overlap(19)
+        9
+        """
+        if isinstance(value, bool | np.bool_):
+            raise _out_of_range(name, value)
+        if not isinstance(value, int | float | str | Fraction | Decimal | np.number):
+            raise TypeError(f"{name} must be a number or text, not {type(value).__name__}")
+        try:
+            fraction = _exact(value)
+        except (ValueError, ArithmeticError):
+            raise _out_of_range(name, value) from None
+        if not 0 < fraction <= 1:
+            raise _out_of_range(name, value)
+        return cls(fraction)
+
+    def __str__(self) -> str:
+        """Give the value as a decimal number where it has a short one, else as a fraction."""
+        decimal = Decimal(self.fraction.numerator) / Decimal(self.fraction.denominator)
+        if Fraction(decimal) == self.fraction:
+            return format(decimal.normalize(), "f")
+        return str(self.fraction)
+
+    def needed_overlap(self, total_size: int) -> int:
+        """Compute the smallest overlap of two sets of that total size that are similar enough.
+
+        At least 1, also of two empty sets: sets without a common symbol are never similar.
+
+        Args:
+            total_size: the sizes of both sets, added.
+        """
+        numerator, denominator = self.fraction.as_integer_ratio()
+        return max(1, _ceiling(numerator * total_size, numerator + denominator))
+
+    def needed_overlaps(self, total_sizes: npt.NDArray[np.integer]) -> Integers:
+        """Compute ``needed_overlap`` of every element, exactly."""
+        numerator, denominator = self.fraction.as_integer_ratio()
+        share = Fraction(numerator, numerator + denominator)
+        return np.maximum(_ceiling_products(share, total_sizes), 1)
+
+    def needed_overlap_table(self, largest_total: int) -> Integers:
+        """Tabulate ``needed_overlap`` of 0 to ``largest_total``, for kernels to look up."""
+        return self.needed_overlaps(np.arange(largest_total + 1, dtype=np.int64))
+
+    def meets(self, overlap: int, union: int) -> bool:
+        """Tell whether ``overlap / union`` is at least the threshold. Nothing meets 0 / 0."""
+        numerator, denominator = self.fraction.as_integer_ratio()
+        return overlap > 0 and overlap * denominator >= numerator * union
+
+    def meets_many(
+        self, overlaps: npt.NDArray[np.integer], unions: npt.NDArray[np.integer]
+    ) -> npt.NDArray[np.bool_]:
+        """Tell ``meets`` of every pair of elements, exactly."""
+        many_overlaps = np.asarray(overlaps).astype(np.int64)
+        many_unions = np.asarray(unions).astype(np.int64)
+        largest = max(_largest(many_overlaps), _largest(many_unions))
+        ratio = _at_least(self.fraction, largest)
+        left, right = ratio.denominator, ratio.numerator
+        if largest > _LARGEST_FACTOR:
+            many_overlaps, many_unions = many_overlaps.astype(object), many_unions.astype(object)
+        met = (many_overlaps * left >= many_unions * right) & (many_overlaps > 0)
+        return np.asarray(met, dtype=np.bool_)
+
+    def minimum_size(self, size: int) -> int:
+        """Compute the size of the smallest set similar enough to one of ``size`` (MMDS 3.9.3)."""
+        numerator, denominator = self.fraction.as_integer_ratio()
+        return _ceiling(numerator * size, denominator)
+
+    def minimum_sizes(self, sizes: npt.NDArray[np.integer]) -> Integers:
+        """Compute ``minimum_size`` of every element, exactly."""
+        return _ceiling_products(self.fraction, sizes)
+
+    def maximum_size(self, size: int) -> int:
+        """Compute the size of the largest set similar enough to one of ``size`` (MMDS 3.9.3)."""
+        numerator, denominator = self.fraction.as_integer_ratio()
+        return denominator * size // numerator
+
+    def prefix_length(self, size: int) -> int:
+        """Compute how many first symbols of a set must be posted, or probed (MMDS 3.9.4).
+
+        Two sets that are similar enough have a common symbol among the first so many of each:
+        size - ceil(J size) + 1, which is the book's floor((1 - J) size) + 1. An empty set has 0.
+        """
+        return size - self.minimum_size(size) + 1 if size else 0
+
+    def prefix_lengths(self, sizes: npt.NDArray[np.integer]) -> Integers:
+        """Compute ``prefix_length`` of every element, exactly."""
+        whole = np.asarray(sizes).astype(np.int64)
+        return np.where(whole > 0, whole - self.minimum_sizes(whole) + 1, 0)
+
+    def posted_prefix_length(self, size: int) -> int:
+        """Compute how many first symbols must be posted if no probe is smaller than the set.
+
+        size - needed_overlap(2 size) + 1: against a larger probe the set needs no smaller overlap
+        than against one of its own size (Xiao and others, WWW 2008, section 3.1).
+        """
+        return size - self.needed_overlap(2 * size) + 1 if size else 0
+
+    def posted_prefix_lengths(self, sizes: npt.NDArray[np.integer]) -> Integers:
+        """Compute ``posted_prefix_length`` of every element, exactly."""
+        whole = np.asarray(sizes).astype(np.int64)
+        return np.where(whole > 0, whole - self.needed_overlaps(2 * whole) + 1, 0)
+
+    def shared_prefix_length(self, size: int, other_size: int) -> int:
+        """Compute within how many first symbols a set meets a similar one of ``other_size``.
+
+        Never more than ``prefix_length(size)`` where the two sizes can be similar at all, and 0
+        where they cannot.
+        """
+        return max(0, size - self.needed_overlap(size + other_size) + 1)
+
+    def largest_position(self, size: int, position: int) -> int:
+        """Compute the last position of a stored symbol worth looking at (MMDS 3.9.5).
+
+        Args:
+            size: symbols of the probe.
+            position: place of the common symbol in the probe, from 1.
+
+        Returns:
+            the largest j with (size - position + 1) / (size + j - 1) >= J; below 1 if none.
+        """
+        return self.maximum_size(size - position + 1) - size + 1
+
+    def may_meet(self, position: int, suffix: int, other_position: int, other_suffix: int) -> bool:
+        """Tell whether sets whose *first* common symbol lies there can be similar (MMDS 3.9.6).
+
+        Both cases of the book are one: the overlap is at most min(suffix, other_suffix) + 1, and
+        the sizes are position + suffix. It implies the length, prefix and position bounds.
+
+        Args:
+            position: place of the symbol in one set, from 1.
+            suffix: symbols after it there.
+            other_position: place of the symbol in the other set, from 1.
+            other_suffix: symbols after it there.
+        """
+        total = position + suffix + other_position + other_suffix
+        return min(suffix, other_suffix) + 1 >= self.needed_overlap(total)
+
+
+def _out_of_range(name: str, value: object) -> ConfigurationError:
+    return ConfigurationError(f"{name} must be a number above 0 and at most 1, not {value!r}")
+
+
+def _exact(value: ThresholdLike | np.number) -> Fraction:
+    """Turn a number or text into the fraction that it prints as."""
+    if isinstance(value, Fraction):
+        return value
+    text = str(value)
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(text)
+    if "/" in text:
+        return Fraction(text)
+    try:
+        decimal = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+    if not decimal.is_finite() or abs(decimal.adjusted()) > _LARGEST_EXPONENT:
+        raise ValueError(text)
+    return Fraction(decimal)
+
+
+def _ceiling(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)
+
+
+def _largest(values: Integers) -> int:
+    return int(values.max()) if values.size else 0
+
+
+def _ceiling_products(share: Fraction, values: npt.NDArray[np.integer]) -> Integers:
+    """Compute ceil(share * value) of every element, exactly, for 0 < share <= 1.
+
+    ceil(share * value) is the least whole m with m / value >= share. With the least fraction that
+    is at least ``share`` and has no larger denominator than any of the values, the same m result,
+    and then all products are below the square of the largest value.
+    """
+    whole = np.asarray(values).astype(np.int64)
+    largest = _largest(whole)
+    ratio = _at_least(share, largest)
+    if largest > _LARGEST_FACTOR:
+        exact = [_ceiling(ratio.numerator * int(value), ratio.denominator) for value in whole.flat]
+        return np.array(exact, dtype=np.int64).reshape(whole.shape)
+    return -(-ratio.numerator * whole // ratio.denominator)
+
+
+def _at_least(share: Fraction, largest_denominator: int) -> Fraction:
+    """Find the least fraction at or above ``share`` with a denominator up to the given one.
+
+    The descent of the Stern-Brocot tree between 0 and 1, whole runs of equal steps at a time:
+    lower < share <= upper are neighbours, so that any fraction between them has at least the sum
+    of their denominators.
+    """
+    goal, unit = share.as_integer_ratio()
+    lower, lower_unit, upper, upper_unit = 0, 1, 1, 1
+    while lower_unit + upper_unit <= largest_denominator:
+        above = upper * unit - goal * upper_unit
+        below = goal * lower_unit - lower * unit
+        if above == 0:
+            break
+        steps = min((below - 1) // above, (largest_denominator - lower_unit) // upper_unit)
+        lower, lower_unit = lower + steps * upper, lower_unit + steps * upper_unit
+        below -= steps * above
+        steps = min(above // below, (largest_denominator - upper_unit) // lower_unit)
+        upper, upper_unit = upper + steps * lower, upper_unit + steps * lower_unit
+    return Fraction(upper, upper_unit)

@@ -1,0 +1,34 @@
+"""Lines of bounded length, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simdb.interchange.compression import InputStream
+from simdb.interchange.rows import BYTE_ORDER_MARK, LONGEST_RECORD
+
+_PORTION = 1 << 20
+
+
+def iter_lines(
+    stream: InputStream, *, longest: int = LONGEST_RECORD
+) -> Iterator[tuple[bytes, bool]]:
+    r"""Yield every line with its ``\n``, and whether it is complete.
+
+    Of a line longer than ``longest`` bytes (its end not counted) only portions are yielded, each
+    marked incomplete except the last, so that it never lies in memory whole.
+    """
+    line = stream.readline(longest + 1)
+    while line:
+        complete = len(line) <= longest or line.endswith(b"\n")
+        yield line, complete
+        while not complete:
+            line = stream.readline(_PORTION)
+            complete = line.endswith(b"\n") or len(line) < _PORTION
+            yield line, complete
+        line = stream.readline(longest + 1)
+
+
+def without_mark(line: bytes) -> bytes:
+    """Return the first line of a file without the byte order mark of UTF-8."""
+    return line.removeprefix(BYTE_ORDER_MARK)

@@ -1,0 +1,63 @@
+"""Open an input of any kind as rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from simdb.errors import ConfigurationError
+from simdb.interchange.compression import STANDARD_STREAM, InputStream, plain_name
+from simdb.interchange.jsonl import JsonLinesReader
+from simdb.interchange.reader import RowReader
+from simdb.interchange.rows import Format, ReadingOptions
+from simdb.interchange.separated import SeparatedReader
+from simdb.interchange.texts import TextReader
+
+FORMAT_OF_SUFFIX: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".txt": "text",
+    ".text": "text",
+    ".md": "text",
+    ".rst": "text",
+}
+
+
+def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
+    """Return a reader of the rows of a file, a folder, or ``-`` for standard input.
+
+    Nothing is read before the first row is asked for. A name ending in ``.gz`` or ``.zst`` is
+    decompressed on the way.
+
+    Raises:
+        ConfigurationError: the format is neither told by the name nor by the options.
+        MissingExtraError: a ``.zst`` file without the zstandard extra.
+        FileNotFoundError: no such file or folder.
+    """
+    options = ReadingOptions() if options is None else options
+    chosen = _format(source, options)
+    if chosen == "text":
+        if source != STANDARD_STREAM and not Path(source).exists():
+            raise FileNotFoundError(2, "no such file or folder", source)
+        return TextReader(source, options)
+    if Path(source).is_dir() and source != STANDARD_STREAM:
+        raise ConfigurationError(f"{source} is a folder: folders are read as text files")
+    stream = InputStream(source)
+    return (
+        JsonLinesReader(stream, options) if chosen == "jsonl" else SeparatedReader(stream, options)
+    )
+
+
+def _format(source: str, options: ReadingOptions) -> Format:
+    if options.format is not None:
+        return options.format
+    if source == STANDARD_STREAM:
+        return "jsonl"
+    if Path(source).is_dir():
+        return "text"
+    told = FORMAT_OF_SUFFIX.get(Path(plain_name(source)).suffix.lower())
+    if told is None:
+        raise ConfigurationError(
+            f"the name of {source} does not tell its format: name it, jsonl, csv or text"
+        )
+    return told

@@ -1,0 +1,105 @@
+"""One row of an input, and how inputs are to be read.
+
+A row that cannot be read is a row with a problem, never an exception: its line number reaches the
+user, and the rows around it are not lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from simdb.datatypes import Key
+from simdb.errors import ConfigurationError
+
+Format: TypeAlias = Literal["jsonl", "csv", "text"]
+
+# A file without line ends, or a CSV file with one stray quote, is one endless record.
+LONGEST_RECORD = 64 * 2**20
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of an input.
+
+    Attributes:
+        line: number of the record's first line, from 1; of text files, the number of the file.
+        key: the row's key, None where it could not be read.
+        item: the text, None where there is a problem.
+        metadata: the other fields, None where there are none.
+        raw: the record exactly as it stands in the input, line end included; empty where it was
+            too long to be kept. Of text files, the path and a line end.
+        problem: what is wrong with the row, None when nothing is.
+    """
+
+    line: int
+    key: Key | None
+    item: str | None
+    metadata: Mapping[str, Any] | None
+    raw: bytes
+    problem: str | None = None
+
+
+class RowProblemError(ValueError):
+    """What is wrong with a row; it becomes ``Row.problem`` and never leaves this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """How rows are taken from an input.
+
+    Attributes:
+        text_fields: the fields that are the item; several are joined by a line end.
+        id_field: the field that is the key; None makes the line number the key.
+        format: None tells it from the file's name; standard input is then JSON lines.
+        integer_keys: read keys that are text as whole numbers.
+        pattern: of a folder, take only files whose name matches (shell wildcards).
+    """
+
+    text_fields: tuple[str, ...] = ("text",)
+    id_field: str | None = None
+    format: Format | None = None
+    integer_keys: bool = False
+    pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.text_fields:
+            raise ConfigurationError("text_fields must name at least one field")
+        if self.id_field in self.text_fields:
+            raise ConfigurationError(f"{self.id_field!r} cannot be both the key and the text")
+        if self.format not in (None, "jsonl", "csv", "text"):
+            raise ConfigurationError(
+                f"the format must be 'jsonl', 'csv' or 'text', not {self.format!r}"
+            )
+
+
+def whole_number(text: str) -> int:
+    """Return the whole number that a key's text spells, in its one canonical spelling.
+
+    Other spellings (``007``, ``+7``, ``7.0``) raise RowProblemError: two keys must not become one.
+    """
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise RowProblemError(f"the key {shortened(text)} is not a whole number")
+    return int(text)
+
+
+def shortened(text: str, longest: int = 60) -> str:
+    """Return text quoted for a message, cut after ``longest`` characters."""
+    return ascii(text) if len(text) <= longest else ascii(text[:longest]) + " …"
+
+
+def decoded(raw: bytes) -> str:
+    """Return bytes as text; bytes that are not UTF-8 raise RowProblemError."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        hint = "; this is the mark of UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+        raise RowProblemError(
+            f"not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start}{hint}"
+        ) from None

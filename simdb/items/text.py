@@ -1,0 +1,199 @@
+r"""Texts: their stored form and their shingles as 64-bit symbols (MMDS 3.2).
+
+A text is compared in a normalised form: the Unicode form first, then lower case, then white space,
+as the settings say. Shingles are of code points. What is white space, a word character or a small
+letter is what ``str.isspace``, ``\w`` of ``re`` and ``str.lower`` say; they know more characters
+in a newer Python, so that a text in a script that only the newer one knows may get other symbols.
+Under NFD and NFKD an accent is a character of its own and, as for ``re``, ends a word.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import config, kernels
+from simdb.errors import BadItemError
+from simdb.items.symbols import SymbolSets, polynomial_base, secret_words
+
+MAXIMUM_ITEM_BYTES = 32 * 2**20
+
+_CODE_POINTS = 0x110000
+_ASCII = 0x80
+_SURROGATES = range(0xD800, 0xE000)
+_MODULUS = 2**61 - 1
+_WIDE = np.dtype("<u4")
+_NO_FOLDS = np.empty(0, np.uint32)
+
+
+def _every_code_point(count: int) -> str:
+    """Return the first ``count`` code points in order, "?" in place of the surrogates."""
+    points = np.arange(count, dtype=_WIDE)
+    points[_SURROGATES.start : _SURROGATES.stop] = ord("?")
+    return points.tobytes().decode("utf-32-le")
+
+
+@cache
+def _character_classes(count: int) -> npt.NDArray[np.uint8]:
+    """Return for the first ``count`` code points whether each is white space or part of a word."""
+    characters = _every_code_point(count)
+    classes = np.zeros(count, np.uint8)
+    for pattern, mark in ((r"\s+", 1), (r"\w+", 2)):
+        for run in re.finditer(pattern, characters):
+            classes[run.start() : run.end()] = mark
+    return classes
+
+
+@cache
+def _case_folds(count: int) -> npt.NDArray[np.uint32]:
+    """Return the case-folded form of the first ``count`` code points.
+
+    A code point whose folded form is longer than one (there are about a hundred) stays as it is.
+    """
+    characters = _every_code_point(count)
+    folds = np.arange(count, dtype=np.uint32)
+    for start in range(0, count, _ASCII):
+        block = characters[start : start + _ASCII]
+        folded = block.casefold()
+        if folded == block:
+            continue
+        if len(folded) != len(block):
+            singles = ((character, character.casefold()) for character in block)
+            folded = "".join(new if len(new) == 1 else old for old, new in singles)
+        folds[start : start + _ASCII] = np.frombuffer(folded.encode("utf-32-le"), _WIDE)
+    folds[_SURROGATES.start : _SURROGATES.stop] = np.arange(count, dtype=np.uint32)[
+        _SURROGATES.start : _SURROGATES.stop
+    ]
+    return folds
+
+
+class TextItems:
+    """Encode texts and cut them into symbols under one collection's settings and secret.
+
+    Equal settings and secrets give equal symbols on every machine. Two different shingles of at
+    most n code points share a symbol with probability at most n / 2^58, for whoever does not know
+    the secret.
+    """
+
+    def __init__(self, settings: config.Text, secret: bytes) -> None:
+        self._settings = settings
+        words = [int(word) for word in secret_words(secret, b"simdb.text", 3)]
+        base, word_base = polynomial_base(words[0]), polynomial_base(words[1])
+        shingles = settings.shingles
+        if isinstance(shingles, config.StopWordShingles):
+            self._size = shingles.following + 1
+        else:
+            self._size = shingles.size
+        departing = -pow(base, self._size, _MODULUS) % _MODULUS
+        self._keys = np.array([base, departing, words[2], word_base], np.uint64)
+        # LOWERCASE and COLLAPSE of the kernel, which is not to be imported before it is needed.
+        self._treatment = int(settings.lowercase) + 2 * int(settings.white_space == "collapse")
+        self._stop_words = self._hash_stop_words(word_base)
+
+    def _hash_stop_words(self, base: int) -> npt.NDArray[np.uint64]:
+        """Return the sorted hashes of the stop words as the kernel hashes a case-folded word."""
+        shingles = self._settings.shingles
+        if not isinstance(shingles, config.StopWordShingles):
+            return np.empty(0, np.uint64)
+        hashes = set()
+        for word in shingles.stop_words:
+            normal = self._normalise(word)
+            folds = _case_folds(_ASCII if normal.isascii() else _CODE_POINTS)
+            value = 0
+            for character in normal:
+                value = (value * base + int(folds[ord(character)]) + 1) % _MODULUS
+            hashes.add(value)
+        return np.array(sorted(hashes), np.uint64)
+
+    def _normalise(self, text: str) -> str:
+        form = self._settings.unicode
+        if form != "keep" and not unicodedata.is_normalized(form, text):
+            text = unicodedata.normalize(form, text)
+        return text.lower() if self._settings.lowercase else text
+
+    def encode(self, item: object) -> bytes:
+        """Return the stored form of a text: its UTF-8 bytes, exactly as it was given.
+
+        Raises:
+            BadItemError: it is no ``str``, holds half a surrogate pair, or is longer than
+                ``MAXIMUM_ITEM_BYTES``.
+        """
+        if not isinstance(item, str):
+            missing = isinstance(item, float) and math.isnan(item)
+            hint = " (a nan usually stands for a missing text)" if missing else ""
+            kind = type(item).__name__
+            raise BadItemError(f"a text must be a str, not {kind} {reprlib.repr(item)}{hint}")
+        try:
+            data = item.encode()
+        except UnicodeEncodeError as error:
+            raise BadItemError(
+                f"the text holds half a surrogate pair, U+{ord(item[error.start]):04X}, at "
+                f"position {error.start}, which is no character"
+            ) from None
+        if len(data) > MAXIMUM_ITEM_BYTES:
+            raise BadItemError(
+                f"the text has {len(data):,} bytes in UTF-8, more than the {MAXIMUM_ITEM_BYTES:,} "
+                "of an item; split it"
+            )
+        return data
+
+    def decode(self, data: bytes | memoryview) -> str:
+        """Return the text of its stored form."""
+        return str(data, "utf-8")
+
+    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
+        """Return the symbols of the shingles of stored texts, in order of occurrence.
+
+        A text shorter than a shingle has one: all of it (under stop-word shingles none). An empty
+        or wordless text has none.
+        """
+        joined = b"".join(items)
+        spans = np.zeros((len(items), 3), np.int64)
+        if joined.isascii():
+            if len(items) == 1:
+                spans[0, 2] = len(joined)
+            else:
+                lengths = np.fromiter(map(len, items), np.int64, len(items))
+                np.cumsum(lengths, out=spans[:, 2])
+                np.subtract(spans[:, 2], lengths, out=spans[:, 1])
+            return self._run(joined, b"", spans)
+        return self._mixed_symbols(items, spans)
+
+    def _mixed_symbols(
+        self, items: Sequence[bytes | memoryview], spans: npt.NDArray[np.int64]
+    ) -> SymbolSets:
+        buffers: tuple[list[bytes], list[bytes]] = ([], [])
+        ends = [0, 0]
+        for number, item in enumerate(items):
+            data = bytes(item)
+            width = 0 if data.isascii() else 1
+            if width:
+                data = self._normalise(self.decode(data)).encode("utf-32-le")
+            end = ends[width] + (len(data) // 4 if width else len(data))
+            spans[number] = (width, ends[width], end)
+            ends[width] = end
+            buffers[width].append(data)
+        return self._run(b"".join(buffers[0]), b"".join(buffers[1]), spans)
+
+    def _run(self, narrow: bytes, wide: bytes, spans: npt.NDArray[np.int64]) -> SymbolSets:
+        texts = (np.frombuffer(narrow, np.uint8), np.frombuffer(wide, _WIDE), spans)
+        reach = _CODE_POINTS if wide else _ASCII
+        classes = (_character_classes(_ASCII), _character_classes(reach))
+        if isinstance(self._settings.shingles, config.CharacterShingles):
+            values, offsets = kernels.shingling.character_shingles(
+                *texts, *classes, self._treatment, self._size, self._keys
+            )
+            return SymbolSets(values, offsets)
+        stopped = self._stop_words.size > 0
+        folds = (_case_folds(_ASCII), _case_folds(reach)) if stopped else (_NO_FOLDS, _NO_FOLDS)
+        values, offsets = kernels.shingling.word_shingles(
+            *texts, *classes, *folds, self._stop_words, self._treatment, self._size, self._keys
+        )
+        return SymbolSets(values, offsets)

@@ -1,0 +1,44 @@
+"""The hot loops: compiled functions of arrays, with no I/O and no Python objects.
+
+The modules are imported on first use (``kernels.shingling.character_shingles(...)``), because
+they import numba, which takes longer than everything else in simdb together.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simdb.kernels import (
+        buckets,
+        classes,
+        joining,
+        ordering,
+        overlaps,
+        posting,
+        probing,
+        runs,
+        shingling,
+        sketching,
+    )
+
+__all__ = [
+    "buckets",
+    "classes",
+    "joining",
+    "ordering",
+    "overlaps",
+    "posting",
+    "probing",
+    "runs",
+    "shingling",
+    "sketching",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return importlib.import_module(f"simdb.kernels.{name}")
+    raise AttributeError(f"module 'simdb.kernels' has no attribute {name!r}")

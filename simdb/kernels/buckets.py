@@ -1,0 +1,205 @@
+"""Buckets of equal keys: pairs within them, and the next earlier member to be compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.kernels.compiling import inlined, kernel
+
+UNDECIDED = 0
+KEPT = 1
+DROPPED = 2
+
+NONE_LEFT = -1
+MUST_WAIT = -2
+
+
+@inlined
+def _equal_rows(left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16]) -> int:
+    equal = 0
+    for row in range(left.size):
+        equal += 1 if left[row] == right[row] else 0
+    return equal
+
+
+@kernel
+def next_earlier(
+    undecided: npt.NDArray[np.int64],
+    members: npt.NDArray[np.int64],
+    own_places: npt.NDArray[np.int64],
+    next_places: npt.NDArray[np.int64],
+    last_compared: npt.NDArray[np.int64],
+    status: npt.NDArray[np.uint8],
+    signatures: npt.NDArray[np.uint16],
+    needed: int,
+    earlier: npt.NDArray[np.int64],
+) -> None:
+    """Find for each undecided row the first earlier kept row that it must be compared with.
+
+    Args:
+        undecided: rows, ascending.
+        members: rows of all buckets, bucket by bucket, ascending within each.
+        own_places: (rows, bands), where each row stands in ``members``.
+        next_places: (rows, bands), where to go on looking; moved forward. It begins at the
+            first member of the bucket.
+        last_compared: the last row that each row was compared with; moved forward past rows that
+            agree in fewer than ``needed`` signature rows.
+        status: of each row; dropped rows are passed over for good.
+        signatures: (rows, signature rows).
+        needed: equal signature rows below which rows are not compared.
+        earlier: output, for each undecided row the row to compare it with, ``NONE_LEFT``, or
+            ``MUST_WAIT`` while that row is undecided itself.
+    """
+    bands = own_places.shape[1]
+    for position in range(undecided.size):
+        row = undecided[position]
+        answer = MUST_WAIT
+        while answer == MUST_WAIT:
+            best = row
+            for band in range(bands):
+                place = next_places[row, band]
+                while place < own_places[row, band] and (
+                    members[place] <= last_compared[row] or status[members[place]] == DROPPED
+                ):
+                    place += 1
+                next_places[row, band] = place
+                if place < own_places[row, band]:
+                    best = min(best, members[place])
+            if best == row:
+                answer = NONE_LEFT
+            elif status[best] == UNDECIDED:
+                break
+            elif _equal_rows(signatures[row], signatures[best]) < needed:
+                last_compared[row] = best
+            else:
+                answer = best
+        earlier[position] = answer
+
+
+@kernel
+def shared_buckets(
+    keys: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32], kept: npt.NDArray[np.uint8]
+) -> int:
+    """Mark the entries of buckets with two members or more; return how many.
+
+    Args:
+        keys: uint64 (n,), sorted.
+        items: uint32 (n,), the member of each entry.
+        kept: uint8 (n,), output.
+    """
+    count = 0
+    begin = 0
+    while begin < keys.size:
+        end = begin + 1
+        while end < keys.size and keys[end] == keys[begin]:
+            end += 1
+        mark = 1 if end - begin > 1 else 0
+        for position in range(begin, end):
+            kept[position] = mark
+        count += mark * (end - begin)
+        begin = end
+    return count
+
+
+@kernel
+def class_ends(
+    starts: npt.NDArray[np.int64], classes: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> None:
+    """Find where the run of equal classes ends that each member of a bucket stands in.
+
+    Args:
+        starts: first member of each bucket, and one past the last member.
+        classes: int64 (members,), sorted within each bucket.
+        ends: int64 (members,), output.
+    """
+    for bucket in range(starts.size - 1):
+        end = starts[bucket + 1]
+        for member in range(starts[bucket + 1] - 1, starts[bucket] - 1, -1):
+            if member + 1 < starts[bucket + 1] and classes[member + 1] != classes[member]:
+                end = member + 1
+            ends[member] = end
+
+
+@kernel
+def bucket_pairs(
+    starts: npt.NDArray[np.int64],
+    members: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    bands_of_buckets: npt.NDArray[np.int32],
+    signatures: npt.NDArray[np.uint16],
+    rows: int,
+    needed: int,
+    only_first: bool,
+    cursor: npt.NDArray[np.int64],
+    left: npt.NDArray[np.int64],
+    right: npt.NDArray[np.int64],
+    counters: npt.NDArray[np.int64],
+) -> int:
+    """List the pairs of each bucket whose first shared band is the bucket's own.
+
+    Each pair of items comes out once over all buckets, however many it shares.
+
+    Args:
+        starts: first member of each bucket, and one past the last member.
+        members: positions in ``signatures``.
+        ends: for each member the end of its class (``class_ends``); pairs within a class are
+            left out.
+        bands_of_buckets: the band that each bucket belongs to.
+        signatures: (items, bands * rows).
+        rows: rows a band.
+        needed: equal signature rows below which a pair is dropped.
+        only_first: list only the pairs of the first member of each bucket.
+        cursor: bucket, first and second member where to go on; moved forward. Begins at -1.
+        left: output, positions in ``signatures``.
+        right: output, positions in ``signatures``.
+        counters: visited pairs and pairs dropped for too few equal rows; added to.
+
+    Returns:
+        How many pairs were written; when it is all there is room for, there may be more.
+    """
+    written = 0
+    bucket, first, second = cursor[0], cursor[1], cursor[2]
+    if bucket < 0:
+        bucket = 0
+        first = starts[0]
+        second = ends[first] if first < members.size else first
+    while bucket < starts.size - 1:
+        end = starts[bucket + 1]
+        band = bands_of_buckets[bucket]
+        last_first = starts[bucket] + 1 if only_first else end - 1
+        while first < last_first:
+            while second < end:
+                if written == left.size:
+                    cursor[0], cursor[1], cursor[2] = bucket, first, second
+                    return written
+                counters[0] += 1
+                one, other = members[first], members[second]
+                equal = 0
+                earlier_band = False
+                for this_band in range(signatures.shape[1] // rows):
+                    equal_here = 0
+                    for row in range(this_band * rows, (this_band + 1) * rows):
+                        equal_here += 1 if signatures[one, row] == signatures[other, row] else 0
+                    equal += equal_here
+                    if equal_here == rows and this_band < band:
+                        earlier_band = True
+                        break
+                second += 1
+                if earlier_band:
+                    continue
+                if equal < needed:
+                    counters[1] += 1
+                    continue
+                left[written] = one
+                right[written] = other
+                written += 1
+            first += 1
+            if first < end:
+                second = ends[first]
+        bucket += 1
+        if bucket < starts.size - 1:
+            first = starts[bucket]
+            second = ends[first]
+    cursor[0], cursor[1], cursor[2] = bucket, first, second
+    return written

@@ -1,0 +1,219 @@
+"""Bring the symbols of sets into a fixed order, rarest first (MMDS 3.9.2 and its box).
+
+A **key** is a symbol's place in the order, as a uint64: sets are joined by their keys. The mapping
+from symbols to keys is one to one on all 2^64 values, so that equal keys mean equal symbols:
+
+- the m frequent symbols get the m largest keys, by rank;
+- any other symbol keeps its value, and so comes before them, by value;
+- the few others that *have* one of the m largest values get, in order, the values that the
+  frequent symbols left behind (the holes).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.kernels.compiling import inlined, kernel
+
+Symbols: TypeAlias = npt.NDArray[np.uint64]
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+# Up to here an insertion sort beats everything else.
+_SHORT = 24
+# A set whose values crowd together so much is left to a sort that no values can slow down.
+_CROWDED = 48
+# 2^64 divided by the golden ratio: multiplying by it spreads close numbers (Knuth, volume 3, 6.4).
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+class Ranks(NamedTuple):
+    """The frequent symbols, to be looked up.
+
+    Attributes:
+        frequent: the symbols by rank, uint64.
+        table: rank in each slot of an open table of 2^(64 - shift) slots, -1 where free; int32.
+        shift: see ``first_slot``.
+        moved: the frequent symbols whose values are among the largest, rising; uint64.
+        holes: the values of the other frequent symbols, rising; uint64.
+    """
+
+    frequent: Symbols
+    table: npt.NDArray[np.int32]
+    shift: np.uint64
+    moved: Symbols
+    holes: Symbols
+
+
+@inlined
+def first_slot(symbol: np.uint64, shift: np.uint64) -> np.int64:
+    """Give the slot where the search for a symbol begins, in a table of 2^(64 - shift) slots."""
+    return np.int64(((symbol ^ (symbol >> _HALF)) * _SPREAD) >> shift)
+
+
+def table_shift(entries: int) -> np.uint64:
+    """Choose the size of an open table, at most half full, as the shift of a 64-bit product."""
+    return np.uint64(64 - max(1, (2 * entries - 1).bit_length()))
+
+
+@kernel
+def fill_ranks(ranks: Ranks) -> bool:
+    """Enter the frequent symbols into the table; False if one of them is given twice."""
+    mask = ranks.table.size - 1
+    for rank in range(ranks.frequent.size):
+        slot = first_slot(ranks.frequent[rank], ranks.shift)
+        while ranks.table[slot] >= 0:
+            if ranks.frequent[ranks.table[slot]] == ranks.frequent[rank]:
+                return False
+            slot = (slot + 1) & mask
+        ranks.table[slot] = rank
+    return True
+
+
+@kernel
+def symbol_keys(symbols: Symbols, ranks: Ranks) -> Symbols:
+    """Map symbols to keys, one to one.
+
+    Args:
+        symbols: any uint64 values.
+        ranks: the frequent symbols, with the table filled.
+    """
+    keys = np.empty_like(symbols)
+    mask = ranks.table.size - 1
+    count = ranks.frequent.size
+    # The key of rank 0: 2^64 - count, written so that it wraps to 0 only where there are no ranks.
+    lowest = np.uint64(0xFFFFFFFFFFFFFFFF) - np.uint64(count) + np.uint64(1 if count else 0)
+    for place in range(symbols.size):
+        symbol = symbols[place]
+        slot = first_slot(symbol, ranks.shift)
+        while ranks.table[slot] >= 0 and ranks.frequent[ranks.table[slot]] != symbol:
+            slot = (slot + 1) & mask
+        if ranks.table[slot] >= 0:
+            keys[place] = lowest + np.uint64(ranks.table[slot])
+        elif count and symbol >= lowest:
+            below = np.searchsorted(ranks.moved, symbol)
+            keys[place] = ranks.holes[np.int64(symbol - lowest) - below]
+        else:
+            keys[place] = symbol
+    return keys
+
+
+@inlined
+def _insert(keys: Symbols, start: int, stop: int) -> None:
+    """Sort a slice in place, quickly if it is short or nearly sorted."""
+    for place in range(start + 1, stop):
+        key = keys[place]
+        target = place
+        while target > start and keys[target - 1] > key:
+            keys[target] = keys[target - 1]
+            target -= 1
+        keys[target] = key
+
+
+@kernel
+def _sort_slice(keys: Symbols, start: int, stop: int, room: Symbols, fills: Numbers) -> bool:
+    """Sort a slice in place by distributing it over as many buckets as it has values.
+
+    Returns:
+        False, and the slice in its former order, if the values crowd in few buckets.
+    """
+    size = stop - start
+    if size <= _SHORT:
+        _insert(keys, start, stop)
+        return True
+    lowest = keys[start:stop].min()
+    spread = keys[start:stop].max() - lowest
+    shift = np.uint64(0)
+    while (spread >> shift) >= np.uint64(size):
+        shift += np.uint64(1)
+    fills[: size + 1] = 0
+    for place in range(start, stop):
+        fills[np.int64((keys[place] - lowest) >> shift) + 1] += 1
+    if fills[: size + 1].max() > _CROWDED:
+        return False
+    for bucket in range(size):
+        fills[bucket + 1] += fills[bucket]
+    for place in range(start, stop):
+        bucket = np.int64((keys[place] - lowest) >> shift)
+        room[fills[bucket]] = keys[place]
+        fills[bucket] += 1
+    keys[start:stop] = room[:size]
+    _insert(keys, start, stop)
+    return True
+
+
+@kernel
+def sort_sets(keys: Symbols, offsets: Numbers, lowest_rank: np.uint64) -> npt.NDArray[np.bool_]:
+    """Sort the keys of each set in place.
+
+    The keys of frequent symbols lie close together and the others are spread over all values, so
+    the two kinds are sorted apart.
+
+    Args:
+        keys: the keys of all sets.
+        offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``.
+        lowest_rank: the key of the first frequent symbol.
+
+    Returns:
+        which sets are left to sort otherwise, since their values crowd together.
+    """
+    sizes = offsets[1:] - offsets[:-1]
+    longest = sizes.max() if sizes.size else 0
+    room = np.empty(longest, np.uint64)
+    fills = np.empty(longest + 1, np.int64)
+    crowded = np.zeros(sizes.size, np.bool_)
+    for item in range(sizes.size):
+        start, stop = offsets[item], offsets[item + 1]
+        if stop - start <= _SHORT:
+            _insert(keys, start, stop)
+            continue
+        middle = start
+        for place in range(start, stop):
+            if keys[place] < lowest_rank:
+                keys[place], keys[middle] = keys[middle], keys[place]
+                middle += 1
+        crowded[item] = not _sort_slice(keys, start, middle, room, fills)
+        if not _sort_slice(keys, middle, stop, room, fills):
+            crowded[item] = True
+    return crowded
+
+
+@kernel
+def drop_repeats(keys: Symbols, offsets: Numbers) -> Numbers:
+    """Keep one of each run of equal keys of every sorted set, moved to the front.
+
+    Returns:
+        the new offsets; what lies behind the last of them is waste.
+    """
+    new_offsets = np.zeros_like(offsets)
+    count = 0
+    for item in range(offsets.size - 1):
+        for place in range(offsets[item], offsets[item + 1]):
+            if place == offsets[item] or keys[place] != keys[count - 1]:
+                keys[count] = keys[place]
+                count += 1
+        new_offsets[item + 1] = count
+    return new_offsets
+
+
+@kernel
+def count_repeated(symbols: Symbols, shift: np.uint64) -> tuple[Symbols, Numbers]:
+    """Count the symbols that occur more than once, in no particular order.
+
+    Args:
+        symbols: any uint64 values.
+        shift: ``table_shift`` of their number.
+    """
+    table = np.zeros(np.int64(1) << np.int64(np.uint64(64) - shift), np.uint64)
+    counts = np.zeros(table.size, np.int32)
+    for symbol in symbols:
+        slot = first_slot(symbol, shift)
+        while counts[slot] > 0 and table[slot] != symbol:
+            slot = (slot + 1) & (table.size - 1)
+        table[slot] = symbol
+        counts[slot] += 1
+    repeated = np.flatnonzero(counts > 1)
+    return table[repeated], counts[repeated].astype(np.int64)

@@ -1,0 +1,175 @@
+"""Exact overlaps of symbol sets by open-addressing hash tables, without sorting.
+
+A table is two arrays: the symbol in each slot, and the tick at which the slot was last used. Ticks
+only grow, so that a table is emptied by moving to the next tick. The set that is compared with many
+stands in the *probe* table: a slot is occupied if its tick is at least the one it was built at, and
+its symbol was met in the present item if it equals the present tick. The symbols of the present
+item that the probe lacks stand in a second table, occupied at exactly the present tick.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.kernels.compiling import inlined, kernel
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4): spreads any integers
+_ONE = np.uint64(1)
+_WORD_BITS = 64
+
+
+@inlined
+def _bits_for(count: int) -> int:
+    """Return the exponent of the table size that leaves three quarters of the slots empty."""
+    bits = 4
+    while 1 << bits < 4 * count:
+        bits += 1
+    return bits
+
+
+@kernel
+def _build(
+    values: npt.NDArray[np.uint64],
+    tick: int,
+    bits: int,
+    slots: npt.NDArray[np.uint64],
+    ticks: npt.NDArray[np.int64],
+) -> int:
+    """Put the symbols into an emptied probe table; return how many are distinct."""
+    shift = np.uint64(_WORD_BITS - bits)
+    mask = (_ONE << np.uint64(bits)) - _ONE
+    distinct = 0
+    for symbol in values:
+        slot = (symbol * _SPREAD) >> shift
+        while ticks[slot] == tick and slots[slot] != symbol:
+            slot = (slot + _ONE) & mask
+        if ticks[slot] != tick:
+            ticks[slot] = tick
+            slots[slot] = symbol
+            distinct += 1
+    return distinct
+
+
+@kernel
+def _measure(
+    values: npt.NDArray[np.uint64],
+    built: int,
+    tick: int,
+    bits: int,
+    slots: npt.NDArray[np.uint64],
+    ticks: npt.NDArray[np.int64],
+    own_slots: npt.NDArray[np.uint64],
+    own_ticks: npt.NDArray[np.int64],
+) -> tuple[int, int]:
+    """Return how many distinct symbols the item shares with the probe, and how many it has."""
+    shift = np.uint64(_WORD_BITS - bits)
+    mask = (_ONE << np.uint64(bits)) - _ONE
+    own_bits = _bits_for(values.size)
+    own_shift = np.uint64(_WORD_BITS - own_bits)
+    own_mask = (_ONE << np.uint64(own_bits)) - _ONE
+    shared = 0
+    lacking = 0
+    for symbol in values:
+        spread = symbol * _SPREAD
+        slot = spread >> shift
+        while ticks[slot] >= built and slots[slot] != symbol:
+            slot = (slot + _ONE) & mask
+        if ticks[slot] >= built:
+            shared += 1 if ticks[slot] != tick else 0
+            ticks[slot] = tick
+        else:
+            slot = spread >> own_shift
+            while own_ticks[slot] == tick and own_slots[slot] != symbol:
+                slot = (slot + _ONE) & own_mask
+            if own_ticks[slot] != tick:
+                own_ticks[slot] = tick
+                own_slots[slot] = symbol
+                lacking += 1
+    return shared, shared + lacking
+
+
+@kernel
+def probe_overlaps(
+    probe_values: npt.NDArray[np.uint64],
+    values: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Compare one set of symbols with many, exactly; repeats on either side count once.
+
+    Returns:
+        int64 (n,), distinct symbols that each item shares with the probe; int64 (n,), distinct
+        symbols of each item; distinct symbols of the probe.
+    """
+    items = offsets.size - 1
+    longest = 0
+    for item in range(items):
+        longest = max(longest, offsets[item + 1] - offsets[item])
+    bits = _bits_for(probe_values.size)
+    slots = np.empty(1 << bits, np.uint64)
+    ticks = np.zeros(1 << bits, np.int64)
+    own_slots = np.empty(1 << _bits_for(longest), np.uint64)
+    own_ticks = np.zeros(own_slots.size, np.int64)
+    overlaps = np.zeros(items, np.int64)
+    sizes = np.zeros(items, np.int64)
+    probe_size = _build(probe_values, 1, bits, slots, ticks)
+    for item in range(items):
+        overlaps[item], sizes[item] = _measure(
+            values[offsets[item] : offsets[item + 1]],
+            1,
+            item + 2,
+            bits,
+            slots,
+            ticks,
+            own_slots,
+            own_ticks,
+        )
+    return overlaps, sizes, probe_size
+
+
+@kernel
+def pair_overlaps(
+    values: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+    left: npt.NDArray[np.int64],
+    right: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Compare the items at positions left[i] and right[i] of one ``SymbolSets``, exactly.
+
+    Any order of the pairs is correct; a run of pairs with equal ``left`` builds its table once.
+
+    Returns:
+        int64 (m,) each: distinct symbols shared, distinct symbols of left[i], and of right[i].
+    """
+    longest = 0
+    for item in range(offsets.size - 1):
+        longest = max(longest, offsets[item + 1] - offsets[item])
+    capacity = 1 << _bits_for(longest)
+    slots = np.empty(capacity, np.uint64)
+    ticks = np.zeros(capacity, np.int64)
+    own_slots = np.empty(capacity, np.uint64)
+    own_ticks = np.zeros(capacity, np.int64)
+    overlaps = np.zeros(left.size, np.int64)
+    left_sizes = np.zeros(left.size, np.int64)
+    right_sizes = np.zeros(left.size, np.int64)
+    tick, built, bits, left_size = 0, 0, 0, 0
+    for pair in range(left.size):
+        if pair == 0 or left[pair] != left[pair - 1]:
+            symbols = values[offsets[left[pair]] : offsets[left[pair] + 1]]
+            tick += 1
+            built = tick
+            bits = _bits_for(symbols.size)
+            left_size = _build(symbols, built, bits, slots, ticks)
+        tick += 1
+        left_sizes[pair] = left_size
+        overlaps[pair], right_sizes[pair] = _measure(
+            values[offsets[right[pair]] : offsets[right[pair] + 1]],
+            built,
+            tick,
+            bits,
+            slots,
+            ticks,
+            own_slots,
+            own_ticks,
+        )
+    return overlaps, left_sizes, right_sizes

@@ -1,0 +1,237 @@
+"""Sorted runs: merging them and probing them.
+
+A run is a sorted multimap from 64-bit keys to rows of uint32 columns, cut into chunks. A chunk
+is known by two addresses: of its keys, and of its columns, which lie one behind the other
+(column c of a chunk of n entries begins 4 * c * n bytes after the first). Rows with equal keys
+are ordered by column 0, and by run where that is equal too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.kernels.addresses import load_uint32, load_uint64
+from simdb.kernels.compiling import inlined, kernel
+
+Int64s = npt.NDArray[np.int64]
+UInt64s = npt.NDArray[np.uint64]
+UInt32s = npt.NDArray[np.uint32]
+UInt8s = npt.NDArray[np.uint8]
+
+
+@inlined
+def is_marked(marks: UInt8s, number: int) -> bool:
+    """Whether the bit of an item number is set; numbers past the end are not."""
+    byte = number >> 3
+    return byte < marks.size and (marks[byte] >> np.uint8(number & 7)) & np.uint8(1) != 0
+
+
+@kernel
+def merge(
+    key_addresses: Int64s,
+    column_addresses: Int64s,
+    counts: Int64s,
+    positions: Int64s,
+    last_chunks: UInt8s,
+    column_count: int,
+    item_column: int,
+    marks: UInt8s,
+    keys: UInt64s,
+    columns: UInt32s,
+    filled: int,
+) -> int:
+    """Merge the heads of several runs into ``keys`` and ``columns``.
+
+    Stops when the output is full, or when an input is at the end of a chunk that is not the
+    last of its run, so that the caller can bring the next one. Rows of marked items are dropped.
+
+    Args:
+        key_addresses, column_addresses, counts: the present chunk of each input, older runs first.
+        positions: entries of the present chunk already consumed; moved forward.
+        last_chunks: 1 where the present chunk is the last of its run.
+        column_count: columns of a row.
+        item_column: the column that holds the item number.
+        marks: bitmap of the items whose rows are dropped.
+        keys, columns: the output, ``columns`` of shape (column_count, capacity).
+        filled: rows already in the output.
+
+    Returns:
+        Rows in the output now.
+    """
+    inputs = counts.size
+    head_keys = np.empty(inputs, np.uint64)
+    head_order = np.empty(inputs, np.uint32)
+    for run in range(inputs):
+        if positions[run] < counts[run]:
+            head_keys[run] = load_uint64(key_addresses[run], positions[run])
+            head_order[run] = load_uint32(column_addresses[run], positions[run])
+        elif last_chunks[run] == 0:
+            return filled
+    capacity = keys.size
+    while filled < capacity:
+        best = -1
+        for run in range(inputs):
+            if positions[run] < counts[run] and (
+                best < 0
+                or head_keys[run] < head_keys[best]
+                or (head_keys[run] == head_keys[best] and head_order[run] < head_order[best])
+            ):
+                best = run
+        if best < 0:
+            return filled
+        position = positions[best]
+        count = counts[best]
+        item = load_uint32(column_addresses[best], item_column * count + position)
+        if not is_marked(marks, np.int64(item)):
+            keys[filled] = head_keys[best]
+            for column in range(column_count):
+                columns[column, filled] = load_uint32(
+                    column_addresses[best], column * count + position
+                )
+            filled += 1
+        position += 1
+        positions[best] = position
+        if position < count:
+            head_keys[best] = load_uint64(key_addresses[best], position)
+            head_order[best] = load_uint32(column_addresses[best], position)
+        elif last_chunks[best] == 0:
+            return filled
+    return filled
+
+
+@inlined
+def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
+    """Return the first position in [begin, end) whose key is at least ``key``, or ``end``.
+
+    Keys are hashes, so they are spread evenly and the first guess by interpolation is close;
+    from there the search doubles its stride, so that no distribution costs more than O(log n).
+    """
+    low = begin
+    high = end
+    if high - low > 16:
+        first = load_uint64(address, low)
+        last = load_uint64(address, high - 1)
+        if key <= first:
+            return low
+        if key > last:
+            return high
+        share = (np.float64(key) - np.float64(first)) / (np.float64(last) - np.float64(first) + 1.0)
+        guess = low + np.int64(share * np.float64(high - 1 - low))
+        guess = min(max(guess, low), high - 1)
+        stride = 8
+        if load_uint64(address, guess) < key:
+            low = guess + 1
+            while low + stride < high and load_uint64(address, low + stride) < key:
+                low += stride + 1
+                stride *= 2
+            high = min(high, low + stride + 1)
+        else:
+            high = guess
+            while high - stride > low and load_uint64(address, high - stride) >= key:
+                high -= stride
+                stride *= 2
+            low = max(low, high - stride)
+    while low < high:
+        middle = (low + high) >> 1
+        if load_uint64(address, middle) < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def probe(
+    key_addresses: Int64s,
+    column_addresses: Int64s,
+    starts: Int64s,
+    counts: Int64s,
+    fences: UInt64s,
+    run_starts: Int64s,
+    verified: UInt8s,
+    queries: UInt64s,
+    limit: int,
+    found_queries: UInt32s,
+    found_chunks: UInt32s,
+    found_positions: UInt32s,
+    unverified: Int64s,
+) -> tuple[int, int]:
+    """Find the rows of many keys in all runs at once.
+
+    Args:
+        key_addresses, column_addresses, starts, counts: the chunks of all runs, run after run;
+            entries before ``starts`` of a chunk have been merged into another run.
+        fences: first key of each chunk.
+        run_starts: first chunk of each run, and one past the last chunk.
+        verified: 1 for chunks whose checksum this process has checked.
+        queries: the keys looked for.
+        limit: at most this many rows a key, those of the oldest runs first.
+        found_queries, found_chunks, found_positions: the output: which query, where the row is.
+        unverified: output, chunks that were needed and are not verified.
+
+    Returns:
+        Rows found, which may exceed the room of the output (then nothing past it was written),
+        and the number of unverified chunks. With any, the rows must not be used.
+    """
+    found = 0
+    unchecked = 0
+    capacity = found_queries.size
+    for query in range(queries.size):
+        key = queries[query]
+        of_this_key = 0
+        for run in range(run_starts.size - 1):
+            low = run_starts[run]
+            high = run_starts[run + 1]
+            while low < high:  # first chunk whose first key is at least the key
+                middle = (low + high) >> 1
+                if fences[middle] < key:
+                    low = middle + 1
+                else:
+                    high = middle
+            chunk = max(low - 1, run_starts[run])
+            while chunk < run_starts[run + 1] and of_this_key < limit:
+                if fences[chunk] > key:
+                    break
+                if verified[chunk] == 0:
+                    verified[chunk] = 2  # needed, listed once
+                    unverified[unchecked] = chunk
+                    unchecked += 1
+                if verified[chunk] == 2:
+                    chunk += 1
+                    continue
+                address = key_addresses[chunk]
+                position = first_at_least(address, starts[chunk], counts[chunk], key)
+                while (
+                    position < counts[chunk]
+                    and of_this_key < limit
+                    and load_uint64(address, position) == key
+                ):
+                    if found < capacity:
+                        found_queries[found] = query
+                        found_chunks[found] = chunk
+                        found_positions[found] = position
+                    found += 1
+                    of_this_key += 1
+                    position += 1
+                if position < counts[chunk]:
+                    break
+                chunk += 1
+    return found, unchecked
+
+
+@kernel
+def gather_column(
+    column_addresses: Int64s,
+    counts: Int64s,
+    chunks: UInt32s,
+    positions: UInt32s,
+    column: int,
+    values: UInt32s,
+) -> None:
+    """Read one column of the rows that ``probe`` found."""
+    for row in range(values.size):
+        chunk = chunks[row]
+        values[row] = load_uint32(
+            column_addresses[chunk], column * counts[chunk] + np.int64(positions[row])
+        )

@@ -1,0 +1,301 @@
+"""Texts to symbols: keyed 64-bit hashes of character, word and stop-word shingles (MMDS 3.2).
+
+A batch of texts comes as two buffers, ``narrow`` (uint8, the ASCII texts) and ``wide`` (uint32,
+code points of the others), and ``spans``, int64 (n, 3): for each text 0 for narrow or 1 for wide,
+then where it starts and stops in its buffer. Equal texts give equal symbols in either.
+
+``classes`` says of each code point whether it is white space or a word character. Symbols are in
+the order of occurrence, repeats included.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.kernels.compiling import inlined, kernel
+from simdb.kernels.hashing import mixed, multiply_add, reduced
+
+WHITE_SPACE = np.uint8(1)
+WORD = np.uint8(2)
+
+LOWERCASE = 1
+COLLAPSE = 2
+
+_NOTHING = np.uint64(0)
+_ONE = np.uint64(1)
+_BLANK = np.uint32(32)
+_CASE = np.uint32(32)  # between an ASCII capital and its small letter
+_CAPITAL_A = np.uint32(65)
+_CAPITAL_Z = np.uint32(90)
+
+Characters: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
+Sequence: TypeAlias = Characters | npt.NDArray[np.uint64]
+Symbols: TypeAlias = npt.NDArray[np.uint64]
+Keys: TypeAlias = npt.NDArray[np.uint64]
+
+
+@inlined
+def _lower(character: np.uint8 | np.uint32, treatment: int) -> np.uint32:
+    """Return the small letter of an ASCII capital if wanted, else the character as it is."""
+    code = np.uint32(character)
+    if (treatment & LOWERCASE) != 0 and _CAPITAL_A <= code <= _CAPITAL_Z:
+        code = np.uint32(code + _CASE)
+    return code
+
+
+@kernel
+def _prepare(
+    characters: Characters,
+    treatment: int,
+    classes: npt.NDArray[np.uint8],
+    prepared: Characters,
+) -> int:
+    """Write the text as it is compared into ``prepared`` and return its length."""
+    if (treatment & COLLAPSE) == 0:
+        for position in range(characters.size):
+            prepared[position] = _lower(characters[position], treatment)
+        return characters.size
+    length = 0
+    after_blank = WHITE_SPACE
+    for position in range(characters.size):
+        character = characters[position]
+        blank = classes[character] & WHITE_SPACE
+        prepared[length] = _BLANK if blank != 0 else _lower(character, treatment)
+        length += 1 - np.int64(blank & after_blank)  # no branch: white space is hard to predict
+        after_blank = blank
+    if after_blank != 0 and length > 0:
+        length -= 1
+    return length
+
+
+@inlined
+def _hash_window(sequence: Sequence, start: int, stop: int, base: np.uint64) -> np.uint64:
+    """Return the unreduced polynomial of a part of a sequence."""
+    state = _NOTHING
+    for position in range(start, stop):
+        state = multiply_add(state, base, np.uint64(sequence[position]) + _ONE)
+    return state
+
+
+@inlined
+def _advance(
+    state: np.uint64, departing: Sequence, arriving: Sequence, step: int, keys: Keys
+) -> np.uint64:
+    """Return the polynomial of the next window: one value departs, one arrives."""
+    departed = np.uint64(departing[step - 1]) + _ONE
+    arrived = np.uint64(arriving[step]) + _ONE
+    return multiply_add(state, keys[0], multiply_add(departed, keys[1], arrived))
+
+
+@kernel
+def _roll(sequence: Sequence, count: int, size: int, keys: Keys, symbols: Symbols) -> int:
+    """Write the symbol of every window of ``size`` values; return how many there are.
+
+    ``keys`` are the base, minus the base to the power ``size``, and the secret of the finaliser.
+    A shorter sequence has one window, all of it; an empty one has none. Each state waits for the
+    one before, so the two halves of the sequence roll side by side; where they meet both write.
+    """
+    if count == 0:
+        return 0
+    window = min(count, size)
+    windows = count - window + 1
+    half = windows // 2
+    first = _hash_window(sequence, 0, window, keys[0])
+    second = _hash_window(sequence, half, half + window, keys[0])
+    first_departing, second_departing = sequence[:count], sequence[half:count]
+    first_arriving, second_arriving = (
+        sequence[window - 1 : count],
+        sequence[half + window - 1 : count],
+    )
+    first_symbols, second_symbols = symbols[:windows], symbols[half:windows]
+    first_symbols[0] = first
+    second_symbols[0] = second
+    for step in range(1, windows - half):
+        first = _advance(first, first_departing, first_arriving, step, keys)
+        second = _advance(second, second_departing, second_arriving, step, keys)
+        first_symbols[step] = first
+        second_symbols[step] = second
+    for position in range(windows):  # a loop of its own is compiled to vector instructions
+        symbols[position] = mixed(reduced(symbols[position]), keys[2])
+    return windows
+
+
+@kernel
+def character_shingles(
+    narrow: npt.NDArray[np.uint8],
+    wide: npt.NDArray[np.uint32],
+    spans: npt.NDArray[np.int64],
+    narrow_classes: npt.NDArray[np.uint8],
+    wide_classes: npt.NDArray[np.uint8],
+    treatment: int,
+    size: int,
+    keys: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Return the symbols of all character shingles and the offsets of each text's (MMDS 3.2.1).
+
+    ``treatment`` is the sum of the constants wanted; LOWERCASE acts on narrow texts only, wide ones
+    come with their case settled. ``keys`` as in ``_roll``.
+    """
+    texts = spans.shape[0]
+    symbols = np.empty(narrow.size + wide.size, np.uint64)
+    offsets = np.empty(texts + 1, np.int64)
+    offsets[0] = 0
+    longest = np.zeros(2, np.int64)
+    for text in range(texts):
+        sort = spans[text, 0]
+        longest[sort] = max(longest[sort], spans[text, 2] - spans[text, 1])
+    narrow_prepared = np.empty(longest[0], np.uint8)
+    wide_prepared = np.empty(longest[1], np.uint32)
+    used = 0
+    for text in range(texts):
+        start, stop = spans[text, 1], spans[text, 2]
+        if spans[text, 0] == 0:
+            length = _prepare(narrow[start:stop], treatment, narrow_classes, narrow_prepared)
+            used += _roll(narrow_prepared, length, size, keys, symbols[used:])
+        else:
+            length = _prepare(wide[start:stop], treatment & COLLAPSE, wide_classes, wide_prepared)
+            used += _roll(wide_prepared, length, size, keys, symbols[used:])
+        offsets[text + 1] = used
+    return symbols[:used], offsets
+
+
+@kernel
+def _hash_words(
+    characters: Characters,
+    treatment: int,
+    classes: npt.NDArray[np.uint8],
+    folds: npt.NDArray[np.uint32],
+    base: np.uint64,
+    words: npt.NDArray[np.uint64],
+    folded_words: npt.NDArray[np.uint64],
+) -> int:
+    """Write the hash of every word, and of its case-folded form; return how many there are.
+
+    Without ``folds`` (empty) nothing is folded.
+    """
+    fold = folds.size > 0
+    count = 0
+    inside = False
+    state = _NOTHING
+    folded_state = _NOTHING
+    for position in range(characters.size):
+        character = characters[position]
+        if (classes[character] & WORD) != 0:
+            if not inside:
+                state = _NOTHING
+                folded_state = _NOTHING
+                inside = True
+            state = multiply_add(state, base, np.uint64(_lower(character, treatment)) + _ONE)
+            if fold:
+                folded_state = multiply_add(folded_state, base, np.uint64(folds[character]) + _ONE)
+        elif inside:
+            words[count] = reduced(state)
+            folded_words[count] = reduced(folded_state)
+            count += 1
+            inside = False
+    if inside:
+        words[count] = reduced(state)
+        folded_words[count] = reduced(folded_state)
+        count += 1
+    return count
+
+
+@inlined
+def _contains(ascending: npt.NDArray[np.uint64], value: np.uint64) -> bool:
+    """Return whether the sorted array holds the value."""
+    low = 0
+    high = ascending.size
+    while low < high:
+        middle = (low + high) >> 1
+        if ascending[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low < ascending.size and ascending[low] == value
+
+
+@kernel
+def _begin_at_stop_words(
+    words: npt.NDArray[np.uint64],
+    folded_words: npt.NDArray[np.uint64],
+    count: int,
+    size: int,
+    stop_words: npt.NDArray[np.uint64],
+    keys: npt.NDArray[np.uint64],
+    symbols: npt.NDArray[np.uint64],
+) -> int:
+    """Write the symbol of every ``size`` words that begin with a stop word; return how many."""
+    written = 0
+    for first in range(count - size + 1):
+        if _contains(stop_words, folded_words[first]):
+            state = _NOTHING
+            for position in range(first, first + size):
+                state = multiply_add(state, keys[0], words[position] + _ONE)
+            symbols[written] = mixed(reduced(state), keys[2])
+            written += 1
+    return written
+
+
+@kernel
+def word_shingles(
+    narrow: npt.NDArray[np.uint8],
+    wide: npt.NDArray[np.uint32],
+    spans: npt.NDArray[np.int64],
+    narrow_classes: npt.NDArray[np.uint8],
+    wide_classes: npt.NDArray[np.uint8],
+    narrow_folds: npt.NDArray[np.uint32],
+    wide_folds: npt.NDArray[np.uint32],
+    stop_words: npt.NDArray[np.uint64],
+    treatment: int,
+    size: int,
+    keys: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Return the symbols of all word or stop-word shingles and the offsets of each text's.
+
+    ``stop_words`` are the sorted hashes of the case-folded stop words (MMDS 3.2.4); without any,
+    every ``size`` successive words are a shingle. ``keys`` as in ``_roll``, then the base that
+    words are hashed with.
+    """
+    texts = spans.shape[0]
+    longest = 0
+    for text in range(texts):
+        longest = max(longest, spans[text, 2] - spans[text, 1])
+    words = np.empty(longest // 2 + 1, np.uint64)
+    folded_words = np.empty(longest // 2 + 1, np.uint64)
+    symbols = np.empty((narrow.size + wide.size + texts + 1) // 2, np.uint64)
+    offsets = np.empty(texts + 1, np.int64)
+    offsets[0] = 0
+    used = 0
+    for text in range(texts):
+        start, stop = spans[text, 1], spans[text, 2]
+        if spans[text, 0] == 0:
+            count = _hash_words(
+                narrow[start:stop],
+                treatment,
+                narrow_classes,
+                narrow_folds,
+                keys[3],
+                words,
+                folded_words,
+            )
+        else:
+            count = _hash_words(
+                wide[start:stop],
+                treatment & COLLAPSE,
+                wide_classes,
+                wide_folds,
+                keys[3],
+                words,
+                folded_words,
+            )
+        if stop_words.size > 0:
+            used += _begin_at_stop_words(
+                words, folded_words, count, size, stop_words, keys, symbols[used:]
+            )
+        else:
+            used += _roll(words, count, size, keys, symbols[used:])
+        offsets[text + 1] = used
+    return symbols[:used], offsets

@@ -1,0 +1,211 @@
+"""Minhash sketches of symbol sets, their bucket keys, and their comparison (MMDS 3.3, 3.4).
+
+A sketch has ``rows`` minhash values; of each the low 16 bits, mixed under a secret, are kept. Two
+different values agree in them with probability 2^-16. A set is ``values[offsets[i]:offsets[i+1]]``
+with repeats, which do not matter; an empty set gives zeros.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.kernels.compiling import inlined, kernel
+from simdb.kernels.hashing import MODULUS, mixed, multiply_add, reduced
+
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ROUND_SHIFT = np.uint64(48)
+_VALUE_MASK = np.uint64((1 << 48) - 1)
+_HALF = np.uint64(32)
+_ROW_MASK = np.uint64(0xFFFF)
+_ONE = np.uint64(1)
+_THREE = np.uint64(3)
+_LOW_HALF = np.uint64((1 << 32) - 1)
+_MIDDLE_BITS = np.uint64(29)  # 2^32 * 2^29 = 2^61
+_MIDDLE_MASK = np.uint64((1 << 29) - 1)
+_MODULUS_BITS = np.uint64(61)
+
+
+@inlined
+def _bin_of(hashed: np.uint64, rows: np.uint64) -> np.uint64:
+    """Return the bin of a hash: its high half scaled to [0, rows)."""
+    return ((hashed >> _HALF) * rows) >> _HALF
+
+
+@kernel
+def _fill_scattered(
+    symbols: npt.NDArray[np.uint64], seeds: npt.NDArray[np.uint64], bins: npt.NDArray[np.uint64]
+) -> int:
+    """Run the rounds that scatter the symbols over the bins; return how many bins are filled.
+
+    The first round takes the minimum without a branch, since it fills most bins of a large set;
+    the later ones seldom write.
+    """
+    rows = np.uint64(bins.size)
+    bins[:] = _EMPTY
+    for symbol in symbols:
+        hashed = mixed(symbol, seeds[0])
+        position = _bin_of(hashed, rows)
+        bins[position] = min(bins[position], hashed & _VALUE_MASK)
+    filled = 0
+    for row in range(bins.size):
+        filled += 1 if bins[row] != _EMPTY else 0
+    for turn in range(1, bins.size):
+        if filled == bins.size:
+            break
+        mark = np.uint64(turn) << _ROUND_SHIFT
+        for symbol in symbols:
+            hashed = mixed(symbol, seeds[turn])
+            position = _bin_of(hashed, rows)
+            value = mark | (hashed & _VALUE_MASK)
+            if value < bins[position]:
+                if bins[position] == _EMPTY:
+                    filled += 1
+                bins[position] = value
+    return filled
+
+
+@kernel
+def fast_sketches(
+    values: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+    rows: int,
+    seeds: npt.NDArray[np.uint64],
+    secret: np.uint64,
+) -> npt.NDArray[np.uint16]:
+    """Return the fast similarity sketches, uint16 (n, rows), of many sets.
+
+    Dahlgaard, Knudsen and Thorup, Fast Similarity Sketching, FOCS 2017: round r < rows hashes each
+    symbol to a bin and a value; round rows + j sends every symbol to bin j. A bin keeps its
+    smallest (round, value); the rounds stop when no bin is empty. A bin that an earlier round
+    filled cannot change in a later one. ``seeds`` are 2 * rows words, one a round.
+    """
+    sketches = np.zeros((offsets.size - 1, rows), np.uint16)
+    bins = np.empty(rows, np.uint64)
+    for item in range(offsets.size - 1):
+        symbols = values[offsets[item] : offsets[item + 1]]
+        if symbols.size == 0:
+            continue
+        if _fill_scattered(symbols, seeds, bins) < rows:
+            for row in range(rows):
+                if bins[row] == _EMPTY:
+                    smallest = _VALUE_MASK
+                    for symbol in symbols:
+                        hashed = mixed(symbol, seeds[rows + row]) & _VALUE_MASK
+                        smallest = min(smallest, hashed)
+                    bins[row] = (np.uint64(rows + row) << _ROUND_SHIFT) | smallest
+        for row in range(rows):
+            sketches[item, row] = np.uint16(mixed(bins[row], secret) & _ROW_MASK)
+    return sketches
+
+
+@inlined
+def _linear_hash(residue: np.uint64, multiplier: np.uint64, addend: np.uint64) -> np.uint64:
+    """Return (multiplier * residue + addend) mod 2^61 - 1, all operands already below that.
+
+    Products of 32-bit halves, which vector units have, in place of one 128-bit product:
+    2^64 = 8 and 2^61 = 1 modulo the prime, so the sum of the parts stays below 2^63 + 2^34.
+    """
+    low, high = residue & _LOW_HALF, residue >> _HALF
+    multiplier_low, multiplier_high = multiplier & _LOW_HALF, multiplier >> _HALF
+    lowest = multiplier_low * low
+    middle = multiplier_high * low + multiplier_low * high
+    return reduced(
+        ((multiplier_high * high) << _THREE)
+        + (middle >> _MIDDLE_BITS)
+        + ((middle & _MIDDLE_MASK) << _HALF)
+        + (lowest & MODULUS)
+        + (lowest >> _MODULUS_BITS)
+        + addend
+    )
+
+
+@kernel
+def classical_sketches(
+    values: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+    multipliers: npt.NDArray[np.uint64],
+    addends: npt.NDArray[np.uint64],
+    secret: np.uint64,
+) -> npt.NDArray[np.uint16]:
+    """Return minhash sketches, uint16 (n, rows), with one hash function a row (MMDS 3.3.5).
+
+    Row j is the minimum of (multipliers[j] x + addends[j]) mod 2^61 - 1 over the symbols x.
+    """
+    rows = multipliers.size
+    sketches = np.zeros((offsets.size - 1, rows), np.uint16)
+    longest = 0
+    for item in range(offsets.size - 1):
+        longest = max(longest, offsets[item + 1] - offsets[item])
+    residues = np.empty(longest, np.uint64)
+    for item in range(offsets.size - 1):
+        symbols = values[offsets[item] : offsets[item + 1]]
+        if symbols.size == 0:
+            continue
+        for position in range(symbols.size):
+            residues[position] = reduced(symbols[position])
+        for row in range(rows):
+            smallest = MODULUS
+            for position in range(symbols.size):
+                hashed = _linear_hash(residues[position], multipliers[row], addends[row])
+                smallest = min(smallest, hashed)
+            sketches[item, row] = np.uint16(mixed(smallest, secret) & _ROW_MASK)
+    return sketches
+
+
+@kernel
+def bucket_keys(
+    signatures: npt.NDArray[np.uint16], bands: int, base: np.uint64, secret: np.uint64
+) -> npt.NDArray[np.uint64]:
+    """Return the bucket keys, uint64 (n, bands), of signatures of bands * rows values (MMDS 3.4.1).
+
+    A key is a function of the band's number and its rows: equal for items whose rows of that band
+    are equal, else equal with probability at most (rows + 1) / 2^58.
+    """
+    rows = signatures.shape[1] // bands
+    keys = np.empty((signatures.shape[0], bands), np.uint64)
+    for item in range(signatures.shape[0]):
+        for band in range(bands):
+            state = np.uint64(band) + _ONE
+            for row in range(band * rows, (band + 1) * rows):
+                state = multiply_add(state, base, np.uint64(signatures[item, row]) + _ONE)
+            keys[item, band] = mixed(reduced(state), secret)
+    return keys
+
+
+@inlined
+def _band_is_shared(
+    left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16], start: int, stop: int
+) -> bool:
+    """Return whether two signatures agree in every row of a range."""
+    shared = True
+    for row in range(start, stop):
+        if left[row] != right[row]:
+            shared = False
+            break
+    return shared
+
+
+@kernel
+def compare_signatures(
+    left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16], bands: int, rows: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Compare signature left[i] with right[i], both uint16 (m, bands * rows).
+
+    Returns:
+        int32 (m,), in how many rows they agree; int32 (m,), the first band in which they agree in
+        all rows, -1 if none.
+    """
+    matching_rows = np.zeros(left.shape[0], np.int32)
+    first_band = np.full(left.shape[0], -1, np.int32)
+    for pair in range(left.shape[0]):
+        matching = 0
+        for row in range(left.shape[1]):
+            matching += 1 if left[pair, row] == right[pair, row] else 0
+        matching_rows[pair] = matching
+        if matching >= rows:
+            for band in range(bands):
+                if _band_is_shared(left[pair], right[pair], band * rows, (band + 1) * rows):
+                    first_band[pair] = band
+                    break
+    return matching_rows, first_band

@@ -1,0 +1,1 @@
+"""Exact similarities and distances of two items."""

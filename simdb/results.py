@@ -1,0 +1,56 @@
+"""Answers that are iterated: pairs and groups, with their guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from simdb.datatypes import Group, Guarantee, Key, Pair, PairBatch
+
+PairSource = Callable[[], Iterator[tuple[PairBatch, Callable[[], list[Pair]]]]]
+
+
+class Pairs:
+    """All similar pairs, found while they are iterated; every iteration begins anew.
+
+    Attributes:
+        guarantee: ``"exact"`` (none is missing) or ``"probable"``.
+        expected_recall: the share of the pairs *at the threshold* expected to be found.
+    """
+
+    def __init__(self, source: PairSource, guarantee: Guarantee, expected_recall: float) -> None:
+        self._source = source
+        self.guarantee = guarantee
+        self.expected_recall = expected_recall
+
+    def __iter__(self) -> Iterator[Pair]:
+        """Yield one ``Pair`` after the other."""
+        for _, pairs in self._source():
+            yield from pairs()
+
+    def batches(self) -> Iterator[PairBatch]:
+        """Yield the pairs as columns of item numbers; ``keys_of`` turns these into keys."""
+        for batch, _ in self._source():
+            yield batch
+
+
+class Groups:
+    """Groups of connected items.
+
+    Attributes:
+        guarantee: ``"exact"`` or ``"probable"``, as that of the pairs that connect them.
+        expected_recall: the share of the pairs *at the threshold* expected to be found.
+    """
+
+    def __init__(self, keys: list[list[Key]], guarantee: Guarantee, expected_recall: float) -> None:
+        self._keys = keys
+        self.guarantee = guarantee
+        self.expected_recall = expected_recall
+
+    def __len__(self) -> int:
+        """Return how many groups there are."""
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Group]:
+        """Yield the groups by the insertion of their first items."""
+        for keys in self._keys:
+            yield Group(keys[0], tuple(keys))

@@ -1,0 +1,365 @@
+"""Blocks: records of consecutive item numbers, many in one LMDB value.
+
+A document of its own would waste a third of its last page, so records are kept in blocks of
+about ``TARGET_BYTES``. A commit writes its records as new blocks; small blocks at the end are
+joined, ``FAN_IN`` of like size at a time, so that a record is rewritten a few times at most.
+
+====== ======== ==============================================================
+offset bytes    field
+====== ======== ==============================================================
+0      8        checksum of the head (variable width) or of all (fixed width)
+8      4        records n
+12     4        width of a record, 0 when it varies
+16     4 n      item numbers, uint32, ascending
+..     0 or 4   zeros up to a multiple of 8
+..     8 n      (variable width) end of each record, counted from the first, uint64
+..     8 n      (variable width) checksum of each record, uint64
+..              the records
+====== ======== ==============================================================
+
+The *head* is all before the records. With a fixed width a block is index data: it is verified
+once a process. With a variable width each record is verified whenever it is read.
+
+Deleted items stay in their block until more than ``DEAD_SHARE`` of it is dead.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from simdb.errors import CorruptionError
+from simdb.storage import values
+from simdb.storage.keys import Table, pack_numbered, unpack_numbered
+from simdb.storage.transactions import ReadTransaction, WriteTransaction
+
+TARGET_BYTES = 131_072
+FAN_IN = 8
+DEAD_SHARE = 0.3
+_HEADER = struct.Struct("<QII")
+HEADER_SIZE = _HEADER.size
+assert HEADER_SIZE == 16
+
+Data = bytes | memoryview
+
+
+class Block(NamedTuple):
+    """A block in place; its arrays end with the transaction."""
+
+    key: bytes
+    numbers: npt.NDArray[np.uint32]
+    width: int
+    ends: npt.NDArray[np.uint64]
+    checksums: npt.NDArray[np.uint64]
+    records: memoryview
+
+    def record(self, position: int) -> memoryview:
+        """Return a record, not verified."""
+        if self.width:
+            return self.records[position * self.width : (position + 1) * self.width]
+        begin = int(self.ends[position - 1]) if position else 0
+        return self.records[begin : int(self.ends[position])]
+
+    def verified_record(self, position: int) -> memoryview:
+        """Return a record of variable width after comparing it with its checksum.
+
+        Raises:
+            CorruptionError: they differ.
+        """
+        record = self.record(position)
+        number = int(self.numbers[position])
+        if record_checksum(self.key[:4], number, record) != int(self.checksums[position]):
+            raise CorruptionError(
+                f"item number {number} is damaged; run 'simdb check' and restore a backup"
+            )
+        return record
+
+    def as_rows(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return the records of fixed width as the rows of an array."""
+        return np.frombuffer(self.records, dtype).reshape(self.numbers.size, -1)
+
+
+def record_checksum(owner: bytes, number: int, record: Data) -> int:
+    """Return the checksum of a record of variable width; it does not name the block."""
+    return xxhash.xxh3_64_intdigest(record, seed=(int.from_bytes(owner, "big") << 32) | number)
+
+
+@dataclass(slots=True)
+class Tail:
+    """The small blocks at the end, oldest first, as (first item number, bytes)."""
+
+    blocks: list[list[int]] = field(default_factory=list)
+
+
+class BlockReader:
+    """The blocks of one owner (a collection or an index) in a transaction.
+
+    Args:
+        transaction: the snapshot.
+        table: where the blocks lie.
+        owner: number in front of their keys.
+        width: bytes of a record, 0 when it varies.
+    """
+
+    def __init__(
+        self, transaction: ReadTransaction, table: Table, owner: int, *, width: int
+    ) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._owner = owner
+        self._width = width
+
+    def find(self, number: int) -> Block | None:
+        """Return the block whose range holds an item number, or None."""
+        found = self._transaction.floor(self._table, pack_numbered(self._owner, number))
+        if found is None:
+            return None
+        key = bytes(found[0])
+        if unpack_numbered(key)[0] != self._owner:
+            return None
+        block = self._decode(key, found[1])
+        return block if number <= block.numbers[-1] else None
+
+    def scan(self, start: int = 0) -> Iterator[Block]:
+        """Yield the blocks in the order of item numbers, from the one that holds ``start`` on."""
+        prefix = pack_numbered(self._owner, 0)[:4]
+        begin = pack_numbered(self._owner, start)
+        found = self._transaction.floor(self._table, begin)
+        if found is not None and bytes(found[0][:4]) == prefix:
+            begin = bytes(found[0])
+        for key, value in self._transaction.scan(self._table, prefix, begin):
+            block = self._decode(bytes(key), value)
+            if block.numbers[-1] >= start:
+                yield block
+
+    def locate(
+        self, numbers: npt.NDArray[np.uint32]
+    ) -> Iterator[tuple[Block, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Find ascending item numbers block by block.
+
+        Yields:
+            a block, the positions in ``numbers`` that it holds, and their positions in the block.
+            Numbers that no block holds are left out.
+        """
+        begin = 0
+        while begin < numbers.size:
+            block = self.find(int(numbers[begin]))
+            if block is None:
+                begin += 1
+                continue
+            end = int(np.searchsorted(numbers, block.numbers[-1], side="right"))
+            wanted = numbers[begin:end]
+            places = np.searchsorted(block.numbers, wanted)
+            held = np.flatnonzero(
+                block.numbers[np.minimum(places, block.numbers.size - 1)] == wanted
+            )
+            yield block, held + begin, places[held]
+            begin = end
+
+    def _decode(self, key: bytes, value: memoryview) -> Block:
+        try:
+            block, head = _split(key, value, self._width)
+        except (struct.error, ValueError, IndexError) as error:
+            raise CorruptionError(f"a block is damaged (key {key.hex()}): {error}") from error
+        expected = _HEADER.unpack_from(value)[0]
+        if self._width:
+            verified = self._transaction.environment.caches.setdefault("verified blocks", set())
+            name = (self._table, key, expected)
+            if name not in verified:
+                self._compare(key, value[values.CHECKSUM_SIZE :], expected)
+                verified.add(name)
+        else:
+            self._compare(key, value[values.CHECKSUM_SIZE : head], expected)
+        return block
+
+    def _compare(self, key: bytes, covered: memoryview, expected: int) -> None:
+        if values.checksum(self._table, key, covered) != expected:
+            raise CorruptionError(
+                f"a block of table {self._table.name} is damaged (key {key.hex()}); "
+                "run 'simdb check' and restore a backup"
+            )
+
+
+def _split(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
+    """Return the arrays of a block and the size of its head."""
+    _, count, stored_width = _HEADER.unpack_from(value)
+    if stored_width != width or not count:
+        raise ValueError(f"{count} records of width {stored_width}, expected width {width}")
+    numbers = np.frombuffer(value, np.uint32, count, HEADER_SIZE)
+    head = HEADER_SIZE + 4 * count + 4 * (count % 2)
+    if width:
+        if len(value) != head + count * width:
+            raise ValueError("wrong length")
+        empty = np.empty(0, np.uint64)
+        return Block(key, numbers, width, empty, empty, value[head:]), head
+    ends = np.frombuffer(value, np.uint64, count, head)
+    checksums = np.frombuffer(value, np.uint64, count, head + 8 * count)
+    head += 16 * count
+    if len(value) != head + int(ends[-1]):
+        raise ValueError("wrong length")
+    return Block(key, numbers, 0, ends, checksums, value[head:]), head
+
+
+class BlockWriter(BlockReader):
+    """Changes the blocks of one owner within a write transaction.
+
+    Args:
+        tail: the small blocks at the end; changed in place, stored by the caller.
+    """
+
+    def __init__(
+        self,
+        transaction: WriteTransaction,
+        table: Table,
+        owner: int,
+        tail: Tail,
+        *,
+        width: int,
+    ) -> None:
+        super().__init__(transaction, table, owner, width=width)
+        self._writer = transaction
+        self._tail = tail
+        self.bytes_written = 0
+
+    def append(self, numbers: npt.NDArray[np.uint32], records: Sequence[Data]) -> None:
+        """Write records under ascending item numbers, past every earlier one."""
+        sizes = np.fromiter((len(record) for record in records), np.int64, len(records))
+        total = np.cumsum(sizes)
+        begin = 0
+        while begin < len(records):
+            before = total[begin - 1] if begin else 0
+            end = max(begin + 1, int(np.searchsorted(total, before + TARGET_BYTES, side="right")))
+            size = self._put(numbers[begin:end], records[begin:end])
+            self._tail.blocks.append([int(numbers[begin]), size])
+            begin = end
+        self._join_tail()
+
+    def _put(
+        self,
+        numbers: npt.NDArray[np.uint32],
+        records: Sequence[Data],
+        checksums: npt.NDArray[np.uint64] | None = None,
+    ) -> int:
+        key = pack_numbered(self._owner, int(numbers[0]))
+        padding = b"\0" * (4 * (len(records) % 2))
+        header = _HEADER.pack(0, len(records), self._width)[8:]
+        if self._width:
+            body = b"".join((header, numbers.tobytes(), padding, *records))
+            covered: Data = body
+        else:
+            owner = key[:4]
+            ends = np.cumsum([len(record) for record in records], dtype=np.uint64)
+            if checksums is None:
+                checksums = np.array(
+                    [
+                        record_checksum(owner, number, record)
+                        for number, record in zip(numbers.tolist(), records, strict=True)
+                    ],
+                    np.uint64,
+                )
+            head = b"".join(
+                (header, numbers.tobytes(), padding, ends.tobytes(), checksums.tobytes())
+            )
+            body = b"".join((head, *records))
+            covered = head
+        value = values.CHECKSUM.pack(values.checksum(self._table, key, covered)) + body
+        self._writer.put(self._table, key, value)
+        self.bytes_written += len(value)
+        return len(value)
+
+    # -- joining small blocks ----------------------------------------------------------------
+
+    def _join_tail(self) -> None:
+        """Join the last ``FAN_IN`` blocks of one size class while there are so many."""
+        blocks = self._tail.blocks
+        while (group := _due_group(blocks)) is not None:
+            begin, end = group
+            size = self._join([first for first, _ in blocks[begin:end]])
+            blocks[begin:end] = [[blocks[begin][0], size]]
+        large = [place for place, (_, size) in enumerate(blocks) if size >= TARGET_BYTES // 2]
+        if large:
+            del blocks[: large[-1] + 1]
+
+    def _join(self, firsts: list[int]) -> int:
+        # Records keep the checksums they were stored with, so that damage stays visible.
+        numbers: list[npt.NDArray[np.uint32]] = []
+        checksums: list[npt.NDArray[np.uint64]] = []
+        records: list[Data] = []
+        for first in firsts:
+            block = self._require(first)
+            numbers.append(block.numbers.copy())
+            checksums.append(block.checksums.copy())
+            records += [bytes(block.record(place)) for place in range(block.numbers.size)]
+        for first in firsts[1:]:
+            self._writer.delete(self._table, pack_numbered(self._owner, first))
+        return self._put(np.concatenate(numbers), records, np.concatenate(checksums))
+
+    def _require(self, first: int) -> Block:
+        key = pack_numbered(self._owner, first)
+        value = self._transaction.get(self._table, key)
+        if value is None:
+            raise CorruptionError(f"a block is missing (key {key.hex()})")
+        return self._decode(key, value)
+
+    # -- dropping the dead -------------------------------------------------------------------
+
+    def drop_dead(
+        self, block: Block, dead: npt.NDArray[np.bool_], *, share: float = DEAD_SHARE
+    ) -> int:
+        """Rewrite a block without its dead records if more than ``share`` of them are dead.
+
+        Args:
+            block: as found in this transaction since its last write.
+            dead: bool (records,).
+
+        Returns:
+            The number of records that were dropped.
+        """
+        count = int(np.count_nonzero(dead))
+        if not count or count <= share * block.numbers.size:
+            return 0
+        alive = np.flatnonzero(~dead)
+        numbers = block.numbers[alive].copy()
+        checksums = block.checksums if self._width else block.checksums[alive].copy()
+        records = [bytes(block.record(place)) for place in alive.tolist()]
+        first = unpack_numbered(block.key)[1]
+        self._writer.delete(self._table, block.key)
+        size = self._put(numbers, records, checksums) if records else 0
+        replacement = [[int(numbers[0]), size]] if records else []
+        for place, (known, _) in enumerate(self._tail.blocks):
+            if known == first:
+                self._tail.blocks[place : place + 1] = replacement
+                break
+        return count
+
+
+def _due_group(blocks: list[list[int]]) -> tuple[int, int] | None:
+    """Return the range of the first ``FAN_IN`` successive blocks that are small and alike."""
+    begin = 0
+    while begin < len(blocks):
+        size_class = _size_class(blocks[begin][1])
+        end = begin
+        total = 0
+        while (
+            end < len(blocks)
+            and _size_class(blocks[end][1]) <= size_class
+            and (total < TARGET_BYTES // 2)
+        ):
+            total += blocks[end][1]
+            end += 1
+        if blocks[begin][1] < TARGET_BYTES // 2 and (
+            end - begin >= FAN_IN or (end - begin > 1 and total >= TARGET_BYTES // 2)
+        ):
+            return begin, end
+        begin += 1
+    return None
+
+
+def _size_class(size: int) -> int:
+    return size.bit_length() // 3

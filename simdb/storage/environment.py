@@ -1,0 +1,454 @@
+"""The LMDB file: opening, locking, mapping. The only module that imports lmdb.
+
+Rules that hold the store together:
+
+- One environment a file and process (``registry``): LMDB forbids a second.
+- The file is inspected before LMDB maps it (``preflight``), and is never opened with
+  ``writemap`` or ``sync=False``.
+- The lock file that LMDB keeps is never opened here: closing it would release LMDB's locks.
+- Writers queue in ``locks.WriterQueue`` and only then begin LMDB's transaction.
+- Before a fork the environment is closed, so that a child inherits none; both open it again at
+  their next use. A fork while transactions are open leaves the child without the store.
+- The map is reserved so large that it need not grow; it is grown only while no transaction of
+  this process is open, since growing moves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeAlias
+
+import lmdb
+
+from simdb.errors import (
+    CorruptionError,
+    DatabaseBusyError,
+    DatabaseClosedError,
+    DatabaseFullError,
+    DatabaseNotFoundError,
+    FormatVersionError,
+    NotADatabaseError,
+    ReadOnlyError,
+    StorageError,
+)
+from simdb.storage import preflight, values
+from simdb.storage.keys import HEADER_KEY, TABLE_NAMES, Table
+from simdb.storage.locks import WriterQueue
+from simdb.storage.transactions import ReadTransaction, WriteTransaction
+
+MAGIC = "simdb"
+FORMAT_VERSION = 1
+ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable chooses another
+LARGEST_MAP = 2**40
+SMALLEST_MAP = 2**28
+MOST_READERS = 1024
+MOST_TABLES = 16
+FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
+GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
+
+Sync: TypeAlias = Literal["full", "batch"]
+
+_FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn LMDB's and the system's errors into simdb's."""
+    try:
+        yield
+    except lmdb.MapFullError as error:
+        raise DatabaseFullError(
+            f"{path}: the reserved map is full and cannot grow; "
+            "open with a larger map_size, or lift the limit on address space"
+        ) from error
+    except lmdb.ReadersFullError as error:
+        raise DatabaseBusyError(
+            f"{path}: all {MOST_READERS} reader slots are taken; close snapshots and iterators"
+        ) from error
+    except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError) as error:
+        raise CorruptionError(f"{path} is damaged: {error}; restore a backup") from error
+    except lmdb.VersionMismatchError as error:
+        raise FormatVersionError(f"{path}: {error}") from error
+    except lmdb.MemoryError as error:
+        raise StorageError(f"{path}: the system gives no memory: {error}") from error
+    except lmdb.Error as error:
+        _raise_by_code(path, error, error.code)
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        _raise_by_code(path, error, error.errno)
+
+
+def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
+    if code in _FULL:
+        raise DatabaseFullError(
+            f"{path}: no space is left ({error}); nothing of this write was stored"
+        ) from error
+    if code == errno.ENOENT:
+        raise DatabaseNotFoundError(f"{path} does not exist") from error
+    raise StorageError(f"{path}: {error}") from error
+
+
+class Environment:
+    """One opened file, shared within the process.
+
+    Attributes:
+        path: the file.
+        uuid: drawn when the file was created.
+        generation: counts how often this process has opened or remapped the file; addresses into
+            the map and cached table handles are valid within one generation only.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool, sync: Sync, map_size: int | None) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.sync = sync
+        self.map_size = map_size
+        self.generation = 0
+        self.handles: list[Any] = []
+        self.uuid = uuid.UUID(int=0)
+        self.users = 0
+        self.identity = (0, 0)
+        self.caches: dict[str, Any] = {}
+        self._environment: Any = None
+        self._queue: WriterQueue | None = None
+        self._gate = threading.Condition(threading.RLock())
+        self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
+        self._live_count = 0
+        self._waiting = 0
+        self._abandoned = False
+
+    # -- opening and closing ---------------------------------------------------------------
+
+    def open(self) -> None:
+        """Map the file and read its header."""
+        with translated(self.path):
+            preflight.inspect(self.path, _problems)
+            had_lock_file = Path(f"{self.path}-lock").exists()
+            self._environment = self._map()
+            try:
+                self.handles = self._open_tables()
+                self._read_header()
+            except BaseException as error:
+                self._environment.close()
+                self._environment = None
+                if isinstance(error, NotADatabaseError) and not had_lock_file:
+                    Path(f"{self.path}-lock").unlink(missing_ok=True)
+                raise
+            if not self.read_only:
+                self._queue = WriterQueue(self.path)
+            self._environment.reader_check()
+            status = self.path.stat()
+            self.identity = (status.st_dev, status.st_ino)
+        self.generation += 1
+        self.caches.clear()
+
+    def _map(self) -> Any:  # noqa: ANN401 - lmdb.Environment
+        size = self.map_size or LARGEST_MAP
+        while True:
+            try:
+                return self._map_of_size(size)
+            except lmdb.MemoryError:
+                # The system limits the address space (RLIMIT_AS, containers).
+                if size <= max(SMALLEST_MAP, 2 * self.path.stat().st_size):
+                    raise
+                size //= 2
+
+    def _map_of_size(self, size: int) -> Any:  # noqa: ANN401 - lmdb.Environment
+        lock = True
+        if self.read_only and not os.access(self.path.parent, os.W_OK):
+            # Nobody can be writing where no lock file can be made.
+            lock = Path(f"{self.path}-lock").exists()
+        return lmdb.open(
+            str(self.path),
+            subdir=False,
+            create=False,
+            readonly=self.read_only,
+            lock=lock,
+            map_size=size,
+            metasync=self.sync == "full",
+            max_readers=MOST_READERS,
+            max_dbs=MOST_TABLES,
+            lib_version=ENGINE,
+        )
+
+    def _open_tables(self) -> list[Any]:
+        try:
+            return [self._environment.open_db(name, create=False) for name in TABLE_NAMES]
+        except lmdb.NotFoundError as error:
+            raise NotADatabaseError(
+                f"{self.path} is an LMDB file of another program, not a simdb store"
+            ) from error
+
+    def _read_header(self) -> None:
+        with self._environment.begin(buffers=True) as transaction:
+            value = transaction.get(HEADER_KEY, None, self.handles[Table.META])
+            if value is None:
+                raise NotADatabaseError(
+                    f"{self.path} is an LMDB file of another program, not a simdb store"
+                )
+            header = values.unpack(values.unseal(Table.META, HEADER_KEY, value))
+        if header.get("magic") != MAGIC:
+            raise NotADatabaseError(f"{self.path} is not a simdb store")
+        if header.get("format") != FORMAT_VERSION:
+            raise FormatVersionError(
+                f"{self.path} has format {header.get('format')}, this simdb reads and writes "
+                f"{FORMAT_VERSION}; use the simdb that wrote it ({header.get('created_by')})"
+            )
+        self.uuid = uuid.UUID(bytes=header["uuid"])
+
+    def close(self) -> None:
+        """Close the file. Open transactions must have ended."""
+        with self._gate:
+            for transaction in list(self._live):
+                transaction.close()
+            self._close_handles()
+
+    def _close_handles(self) -> None:
+        if self._queue is not None:
+            self._queue.close()
+            self._queue = None
+        if self._environment is not None:
+            self._environment.close()
+            self._environment = None
+        self.caches.clear()
+
+    # -- transactions ----------------------------------------------------------------------
+
+    def read(self) -> ReadTransaction:
+        """Begin a snapshot of the last commit."""
+        with self._gate:
+            self._require_open()
+            transaction = ReadTransaction(self, self._begin(write=False))
+            self._enter(transaction)
+            return transaction
+
+    def write(self, timeout: float | None) -> WriteTransaction:
+        """Wait for the right to write, and begin.
+
+        Raises:
+            ReadOnlyError: opened for reading.
+            DatabaseBusyError: another writer held the store for longer than ``timeout``.
+        """
+        if self.read_only:
+            raise ReadOnlyError(f"{self.path} was opened read-only")
+        with self._gate:
+            self._require_open()
+            queue = self._queue
+            assert queue is not None
+            self._waiting += 1
+        try:
+            queue.acquire(timeout)
+            try:
+                return self._begin_writing()
+            except BaseException:
+                queue.release()
+                raise
+        finally:
+            with self._gate:
+                self._waiting -= 1
+
+    def _begin_writing(self) -> WriteTransaction:
+        with self._gate:
+            self._require_open()
+            self._require_same_file()
+            self._keep_room()
+            transaction = WriteTransaction(self, self._begin(write=True))
+            self._enter(transaction)
+            return transaction
+
+    def _begin(self, *, write: bool) -> Any:  # noqa: ANN401 - lmdb.Transaction
+        with translated(self.path):
+            try:
+                return self._environment.begin(write=write, buffers=True)
+            except lmdb.MapResizedError:
+                # Another process has grown the file past this process's map.
+                self._resize(0)
+            except lmdb.ReadersFullError:
+                self._environment.reader_check()
+            return self._environment.begin(write=write, buffers=True)
+
+    def _enter(self, transaction: ReadTransaction) -> None:
+        self._live.add(transaction)
+        self._live_count += 1
+
+    def leave(self, transaction: ReadTransaction) -> None:
+        """Note that a transaction has ended."""
+        with self._gate:
+            self._live.discard(transaction)
+            self._live_count -= 1
+            self._gate.notify_all()
+
+    def release_writer(self) -> None:
+        """Let the next writer in."""
+        if self._queue is not None:
+            self._queue.release()
+
+    def _require_open(self) -> None:
+        if self._abandoned:
+            raise DatabaseClosedError(
+                f"{self.path}: this process was forked while a transaction of its parent was "
+                "open, so it cannot use the store; fork before reading, or start it with 'spawn'"
+            )
+        if self.users == 0:
+            raise DatabaseClosedError(f"{self.path} is closed")
+        if self._environment is None:
+            self.open()
+
+    def _require_same_file(self) -> None:
+        try:
+            status = self.path.stat()
+        except FileNotFoundError as error:
+            raise StorageError(f"{self.path} was removed while it was open") from error
+        if (status.st_dev, status.st_ino) != self.identity:
+            raise StorageError(
+                f"{self.path} was replaced by another file while it was open; open it again"
+            )
+
+    def commit(self, transaction: Any) -> None:  # noqa: ANN401 - lmdb.Transaction
+        """Make a write transaction durable."""
+        with translated(self.path):
+            transaction.commit()
+
+    # -- the map ---------------------------------------------------------------------------
+
+    def _keep_room(self) -> None:
+        information = self._environment.info()
+        size = information["map_size"]
+        used = (information["last_pgno"] + 1) * 4096
+        if used < size - size // FREE_MAP_SHARE or self.map_size is not None:
+            return
+        # Where it cannot grow, the map fills up and writes say so.
+        with contextlib.suppress(lmdb.Error, DatabaseBusyError):
+            self._resize(size * 2)
+
+    def _resize(self, size: int) -> None:
+        deadline = time.monotonic() + GROWTH_PATIENCE
+        while self._live_count:
+            if not self._gate.wait(deadline - time.monotonic()):
+                raise DatabaseBusyError(
+                    f"{self.path}: the map must be moved, but {self._live_count} snapshots of "
+                    "this process are open; close them and their iterators"
+                )
+        self._environment.set_mapsize(size)
+        self.generation += 1
+        self.caches.clear()
+
+    # -- figures ---------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, Any]:
+        """Return size, pages and readers of the file."""
+        with self._gate:
+            self._require_open()
+            information = self._environment.info()
+            page_size = self._environment.stat()["psize"]
+            readers = self._environment.readers().splitlines()[1:]
+        snapshots = [int(line.split()[-1]) for line in readers if line.split()[-1].isdigit()]
+        return {
+            "file_bytes": self.path.stat().st_size,
+            "used_bytes": (information["last_pgno"] + 1) * page_size,
+            "map_bytes": information["map_size"],
+            "commits": information["last_txnid"],
+            "snapshots": len(snapshots),
+            "oldest_snapshot_commits": information["last_txnid"] - min(snapshots)
+            if snapshots
+            else 0,
+        }
+
+    def copy(self, target: Path, *, compact: bool) -> None:
+        """Write a consistent copy beside ``target`` and rename it into place."""
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        with translated(target):
+            try:
+                descriptor = os.open(
+                    temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
+                )
+                try:
+                    with self._gate:
+                        self._require_open()
+                        environment = self._environment
+                    environment.copyfd(descriptor, compact=compact)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                os.link(temporary, target)  # fails, unlike a rename, where the target exists
+            finally:
+                temporary.unlink(missing_ok=True)
+            _sync_folder(target.parent)
+
+    # -- forks -----------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        """Hold every new transaction back, and close the file if none is open."""
+        self._gate.acquire()
+        if self._live_count == 0 and self._waiting == 0:
+            self._close_handles()
+
+    def after_fork(self, *, child: bool) -> None:
+        """Let transactions begin again; the file is opened at first use."""
+        if child:
+            self._abandoned = self._environment is not None
+            self._gate = threading.Condition(threading.RLock())
+            return
+        self._gate.release()
+
+
+def _problems(path: str) -> list[str]:
+    from lmdb import verify
+
+    return list(verify.verify(path))  # type: ignore[no-untyped-call]
+
+
+def create(path: Path) -> None:
+    """Make an empty store under a temporary name and link it into place, so that it is whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        created = lmdb.open(
+            str(temporary),
+            subdir=False,
+            map_size=SMALLEST_MAP,
+            max_dbs=MOST_TABLES,
+            mode=0o644,
+            lib_version=ENGINE,
+        )
+        with created:
+            handles = [created.open_db(name) for name in TABLE_NAMES]
+            header = values.pack(_header())
+            with created.begin(write=True) as transaction:
+                transaction.put(
+                    HEADER_KEY, values.seal(Table.META, HEADER_KEY, header), db=handles[Table.META]
+                )
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+        Path(f"{temporary}-lock").unlink(missing_ok=True)
+
+
+def _header() -> dict[str, Any]:
+    from importlib import metadata
+
+    return {
+        "magic": MAGIC,
+        "format": FORMAT_VERSION,
+        "uuid": uuid.uuid4().bytes,
+        "lmdb": list(lmdb.version(lib_version=ENGINE)),
+        "created_by": f"simdb-store {metadata.version('simdb-store')}",
+    }
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,92 @@
+"""Looks at a file before LMDB maps it: a foreign or truncated one would end the process.
+
+Reads the two meta pages of LMDB's format 1 (``lmdb.h``, ``mdb.c``: ``MDB_page`` and ``MDB_meta``):
+
+====== ===== ==========================================================
+offset bytes field
+====== ===== ==========================================================
+0      16    page header
+16     4     magic 0xBEEFC0DE
+20     4     data format version, 1
+24     16    map address and size
+40     48    free-list table; its first 4 bytes are the page size
+88     48    main table
+136    8     last page in use
+144    8     transaction number
+====== ===== ==========================================================
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from simdb.errors import CorruptionError, FormatVersionError, NotADatabaseError
+
+MAGIC = 0xBEEFC0DE
+DATA_FORMAT = 1
+SMALLEST_PAGE = 256
+LARGEST_PAGE = 65_536
+_META = struct.Struct("<16x I I 16x I 44x 48x Q Q")
+assert _META.size == 152
+
+
+def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
+    """Refuse a file that LMDB could not map safely.
+
+    Args:
+        path: the file.
+        verify: LMDB's own verifier, which lists what is wrong with a file. It is asked only when
+            the file is too short: pages allocated last and freed again may legally be missing.
+
+    Raises:
+        NotADatabaseError: not a regular file, or no LMDB file.
+        FormatVersionError: an LMDB file of another data format.
+        CorruptionError: shorter than its own meta page says.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotADatabaseError(f"{path} is not a regular file; name the store's own file")
+        page_size, last_page = _newest_meta(path, descriptor)
+        needed = (last_page + 1) * page_size
+        size = os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+    if size < needed and verify(str(path)):
+        raise CorruptionError(
+            f"{path} is truncated: {size:,} bytes of {needed:,}; restore a backup"
+        )
+
+
+def _newest_meta(path: Path, descriptor: int) -> tuple[int, int]:
+    """Return page size and last page of the newer valid meta page."""
+    first = _parse(path, os.pread(descriptor, _META.size, 0))
+    if first is None:
+        raise NotADatabaseError(f"{path} is not a simdb store (no LMDB meta page)")
+    page_size, last_page, transaction = first
+    second = _parse(path, os.pread(descriptor, _META.size, page_size))
+    if second is None:
+        raise CorruptionError(f"{path}: the second meta page is missing or damaged")
+    if second[2] > transaction:
+        last_page = second[1]
+    return page_size, last_page
+
+
+def _parse(path: Path, data: bytes) -> tuple[int, int, int] | None:
+    if len(data) < _META.size:
+        return None
+    magic, version, page_size, last_page, transaction = _META.unpack(data)
+    if magic != MAGIC:
+        return None
+    if version != DATA_FORMAT:
+        raise FormatVersionError(
+            f"{path} has LMDB data format {version}, this simdb reads {DATA_FORMAT}; "
+            "export it with the simdb that wrote it and add it again"
+        )
+    if not SMALLEST_PAGE <= page_size <= LARGEST_PAGE or page_size & (page_size - 1):
+        raise CorruptionError(f"{path}: the meta page names a page size of {page_size}")
+    return page_size, last_page, transaction

@@ -1,0 +1,76 @@
+"""One environment a file and process: who opens a file again shares it.
+
+LMDB forbids a second one: its locks are POSIX record locks, which closing either would release.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from simdb.errors import ConfigurationError, DatabaseNotFoundError
+from simdb.storage.environment import Environment, Sync, create, translated
+
+_registry: dict[tuple[int, int], Environment] = {}
+_registry_lock = threading.RLock()
+
+
+def _before_fork() -> None:
+    _registry_lock.acquire()
+    for environment in _registry.values():
+        environment.before_fork()
+
+
+def _after_fork(*, child: bool) -> None:
+    global _registry_lock  # noqa: PLW0603 - a child starts with a lock of its own
+    for environment in _registry.values():
+        environment.after_fork(child=child)
+    if child:
+        _registry_lock = threading.RLock()
+    else:
+        _registry_lock.release()
+
+
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=lambda: _after_fork(child=False),
+    after_in_child=lambda: _after_fork(child=True),
+)
+
+
+def acquire(path: Path, *, read_only: bool, sync: Sync, map_size: int | None) -> Environment:
+    """Return the environment of a file, creating the file unless ``read_only``.
+
+    Raises:
+        DatabaseNotFoundError: the file, or its folder, does not exist.
+        NotADatabaseError, FormatVersionError, CorruptionError: it cannot be opened.
+    """
+    with _registry_lock:
+        if not path.exists():
+            if read_only or not path.parent.is_dir():
+                raise DatabaseNotFoundError(f"{path} does not exist")
+            with translated(path):
+                create(path)
+        status = path.stat()
+        environment = _registry.get((status.st_dev, status.st_ino))
+        if environment is None:
+            environment = Environment(path, read_only=read_only, sync=sync, map_size=map_size)
+            environment.open()
+            _registry[environment.identity] = environment
+        elif environment.sync != sync or (environment.read_only and not read_only):
+            raise ConfigurationError(
+                f"{path} is open in this process already, with sync={environment.sync!r} and "
+                f"read_only={environment.read_only}; use the same, or close it first"
+            )
+        environment.users += 1
+        return environment
+
+
+def release(environment: Environment) -> None:
+    """Give an environment back; the last user closes it."""
+    with _registry_lock:
+        environment.users -= 1
+        if environment.users == 0:
+            _registry.pop(environment.identity, None)
+            environment.close()

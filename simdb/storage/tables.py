@@ -1,0 +1,470 @@
+"""Typed views of the tables of one collection: state, keys, documents, signatures, marks, bands.
+
+A document record is its key, its item in canonical bytes, and its metadata:
+
+====== ===== ==============================================
+offset bytes field
+====== ===== ==============================================
+0      4     length of the item
+4      2     length of the key
+6            the key (``keys.encode_user_key``), the item, and the
+             metadata in MessagePack (nothing when there is none)
+====== ===== ==============================================
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import CorruptionError, StorageError
+from simdb.storage import values
+from simdb.storage.blocks import BlockReader, BlockWriter, Tail
+from simdb.storage.keys import Table, owner_prefix, pack_numbered, state_key
+from simdb.storage.run_views import RunView
+from simdb.storage.runs import RunDirectory, RunWriter
+from simdb.storage.transactions import ReadTransaction, WriteTransaction
+
+MARKS_PER_RECORD = 8_192
+MARK_BYTES = MARKS_PER_RECORD // 8
+LARGEST_NUMBER = 2**32 - 2
+_NUMBER = struct.Struct("<I")
+_DOCUMENT = struct.Struct("<IH")
+assert _DOCUMENT.size == 6
+
+
+class Document(NamedTuple):
+    """A stored document; views end with the transaction."""
+
+    number: int
+    key: memoryview
+    item: memoryview
+    metadata: memoryview
+
+
+def encode_document(key: bytes, item: bytes, metadata: bytes) -> bytes:
+    """Return the record of a document."""
+    return b"".join((_DOCUMENT.pack(len(item), len(key)), key, item, metadata))
+
+
+def decode_document(number: int, record: memoryview) -> Document:
+    """Return the parts of a document record."""
+    item_size, key_size = _DOCUMENT.unpack_from(record)
+    item = _DOCUMENT.size + key_size
+    end = item + item_size
+    if len(record) < end:
+        raise CorruptionError(f"item number {number}: the record is cut short")
+    return Document(number, record[_DOCUMENT.size : item], record[item:end], record[end:])
+
+
+@dataclass(slots=True)
+class IndexState:
+    """What an index knows of itself; a rebuild makes a second one beside the first.
+
+    Attributes:
+        number: owner of its signatures, bucket runs and postings.
+        signature_width: bytes of a signature.
+        bands: runs of bucket keys.
+        signature_tail: small blocks of signatures at the end.
+        entries_per_item: bucket keys of an item.
+    """
+
+    number: int
+    signature_width: int
+    entries_per_item: int
+    bands: RunDirectory = field(default_factory=RunDirectory)
+    signature_tail: Tail = field(default_factory=Tail)
+
+    def encode(self) -> list[Any]:
+        """Return it as plain lists."""
+        return [
+            self.number,
+            self.signature_width,
+            self.entries_per_item,
+            self.bands.encode(),
+            self.signature_tail.blocks,
+        ]
+
+    @classmethod
+    def decode(cls, stored: list[Any]) -> IndexState:
+        """Return what ``encode`` stored."""
+        number, width, entries, bands, tail = stored
+        return cls(number, width, entries, RunDirectory.decode(bands), Tail(tail))
+
+
+@dataclass(slots=True)
+class CollectionState:
+    """What changes with every commit of a collection; one small record.
+
+    Attributes:
+        next_number: the item number that the next item gets.
+        live: items stored.
+        marked: deletion marks set.
+        item_bytes: bytes of all live items in canonical form.
+        changes: counts commits that changed this collection.
+        index: the index in use.
+        document_tail: small blocks of documents at the end.
+    """
+
+    next_number: int
+    live: int
+    marked: int
+    item_bytes: int
+    changes: int
+    index: IndexState
+    document_tail: Tail = field(default_factory=Tail)
+
+    def encode(self) -> bytes:
+        """Return the payload of the state record."""
+        return values.pack(
+            [
+                self.next_number,
+                self.live,
+                self.marked,
+                self.item_bytes,
+                self.changes,
+                self.index.encode(),
+                self.document_tail.blocks,
+            ]
+        )
+
+    @classmethod
+    def decode(cls, payload: memoryview) -> CollectionState:
+        """Return what ``encode`` stored."""
+        stored = values.unpack(payload)
+        stored[5:7] = IndexState.decode(stored[5]), Tail(stored[6])
+        return cls(*stored)
+
+
+class CollectionReader:
+    """One collection as a transaction sees it.
+
+    Attributes:
+        transaction: the snapshot.
+        number: the collection's number.
+        state: its state.
+        documents: its blocks of documents.
+        signatures: the blocks of signatures of its index.
+    """
+
+    def __init__(self, transaction: ReadTransaction, number: int) -> None:
+        self.transaction = transaction
+        self.number = number
+        self.state = self._read_state()
+        self.documents = self._open_documents()
+        self.signatures = self._open_signatures()
+        self._bands: RunView | None = None
+        self._marks: npt.NDArray[np.uint8] | None = None
+
+    def _read_state(self) -> CollectionState:
+        key = state_key(self.number)
+        value = self.transaction.get(Table.META, key)
+        if value is None:
+            raise CorruptionError(f"the state of collection {self.number} is missing")
+        return CollectionState.decode(values.unseal(Table.META, key, value))
+
+    def _open_documents(self) -> BlockReader:
+        return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)
+
+    def _open_signatures(self) -> BlockReader:
+        index = self.state.index
+        return BlockReader(
+            self.transaction, Table.SIGNATURES, index.number, width=index.signature_width
+        )
+
+    @property
+    def bands(self) -> RunView:
+        """The bucket runs, ready to be probed or swept."""
+        if self._bands is None:
+            index = self.state.index
+            self._bands = RunView(self.transaction, Table.BANDS, index.number, index.bands)
+        return self._bands
+
+    # -- keys and documents ----------------------------------------------------------------
+
+    def find(self, key: bytes) -> int | None:
+        """Return the item number of an encoded user key, or None."""
+        name = owner_prefix(self.number) + key
+        value = self.transaction.get(Table.KEYS, name)
+        if value is None:
+            return None
+        number: int = _NUMBER.unpack(values.unseal(Table.KEYS, name, value))[0]
+        return number
+
+    def document(self, number: int) -> Document | None:
+        """Return the document of an item number, or None if no block holds it."""
+        block = self.documents.find(number)
+        if block is None:
+            return None
+        place = int(np.searchsorted(block.numbers, number))
+        if int(block.numbers[place]) != number:
+            return None
+        return decode_document(number, block.verified_record(place))
+
+    def documents_of(self, numbers: npt.NDArray[np.uint32]) -> Iterator[tuple[int, Document]]:
+        """Yield position and document of ascending item numbers; absent ones are left out."""
+        for block, wanted, places in self.documents.locate(numbers):
+            for position, place in zip(wanted.tolist(), places.tolist(), strict=True):
+                number = int(block.numbers[place])
+                yield position, decode_document(number, block.verified_record(place))
+
+    def live_documents(self, start: int = 0) -> Iterator[Document]:
+        """Yield the documents of live items in the order of their numbers."""
+        marks = self.marks
+        for block in self.documents.scan(start):
+            dead = marked(marks, block.numbers)
+            for place, number in enumerate(block.numbers.tolist()):
+                if number >= start and not dead[place]:
+                    yield decode_document(number, block.verified_record(place))
+
+    # -- deletion marks --------------------------------------------------------------------
+
+    @property
+    def marks(self) -> npt.NDArray[np.uint8]:
+        """Bitmap of the deleted items by number; empty when none is marked."""
+        if self._marks is None:
+            self._marks = self._load_marks()
+        return self._marks
+
+    def _load_marks(self) -> npt.NDArray[np.uint8]:
+        if not self.state.marked:
+            return np.empty(0, np.uint8)
+        marks = np.zeros(-(-self.state.next_number // MARKS_PER_RECORD) * MARK_BYTES, np.uint8)
+        prefix = owner_prefix(self.number)
+        for key, value in self.transaction.scan(Table.MARKS, prefix):
+            record = int.from_bytes(key[4:8], "big")
+            payload = values.unseal(Table.MARKS, bytes(key), value)
+            marks[record * MARK_BYTES : (record + 1) * MARK_BYTES] = np.frombuffer(
+                payload, np.uint8
+            )
+        return marks
+
+    def alive(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Return which of the item numbers are not marked as deleted."""
+        if not self.state.marked:
+            return np.ones(numbers.size, np.bool_)
+        if numbers.size > MARKS_PER_RECORD or self._marks is not None:
+            return ~marked(self.marks, numbers)
+        alive = np.ones(numbers.size, np.bool_)
+        for record in np.unique(numbers // MARKS_PER_RECORD).tolist():
+            inside = np.flatnonzero(numbers // MARKS_PER_RECORD == record)
+            bitmap = self.read_marks(record)
+            alive[inside] = ~marked(bitmap, numbers[inside] % MARKS_PER_RECORD)
+        return alive
+
+    def read_marks(self, record: int) -> npt.NDArray[np.uint8]:
+        """Return a copy of one record of marks."""
+        key = pack_numbered(self.number, record)
+        value = self.transaction.get(Table.MARKS, key)
+        if value is None:
+            return np.zeros(MARK_BYTES, np.uint8)
+        return np.frombuffer(values.unseal(Table.MARKS, key, value), np.uint8).copy()
+
+
+def marked(marks: npt.NDArray[np.uint8], numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Return which item numbers have their bit set; numbers past the bitmap have not."""
+    if not marks.size:
+        return np.zeros(numbers.size, np.bool_)
+    byte = np.minimum(numbers >> 3, marks.size - 1)
+    bits = (marks[byte] >> (numbers & 7).astype(np.uint8)) & 1
+    found: npt.NDArray[np.bool_] = (bits != 0) & (numbers >> 3 < marks.size)
+    return found
+
+
+class CollectionWriter(CollectionReader):
+    """One collection within a write transaction; ``save`` stores its state at the end."""
+
+    transaction: WriteTransaction
+
+    def __init__(self, transaction: WriteTransaction, number: int) -> None:
+        super().__init__(transaction, number)
+        self.transaction = transaction
+
+    def _open_documents(self) -> BlockWriter:
+        assert isinstance(self.transaction, WriteTransaction)
+        return BlockWriter(
+            self.transaction, Table.DOCUMENTS, self.number, self.state.document_tail, width=0
+        )
+
+    def save(self) -> None:
+        """Store the state; the last step of every change."""
+        self.state.changes += 1
+        key = state_key(self.number)
+        self.transaction.put(Table.META, key, values.seal(Table.META, key, self.state.encode()))
+
+    def index_writer(self, index: IndexState) -> IndexWriter:
+        """Return a writer of one of the collection's indexes."""
+        return IndexWriter(self.transaction, index, self)
+
+    def take_numbers(self, count: int) -> int:
+        """Return the first of so many new item numbers.
+
+        Raises:
+            StorageError: the numbers are used up.
+        """
+        first = self.state.next_number
+        if first + count > LARGEST_NUMBER:
+            raise StorageError(
+                f"collection {self.number} has used up its 2^32 item numbers; "
+                "export it and add it to a new collection"
+            )
+        self.state.next_number += count
+        return first
+
+    def insert(self, keys: list[bytes], records: list[bytes], item_bytes: int) -> int:
+        """Store documents under new item numbers; return the first of these.
+
+        Args:
+            keys: encoded user keys, none of them stored.
+            records: their records (``encode_document``).
+            item_bytes: bytes of the items alone.
+        """
+        first = self.take_numbers(len(keys))
+        prefix = owner_prefix(self.number)
+        entries = []
+        for number, key in enumerate(keys, first):
+            name = prefix + key
+            entries.append((name, values.seal(Table.KEYS, name, _NUMBER.pack(number))))
+        entries.sort()
+        self.transaction.put_many(Table.KEYS, entries)
+        documents = self.documents
+        assert isinstance(documents, BlockWriter)
+        documents.append(np.arange(first, first + len(keys), dtype=np.uint32), records)
+        self.state.live += len(keys)
+        self.state.item_bytes += item_bytes
+        return first
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Delete live items: their keys now, their bytes when enough of a block is dead."""
+        ordered = np.array(sorted(numbers), np.uint32)
+        prefix = owner_prefix(self.number)
+        gone = []
+        for _, document in self.documents_of(ordered):
+            gone.append((bytes(document.key), len(document.item)))
+        if len(gone) != ordered.size:
+            raise CorruptionError("a document that is to be deleted is missing; run 'simdb check'")
+        for key, size in gone:
+            self.transaction.delete(Table.KEYS, prefix + key)
+            self.state.item_bytes -= size
+        self._mark(ordered)
+        self.state.live -= ordered.size
+        self._drop_dead(self.documents, ordered)
+        index = self.state.index
+        for number in ordered.tolist():
+            index.bands.note_deleted(number, index.entries_per_item)
+        self._drop_dead(self.index_writer(index).signatures, ordered)
+
+    def _mark(self, numbers: npt.NDArray[np.uint32]) -> None:
+        for record in np.unique(numbers // MARKS_PER_RECORD).tolist():
+            inside = numbers[numbers // MARKS_PER_RECORD == record] % MARKS_PER_RECORD
+            bitmap = self.read_marks(record)
+            np.bitwise_or.at(bitmap, inside >> 3, np.uint8(1) << (inside & 7).astype(np.uint8))
+            self._write_marks(record, bitmap)
+        self.state.marked += numbers.size
+        self._marks = None
+
+    def _write_marks(self, record: int, bitmap: npt.NDArray[np.uint8]) -> None:
+        key = pack_numbered(self.number, record)
+        if bitmap.any():
+            value = values.seal(Table.MARKS, key, bitmap.tobytes())
+            self.transaction.put(Table.MARKS, key, value)
+        else:
+            self.transaction.delete(Table.MARKS, key)
+
+    def clear_marks(self, cleared: npt.NDArray[np.uint8]) -> None:
+        """Take back the marks of items that no run and no block holds any more."""
+        marks = self.marks
+        common = marks[: cleared.size] & cleared[: marks.size]
+        for record in np.unique(np.flatnonzero(common) // MARK_BYTES).tolist():
+            part = slice(record * MARK_BYTES, (record + 1) * MARK_BYTES)
+            self._write_marks(record, marks[part] & ~common[part])
+        self.state.marked -= int(np.unpackbits(common).sum())
+        self._marks = None
+
+    def _drop_dead(self, blocks: BlockReader, numbers: npt.NDArray[np.uint32]) -> None:
+        assert isinstance(blocks, BlockWriter)
+        begin = 0
+        while begin < numbers.size:
+            block = blocks.find(int(numbers[begin]))
+            if block is None:
+                begin += 1
+                continue
+            begin = int(np.searchsorted(numbers, block.numbers[-1], side="right"))
+            blocks.drop_dead(block, ~self.alive(block.numbers))
+
+    def drop_dead_step(self, blocks: BlockWriter, start: int, most_bytes: int) -> int | None:
+        """Rewrite blocks with any dead record; return where to go on, or None at the end."""
+        spent = 0
+        position = start
+        while spent < most_bytes:
+            block = next(blocks.scan(position), None)
+            if block is None:
+                return None
+            position = int(block.numbers[-1]) + 1
+            size = len(block.records)
+            spent += size if blocks.drop_dead(block, ~self.alive(block.numbers), share=0) else 1_024
+        return position
+
+
+class IndexWriter:
+    """Writes signatures and bucket keys of one index."""
+
+    def __init__(
+        self, transaction: WriteTransaction, index: IndexState, collection: CollectionWriter
+    ) -> None:
+        self._collection = collection
+        self._index = index
+        self.signatures = BlockWriter(
+            transaction,
+            Table.SIGNATURES,
+            index.number,
+            index.signature_tail,
+            width=index.signature_width,
+        )
+        self.bands = RunWriter(transaction, Table.BANDS, index.number, index.bands)
+
+    def insert(
+        self,
+        numbers: npt.NDArray[np.uint32],
+        signatures: npt.NDArray[np.uint16],
+        with_symbols: npt.NDArray[np.uint32],
+        bucket_keys: npt.NDArray[np.uint64],
+    ) -> None:
+        """Store the signatures and buckets of items, past every earlier one.
+
+        Args:
+            numbers: uint32 (items,), ascending.
+            signatures: uint16 (items, rows).
+            with_symbols: uint32 (m,), ascending; the items that have symbols.
+            bucket_keys: uint64 (m, bands), theirs.
+        """
+        raw = signatures.tobytes()
+        width = self._index.signature_width
+        self.signatures.append(
+            numbers, [raw[begin : begin + width] for begin in range(0, len(raw), width)]
+        )
+        if with_symbols.size:
+            keys = bucket_keys.ravel()
+            items = np.repeat(with_symbols, bucket_keys.shape[1])
+            order = np.argsort(keys, kind="stable")
+            self.bands.append(
+                keys[order],
+                items[order][np.newaxis, :],
+                int(with_symbols[0]),
+                int(with_symbols[-1]),
+            )
+
+    def step(self) -> bool:
+        """Do one step of a merge under way; return whether there was one."""
+        return self.bands.step(lambda: self._collection.marks)
+
+    def merge_after(self, changed_items: int) -> None:
+        """Do the merging that is due after so many items were added or deleted."""
+        self.bands.merge_after(
+            changed_items * self._index.entries_per_item, lambda: self._collection.marks
+        )

@@ -1,0 +1,143 @@
+"""Transactions: how everything else in simdb reads and writes the file.
+
+Views that a transaction returns point into the map. They end with the transaction, and in a
+write transaction with its next write: nothing that outlives it may keep one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from simdb.errors import DatabaseClosedError, StorageError
+from simdb.storage.keys import Table
+
+if TYPE_CHECKING:
+    from simdb.storage.environment import Environment
+
+
+class ReadTransaction:
+    """One snapshot of the file. Views that it returns end with it.
+
+    A transaction belongs to one thread at a time. Close it, or use it in a ``with`` block.
+    """
+
+    __slots__ = ("__weakref__", "_handles", "_owner", "_transaction", "environment", "generation")
+
+    def __init__(self, environment: Environment, transaction: Any) -> None:  # noqa: ANN401
+        self.environment = environment
+        self.generation = environment.generation
+        self._handles = environment.handles
+        self._owner = os.getpid()
+        self._transaction = transaction
+
+    @property
+    def identity(self) -> int:
+        """Number of the commit that is seen."""
+        return int(self._transaction.id())
+
+    def get(self, table: Table, key: bytes) -> memoryview | None:
+        """Return the value of a key, or None."""
+        value: memoryview | None = self._transaction.get(key, None, self._handles[table])
+        return value
+
+    def floor(self, table: Table, key: bytes) -> tuple[memoryview, memoryview] | None:
+        """Return the record with the greatest key that is at most ``key``, or None."""
+        cursor = self._transaction.cursor(self._handles[table])
+        if cursor.set_range(key):
+            if cursor.key() == key:
+                return cursor.item()  # type: ignore[no-any-return]
+            found = cursor.prev()
+        else:
+            found = cursor.last()
+        return cursor.item() if found else None
+
+    def scan(
+        self, table: Table, prefix: bytes, start: bytes | None = None
+    ) -> Iterator[tuple[memoryview, memoryview]]:
+        """Yield the records whose keys begin with ``prefix``, in order, from ``start`` on."""
+        cursor = self._transaction.cursor(self._handles[table])
+        found = cursor.set_range(prefix if start is None else start)
+        while found:
+            key, value = cursor.item()
+            if bytes(key[: len(prefix)]) != prefix:
+                return
+            yield key, value
+            found = cursor.next()
+
+    def statistics(self, table: Table) -> dict[str, int]:
+        """Return LMDB's own figures of a table: entries and pages."""
+        return dict(self._transaction.stat(self._handles[table]))
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        return self._transaction is None
+
+    def close(self) -> None:
+        """End the snapshot; views into it must not be used any more."""
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None and self._owner == os.getpid():
+            transaction.abort()
+            self.environment.leave(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class WriteTransaction(ReadTransaction):
+    """The one transaction that may change the file: all of it is committed, or nothing.
+
+    Reads see its own writes. A view is valid until the next write.
+    """
+
+    __slots__ = ()
+
+    def put(self, table: Table, key: bytes, value: bytes | memoryview) -> None:
+        """Store a value under a key, in place of an older one."""
+        self._transaction.put(key, value, db=self._handles[table])
+
+    def put_many(self, table: Table, records: list[tuple[bytes, bytes]]) -> None:
+        """Store many records, given in the order of their keys."""
+        cursor = self._transaction.cursor(self._handles[table])
+        consumed, _ = cursor.putmulti(records)
+        if consumed != len(records):
+            raise StorageError(f"LMDB stored {consumed} of {len(records)} records")
+
+    def delete(self, table: Table, key: bytes) -> bool:
+        """Remove a key; return whether it was there."""
+        return bool(self._transaction.delete(key, db=self._handles[table]))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                if self._owner != os.getpid():
+                    raise DatabaseClosedError("a transaction cannot be committed by a forked child")
+                self.environment.commit(self._transaction)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Undo whatever is not committed and let the next writer in."""
+        was_open = not self.closed
+        super().close()
+        if was_open and self._owner == os.getpid():
+            self.environment.release_writer()

@@ -1,0 +1,81 @@
+"""Options, the folder of real data, and the effort that property tests make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("dev", max_examples=50, deadline=None)
+hypothesis.settings.register_profile(
+    "ci", max_examples=100, deadline=None, derandomize=True, print_blob=True
+)
+hypothesis.settings.register_profile("nightly", max_examples=2_000, deadline=None)
+hypothesis.settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev")
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("simdb")
+    group.addoption("--slow", action="store_true", help="also run the long forms")
+    group.addoption("--data", metavar="FOLDER", help="real data sets (default: SIMDB_DATA)")
+    group.addoption(
+        "--require-data",
+        action="store_true",
+        help="fail where a test that needs the data sets would be skipped",
+    )
+
+
+def data_folder(config: pytest.Config) -> Path | None:
+    named = config.getoption("--data") or os.environ.get("SIMDB_DATA")
+    return Path(named).resolve() if named else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder = data_folder(config)
+    if folder is not None and not folder.is_dir():
+        raise pytest.UsageError(f"the data folder {folder} does not exist")
+    if folder is None and config.getoption("--require-data"):
+        raise pytest.UsageError("--require-data needs --data or SIMDB_DATA")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        if slow:
+            config.hook.pytest_deselected(items=slow)
+            items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    if data_folder(config) is None:
+        absent = pytest.mark.skip(reason="needs --data or SIMDB_DATA")
+        for item in items:
+            if item.get_closest_marker("data"):
+                item.add_marker(absent)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if (
+        report.skipped
+        and not hasattr(report, "wasxfail")
+        and item.get_closest_marker("data")
+        and item.config.getoption("--require-data")
+    ):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped although the data is required"
+    return report
+
+
+@pytest.fixture(scope="session")
+def data_directory(request: pytest.FixtureRequest) -> Path:
+    """The folder of real data sets; only tests marked ``data`` may ask for it."""
+    folder = data_folder(request.config)
+    if folder is None:
+        pytest.skip("needs --data or SIMDB_DATA")
+    return folder

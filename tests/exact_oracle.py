@@ -1,0 +1,92 @@
+"""Brute force in fractions, and sets that are hard for bounds: nothing here imports simdb."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+THRESHOLDS = [Fraction(hundredths, 100) for hundredths in range(50, 101)]
+THRESHOLDS += [Fraction(str(0.1 * 7)), Fraction(1, 3), Fraction(2, 3), Fraction(7, 9)]
+THRESHOLDS += [Fraction(5, 11), Fraction(999, 1000), Fraction(1, 20)]
+
+
+def jaccard(left: set[int], right: set[int]) -> Fraction:
+    """Compute the similarity as the book defines it; 0 for two empty sets."""
+    union = len(left | right)
+    return Fraction(len(left & right), union) if union else Fraction(0)
+
+
+def similar_pairs(sets: list[set[int]], threshold: Fraction) -> dict[tuple[int, int], Fraction]:
+    """Compare every two sets."""
+    return {
+        (one, other): jaccard(sets[one], sets[other])
+        for other in range(len(sets))
+        for one in range(other)
+        if jaccard(sets[one], sets[other]) >= threshold
+    }
+
+
+def similar_across(
+    left: list[set[int]], right: list[set[int]], threshold: Fraction
+) -> dict[tuple[int, int], Fraction]:
+    """Compare every set on the left with every set on the right."""
+    return {
+        (one, other): jaccard(left[one], right[other])
+        for one in range(len(left))
+        for other in range(len(right))
+        if jaccard(left[one], right[other]) >= threshold
+    }
+
+
+def columns(sets: list[set[int]]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Write sets one behind the other, with offsets."""
+    values = np.array([symbol for one in sets for symbol in one], np.uint64)
+    return values, np.cumsum([0] + [len(one) for one in sets], dtype=np.int64)
+
+
+def _on_the_threshold(generator: random.Random, threshold: Fraction) -> list[set[int]]:
+    """Make two sets whose similarity is the threshold itself, or just below it."""
+    overlap, union = threshold.numerator, threshold.denominator
+    times = generator.randint(1, max(1, 24 // union))
+    overlap, union = overlap * times, union * times
+    if union > 120:
+        union = generator.randint(5, 40)
+        overlap = -(-threshold.numerator * union // threshold.denominator)
+    symbols = generator.sample(range(2 * union), union)
+    cut = generator.randint(overlap, union)
+    lower = generator.randint(0, 1) if overlap > 1 else 0
+    return [set(symbols[:cut]), set(symbols[lower:overlap]) | set(symbols[cut:])]
+
+
+def adversarial_sets(generator: random.Random, threshold: Fraction) -> list[set[int]]:
+    """Make sets of one of several hard kinds, some pairs exactly on the threshold."""
+    kind = generator.randrange(6)
+    size = generator.randint(1, 24)
+    if kind == 0:  # random subsets of a small universe
+        sets = [
+            set(generator.sample(range(size), generator.randint(0, size)))
+            for _ in range(generator.randint(0, 10))
+        ]
+    elif kind == 1:  # nested suffixes and prefixes of one string
+        sets = [set(range(generator.randint(0, size // 2), size)) for _ in range(6)]
+        sets += [set(range(generator.randint(1, size))) for _ in range(4)]
+    elif kind == 2:  # all equal but a few
+        sets = [set(range(size)) for _ in range(6)] + [set(range(1, size)), {size}, set()]
+    elif kind == 3:  # length 1, and one symbol in every set
+        sets = [{generator.randrange(4)} for _ in range(5)]
+        sets += [{0, *generator.sample(range(1, 30), generator.randint(0, 8))} for _ in range(5)]
+    elif kind == 4:  # one set and what is left when some of it is exchanged
+        base = generator.sample(range(60), size)
+        sets = [set(base)]
+        for _ in range(8):
+            changed = generator.randint(0, max(1, size // 3))
+            sets.append(set(base[changed:]) | set(generator.sample(range(60, 90), changed)))
+    else:
+        sets = [set(generator.sample(range(12), generator.randint(1, 12))) for _ in range(4)]
+    for _ in range(generator.randint(1, 3)):
+        sets += _on_the_threshold(generator, threshold)
+    generator.shuffle(sets)
+    return sets

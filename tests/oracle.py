@@ -1,0 +1,195 @@
+"""Slow and obvious versions of what simdb computes fast; imports nothing of it but the settings."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import comb, inf
+from typing import Any, TypeAlias
+
+from simdb import config
+
+MODULUS = 2**61 - 1
+WORD_MASK = 2**64 - 1
+
+Shingle: TypeAlias = str | tuple[str, ...]
+
+# ----------------------------------------------------------------------------- shingles (MMDS 3.2)
+
+
+def normalised(text: str, settings: config.Text) -> str:
+    if settings.unicode != "keep":
+        text = unicodedata.normalize(settings.unicode, text)
+    if settings.lowercase:
+        text = text.lower()
+    if settings.white_space == "collapse":
+        text = " ".join(text.split())
+    return text
+
+
+def _runs(sequence: Any, size: int) -> list[Shingle]:
+    if not sequence:
+        return []
+    return [sequence[i : i + size] for i in range(max(1, len(sequence) - size + 1))]
+
+
+def _simple_fold(word: str) -> str:
+    return "".join(c if len(c.casefold()) > 1 else c.casefold() for c in word)
+
+
+def shingle_list(text: str, settings: config.Text) -> list[Shingle]:
+    """Return the shingles in order of occurrence: strings, or tuples of words."""
+    text = normalised(text, settings)
+    shingles = settings.shingles
+    if isinstance(shingles, config.CharacterShingles):
+        return _runs(text, shingles.size)
+    words = tuple(re.findall(r"\w+", text))
+    if isinstance(shingles, config.WordShingles):
+        return _runs(words, shingles.size)
+    stop_words = {_simple_fold(normalised(word, settings)) for word in shingles.stop_words}
+    size = shingles.following + 1
+    return [
+        words[i : i + size]
+        for i in range(len(words) - size + 1)
+        if _simple_fold(words[i]) in stop_words
+    ]
+
+
+def shingle_set(text: str, settings: config.Text) -> set[Shingle]:
+    return set(shingle_list(text, settings))
+
+
+# ------------------------------------------------------------------------- similarity (MMDS 3.1.1)
+
+
+def jaccard(left: Iterable[Hashable], right: Iterable[Hashable]) -> Fraction:
+    """Return the Jaccard similarity; two empty sets have 0."""
+    left, right = set(left), set(right)
+    return Fraction(len(left & right), len(left | right)) if left or right else Fraction(0)
+
+
+def text_similarity(left: str, right: str, settings: config.Text) -> Fraction:
+    return jaccard(shingle_set(left, settings), shingle_set(right, settings))
+
+
+def similar_pairs(sets: Sequence[set[Any]], threshold: Fraction) -> list[tuple[int, int, Fraction]]:
+    """Return all (i, j, similarity), i < j, at or above the threshold."""
+    found = ((i, j, jaccard(sets[i], sets[j])) for i, j in combinations(range(len(sets)), 2))
+    return [(i, j, similarity) for i, j, similarity in found if similarity >= threshold]
+
+
+# --------------------------------------------------------------------------- minhash (MMDS 3.3)
+
+
+def minhash(order: Sequence[Hashable], members: set[Any]) -> Hashable:
+    """Return the first element, in the permuted order, that is a member (MMDS 3.3.2)."""
+    return next(element for element in order if element in members)
+
+
+def signature(members: Iterable[int], functions: Sequence[Callable[[int], int]]) -> list[int]:
+    """Run the algorithm of MMDS 3.3.5 on one column."""
+    column: list[float] = [inf] * len(functions)
+    for row in members:
+        for i, function in enumerate(functions):
+            column[i] = min(column[i], function(row))
+    return [int(value) for value in column]
+
+
+def shares_band(left: Sequence[int], right: Sequence[int], rows: int) -> bool:
+    return any(
+        list(left[i : i + rows]) == list(right[i : i + rows]) for i in range(0, len(left), rows)
+    )
+
+
+def binomial_tail(rows: int, fewer_than: int, probability: Fraction) -> Fraction:
+    """Return the probability that fewer than so many of the rows agree."""
+    return sum(
+        (
+            comb(rows, k) * probability**k * (1 - probability) ** (rows - k)
+            for k in range(fewer_than)
+        ),
+        Fraction(0),
+    )
+
+
+# ------------------------------------------------------------ the hash functions, in whole numbers
+
+
+def secret_words(secret: bytes, purpose: bytes, count: int) -> list[int]:
+    data = b""
+    number = 0
+    while len(data) < 8 * count:
+        data += hashlib.blake2b(number.to_bytes(8, "little") + secret, person=purpose).digest()
+        number += 1
+    return [int.from_bytes(data[8 * i : 8 * i + 8], "little") for i in range(count)]
+
+
+def mixed(value: int, secret: int) -> int:
+    value ^= secret
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & WORD_MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & WORD_MASK
+    return value ^ (value >> 31)
+
+
+def polynomial(values: Iterable[int], base: int) -> int:
+    state = 0
+    for value in values:
+        state = (state * base + value + 1) % MODULUS
+    return state
+
+
+def polynomial_base(word: int) -> int:
+    return (word >> 6) | (1 << 58)
+
+
+def symbols(text: str, settings: config.Text, secret: bytes) -> list[int]:
+    """Return the symbol of every shingle of a text, in order of occurrence."""
+    words = secret_words(secret, b"simdb.text", 3)
+    base, word_base = polynomial_base(words[0]), polynomial_base(words[1])
+    result = []
+    for shingle in shingle_list(text, settings):
+        if isinstance(shingle, str):
+            values = [ord(character) for character in shingle]
+        else:
+            values = [polynomial(map(ord, word), word_base) for word in shingle]
+        result.append(mixed(polynomial(values, base), words[2]))
+    return result
+
+
+def fast_sketch(members: Iterable[int], rows: int, secret: bytes) -> list[int]:
+    """Return the sketch of Dahlgaard, Knudsen and Thorup (2017), all 2 * rows rounds of it."""
+    members = set(members)
+    if not members:
+        return [0] * rows
+    seeds = secret_words(secret, b"simdb.fast", 2 * rows)
+    bins: list[list[tuple[int, int]]] = [[] for _ in range(rows)]
+    for turn, seed in enumerate(seeds):
+        for member in members:
+            hashed = mixed(member, seed)
+            chosen = ((hashed >> 32) * rows) >> 32 if turn < rows else turn - rows
+            bins[chosen].append((turn, hashed % 2**48))
+    final = secret_words(secret, b"simdb.row", 1)[0]
+    return [mixed((turn << 48) | value, final) % 2**16 for turn, value in map(min, bins)]
+
+
+def classical_sketch(members: Iterable[int], rows: int, secret: bytes) -> list[int]:
+    members = set(members)
+    if not members:
+        return [0] * rows
+    words = secret_words(secret, b"simdb.classical", 2 * rows)
+    multipliers = [word % (MODULUS - 1) + 1 for word in words[:rows]]
+    addends = [word % MODULUS for word in words[rows:]]
+    functions = [
+        lambda x, a=a, b=b: (a * x + b) % MODULUS for a, b in zip(multipliers, addends, strict=True)
+    ]
+    final = secret_words(secret, b"simdb.row", 1)[0]
+    return [mixed(value, final) % 2**16 for value in signature(members, functions)]
+
+
+def bucket_key(band: int, rows: Sequence[int], secret: bytes) -> int:
+    words = secret_words(secret, b"simdb.bucket", 2)
+    return mixed(polynomial([band, *rows], polynomial_base(words[0])), words[1])

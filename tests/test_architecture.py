@@ -1,0 +1,186 @@
+"""Imports go downwards only, outside libraries stay where they belong, modules stay small."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+BOTTOM = {"config", "datatypes", "errors"}
+MATHEMATICS = {"items", "measures", "kernels"}
+MIDDLE = {"lsh", "exact", "storage"}
+DATABASE = {"database", "collection", "planning", "results"}
+
+# What each part of simdb may import of simdb. "" is the package itself: the public names.
+ALLOWED_IMPORTS = {
+    "errors": set(),
+    "datatypes": {"errors"},
+    "config": {"errors"},
+    "kernels": {"kernels"},
+    "measures": {"measures", "kernels"} | BOTTOM,
+    "items": {"items", "kernels"} | BOTTOM,
+    "lsh": {"lsh"} | MATHEMATICS | BOTTOM,
+    "exact": {"exact"} | MATHEMATICS | BOTTOM,
+    "storage": {"storage", "kernels"} | BOTTOM,
+    "engine": {"engine"} | MIDDLE | MATHEMATICS | BOTTOM,
+    "results": BOTTOM,
+    "planning": {"lsh", "exact"} | BOTTOM,
+    "database": {"engine"} | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
+    "collection": {"engine"} | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
+    "interchange": {"interchange"} | DATABASE | BOTTOM,
+    "cli": {"", "cli", "interchange", "lsh", "exact"} | DATABASE | BOTTOM,
+    "__main__": {"cli"},
+    "": DATABASE | BOTTOM | {"lsh"},  # "lsh" for the class of a plan
+}
+
+# Where an outside library may be imported: prefixes of module names.
+OUTSIDE = {
+    "lmdb": ("simdb.storage.environment",),
+    "msgpack": ("simdb.storage.values",),
+    "numba": ("simdb.kernels",),
+    "llvmlite": ("simdb.kernels",),
+    "typer": ("simdb.cli",),
+    "rich": ("simdb.cli",),
+}
+
+# Libraries that take long to load: imported on use, inside functions.
+LAZY = ("scipy", "zstandard", "simdb.kernels.")
+
+LONGEST_MODULE = 400
+LONG_MODULES: dict[str, str] = {}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part_of(module: str) -> str:
+    """The part of simdb that a module belongs to: ``lsh`` of ``simdb.lsh.planning``."""
+    return [*module.split("."), ""][1]
+
+
+def imported(node: ast.AST) -> list[str]:
+    """The modules and names that one statement imports, in full."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        yield from imported(node)
+
+
+def imports_on_load(path: Path) -> Iterator[str]:
+    """What is imported as soon as the module is: outside functions and TYPE_CHECKING blocks."""
+    remaining: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while remaining:
+        node = remaining.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            remaining += node.orelse
+            continue
+        yield from imported(node)
+        remaining += ast.iter_child_nodes(node)
+
+
+def target_part(name: str) -> str:
+    """The part that ``simdb.x.y`` belongs to; "" for a public name of the package itself."""
+    part = part_of(name)
+    return part if part in ALLOWED_IMPORTS else ""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_within_simdb_go_downwards(path):
+    part = part_of(module_name(path))
+    inside = {name for name in imports(path) if name == "simdb" or name.startswith("simdb.")}
+    wrong = {name for name in inside if target_part(name) not in ALLOWED_IMPORTS[part]}
+    assert not wrong, f"{part or 'simdb'} may import only {sorted(ALLOWED_IMPORTS[part])}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_outside_libraries_are_imported_only_where_they_belong(path):
+    module = module_name(path)
+    wrong = {
+        name
+        for name in imports(path)
+        if name.partition(".")[0] in OUTSIDE
+        and not module.startswith(OUTSIDE[name.partition(".")[0]])
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_slow_libraries_are_imported_on_use(path):
+    module = module_name(path)
+    wrong = {
+        name
+        for name in imports_on_load(path)
+        if name.startswith(LAZY) and not module.startswith("simdb.kernels")
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_modules_are_short_or_say_why_not(path):
+    name = path.relative_to(PACKAGE).as_posix()
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    if name in LONG_MODULES:
+        assert lines > LONGEST_MODULE, f"{name} is short again: drop it from LONG_MODULES"
+    else:
+        assert lines <= LONGEST_MODULE, f"{name} has {lines} lines: split it or give a reason"
+
+
+def test_long_modules_exist():
+    assert all((PACKAGE / name).exists() for name in LONG_MODULES)
+
+
+def test_the_table_of_imports_has_no_circle():
+    """Parts that may import each other would be one part; only the two public classes are."""
+    for part, allowed in ALLOWED_IMPORTS.items():
+        mutual = {other for other in allowed - {part} if part in ALLOWED_IMPORTS[other]}
+        assert mutual <= DATABASE, part
+
+
+def test_importing_simdb_loads_nothing_slow():
+    program = (
+        "import json, sys, simdb; "
+        "slow = ('numba', 'llvmlite', 'scipy', 'typer', 'rich', 'zstandard', 'pandas'); "
+        "print(json.dumps([name for name in slow if name in sys.modules]))"
+    )
+    completed = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=PACKAGE.parent,
+    )
+    assert json.loads(completed.stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("import scipy.sparse", ["scipy.sparse"]),
+        ("def f():\n    import scipy", []),
+        ("try:\n    from scipy import sparse\nexcept ImportError:\n    pass", ["scipy.sparse"]),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import scipy", []),
+        ("class A:\n    import scipy", ["scipy"]),
+    ],
+)
+def test_imports_on_load_are_those_outside_functions(tmp_path, source, wanted):
+    path = tmp_path / "module.py"
+    path.write_text(source, encoding="utf-8")
+    assert [name for name in imports_on_load(path) if "scipy" in name] == wanted

@@ -1,0 +1,136 @@
+"""The demo: the functions of the standard library, side by side."""
+
+import ast
+import itertools
+import json
+import textwrap
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from simdb.cli import standard_library
+from simdb.cli.app import app
+from simdb.cli.side_by_side import aligned, side_by_side
+from simdb.cli.standard_library import SHORTEST_SOURCE, iter_functions
+
+BODY = "\n".join(
+    f"    value_{number} = {number}  # padding to be long enough" for number in range(6)
+)
+MODULE = f"""\
+import os
+
+@decorated
+def top():
+{BODY}
+
+def short():
+    pass
+
+class Outer:
+    class Inner:
+        def method(self):
+{textwrap.indent(BODY, "        ")}
+
+            def nested():
+{textwrap.indent(BODY, "            ")}
+
+if os.name:
+    async def top():
+{textwrap.indent(BODY, "    ")}
+"""
+
+
+def test_functions_are_named_by_module_and_qualified_name(tmp_path):
+    for name in ["a.py", "pack/__init__.py", "pack/b.py", "test/c.py", "site-packages/d.py"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(MODULE)
+    (tmp_path / "broken.py").write_text("def broken(:")
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "deep.py").write_text("(" * 1000)
+
+    found = dict(iter_functions(tmp_path))
+
+    assert set(found) == {
+        f"{module}:{name}"
+        for module in ("a", "pack", "pack.b")
+        for name in ("Outer.Inner.method", "top", "top#2")
+    }
+    assert found["a:top"].startswith("@decorated\ndef top():\n")
+    assert found["a:top"].endswith("value_5 = 5  # padding to be long enough")
+
+
+def test_the_standard_library_of_this_python_has_functions():
+    first = list(itertools.islice(iter_functions(), 300))
+
+    assert len(first) == 300
+    assert len({key for key, _ in first}) == 300
+    assert all(len(source) >= SHORTEST_SOURCE for _, source in first)
+    assert not any("test" in key.split(":")[0].split(".") for key, _ in first)
+    assert ast.parse(textwrap.dedent(first[0][1])).body
+
+
+def test_lines_that_differ_are_marked_and_far_equal_ones_left_out():
+    left = "\n".join("abcdefghijklm")
+    right = "\n".join("abcdefgXijklmn")
+
+    assert list(aligned(left, right)) == [
+        ("...", " ", "..."),
+        ("f", " ", "f"),
+        ("g", " ", "g"),
+        ("h", "|", "X"),
+        ("i", " ", "i"),
+        ("j", " ", "j"),
+        ("...", " ", "..."),
+        ("l", " ", "l"),
+        ("m", " ", "m"),
+        ("", ">", "n"),
+    ]
+    assert list(aligned("a\nb", "a")) == [("a", " ", "a"), ("b", "<", "")]
+    assert list(aligned("same", "same")) == []
+
+
+def test_a_comparison_is_cut_after_so_many_lines():
+    table = side_by_side("l", "a\n" * 50, "r", "b\n" * 50, width=60, longest=5)
+
+    assert table.row_count == 6
+
+
+def test_the_demo_keeps_its_store_and_says_how_to_go_on(tmp_path, monkeypatch):
+    chosen = [
+        (f"m{number}:f", f"def f():\n{BODY}\n    return {number * 1111}\n") for number in range(4)
+    ]
+    monkeypatch.setattr(standard_library, "iter_functions", lambda: iter(chosen))
+    store = tmp_path / "it's.simdb"
+
+    first = CliRunner().invoke(app, ["demo", str(store)])
+    second = CliRunner().invoke(app, ["demo", str(store)])
+
+    for result in (first, second):
+        assert result.exit_code == 0, (result.stderr, result.exception)
+        for part in ("6 pairs", "m0:f", "return 1111", "|", "groups", "search", "simdb stats"):
+            assert part in result.stdout
+    assert "4 added" in first.stdout
+    assert "0 added" in second.stdout
+    stats = CliRunner().invoke(app, ["stats", str(store), "--json"])
+    assert json.loads(stats.stdout)
+
+
+def test_the_demo_without_a_path_makes_a_folder_and_says_where(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    source = f"def f():\n{BODY}\n"
+    monkeypatch.setattr(standard_library, "iter_functions", lambda: iter([("m:f", source)]))
+
+    result = CliRunner().invoke(app, ["demo"])
+
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    (store,) = tmp_path.glob("simdb-demo-*/demo.simdb")
+    assert str(store) in result.stdout
+
+
+def test_the_demo_says_when_the_sources_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(standard_library, "iter_functions", lambda: iter([]))
+
+    result = CliRunner().invoke(app, ["demo", str(Path(tmp_path) / "s.simdb")])
+
+    assert result.exit_code == 2
+    assert "not installed" in result.stderr

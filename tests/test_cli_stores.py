@@ -1,0 +1,412 @@
+"""The commands on a store: what they print, leave and return."""
+
+import gzip
+import hashlib
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from simdb.cli.app import app
+
+WORDS = [f"word{number}" for number in range(500)]
+
+
+def words(seed: int, count: int = 120) -> list[str]:
+    return random.Random(seed).choices(WORDS, k=count)
+
+
+def text_of(seed: int) -> str:
+    return " ".join(words(seed))
+
+
+def near_copy(seed: int) -> str:
+    """The text of a seed with its last two words changed."""
+    return " ".join([*words(seed)[:-2], "changed", "words"])
+
+
+def jaccard(left: str, right: str, size: int = 9) -> float:
+    one = {left[start : start + size] for start in range(len(left) - size + 1)}
+    two = {right[start : start + size] for start in range(len(right) - size + 1)}
+    return len(one & two) / len(one | two)
+
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "a", "text": text_of(1), "source": "one"},
+    {"id": "b", "text": text_of(2), "n": [1, None, 2.5]},
+    {"id": "c", "text": near_copy(1)},
+    {"id": "d", "text": text_of(3)},
+    {"id": "e\x1b[31m", "text": near_copy(2)},
+]
+
+
+def run(*arguments: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+def done(*arguments: object, stdin: bytes | None = None) -> Result:
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    return result
+
+
+def lines_of(*arguments: object) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done(*arguments, "--json").stdout.splitlines()]
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def rows_file(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "in.jsonl", ROWS)
+
+
+@pytest.fixture
+def store(tmp_path: Path, rows_file: Path) -> Iterator[Path]:
+    path = tmp_path / "news.simdb"
+    done("create", path, "news", "--kind", "text", "--shingles", "character:9", "--threshold", 0.8)
+    done("add", path, "news", rows_file, "--text-field", "text", "--id-field", "id")
+    yield path
+    assert run("check", path, "--deep").exit_code == 0
+
+
+def test_pairs_are_lines_of_left_right_and_true_similarity(store):
+    pairs = lines_of("pairs", store, "news", "--threshold", 0.8)
+
+    assert sorted((pair["left"], pair["right"]) for pair in pairs) == [
+        ("a", "c"),
+        ("b", "e\x1b[31m"),
+    ]
+    assert {tuple(pair) for pair in pairs} == {("left", "right", "similarity")}
+    by_left = {pair["left"]: pair["similarity"] for pair in pairs}
+    assert by_left["a"] == jaccard(text_of(1), near_copy(1))
+
+
+def test_pairs_for_people_are_lines_without_control_characters(store):
+    result = done("pairs", store, "news")
+
+    assert "\te\\x1b[31m\n" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "2 pairs" in result.stderr
+    assert "recall" in result.stderr
+
+
+def test_groups_are_lines_with_a_representative(store):
+    assert lines_of("groups", store, "news") == [
+        {"representative": "a", "keys": ["a", "c"]},
+        {"representative": "b", "keys": ["b", "e\x1b[31m"]},
+    ]
+    assert done("groups", store, "news").stdout.startswith("2\ta\tc\n")
+
+
+def test_search_finds_by_text_file_and_key(store, tmp_path):
+    (tmp_path / "probe.txt").write_text(text_of(1))
+    similar = jaccard(text_of(1), near_copy(1))
+    both = [{"key": "a", "similarity": 1.0}, {"key": "c", "similarity": similar}]
+
+    assert lines_of("search", store, "news", "--text", text_of(1), "--threshold", 0.8) == both
+    assert lines_of("search", store, "news", "--file", tmp_path / "probe.txt") == both
+    assert lines_of("search", store, "news", "--text", text_of(1), "--limit", 1) == both[:1]
+    assert lines_of("search", store, "news", "--key", "a") == both[1:]
+    assert lines_of("search", store, "news", "--key", "a", "--limit", 1) == both[1:]
+    assert lines_of("search", store, "news", "--text", "nothing like it") == []
+
+
+def test_search_for_people_shows_the_texts(store):
+    result = done("search", store, "news", "--key", "b")
+
+    assert "e\\x1b[31m" in result.stdout
+    assert words(2)[0] in result.stdout
+    assert "1 match;" in result.stderr
+
+
+def test_search_reads_standard_input(store):
+    result = done("search", store, "news", "--file", "-", "--json", stdin=text_of(3).encode())
+
+    assert json.loads(result.stdout)["key"] == "d"
+
+
+def test_get_returns_the_item_and_its_metadata(store):
+    assert lines_of("get", store, "news", "b", "a") == [
+        {"key": "b", "item": text_of(2), "metadata": {"n": [1, None, 2.5]}},
+        {"key": "a", "item": text_of(1), "metadata": {"source": "one"}},
+    ]
+    assert "source: one" in done("get", store, "news", "a").stdout
+
+
+def test_delete_takes_keys_and_files_of_keys(store, tmp_path):
+    (tmp_path / "keys").write_bytes(b"\xef\xbb\xbfa\r\n\nb\n")
+
+    assert run("delete", store, "news", "absent").exit_code == 2
+    assert "2 of 2" in done("delete", store, "news", "--keys", tmp_path / "keys").stderr
+    skipping = done("delete", store, "news", "a", "d", "--missing", "skip", "--json")
+    assert json.loads(skipping.stdout) == {"keys": 2, "deleted": 1}
+    assert run("get", store, "news", "a").exit_code == 2
+    done("delete", store, "news", "--keys", "-", stdin=b"c\n")
+    assert lines_of("pairs", store, "news") == []
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
+def test_what_was_exported_can_be_added_again(store, tmp_path, suffix):
+    target = tmp_path / f"out{suffix}"
+    done("export", store, "news", "-o", target)
+    done("create", store, "again")
+    done("add", store, "again", target, "--id-field", "id")
+
+    printed = done("export", store, "news").stdout
+    assert [json.loads(line) for line in printed.splitlines()] == ROWS
+    assert done("export", store, "again").stdout == printed
+
+
+def test_export_never_hides_metadata_behind_the_key(tmp_path, rows_file):
+    path = tmp_path / "s.simdb"
+    done("create", path, "news")
+    done("add", path, "news", rows_file)
+
+    result = run("export", path, "news", "-o", tmp_path / "out.jsonl")
+
+    assert result.exit_code == 2
+    assert "--id-field" in result.stderr
+    assert not (tmp_path / "out.jsonl").exists()
+    lines = done("export", path, "news", "--id-field", "line").stdout.splitlines()
+    assert json.loads(lines[0]) == {"line": 1, **ROWS[0]}
+
+
+def test_integer_keys_are_not_text(tmp_path):
+    path = tmp_path / "s.simdb"
+    (tmp_path / "in.csv").write_text(f"id,text\n7,{text_of(1)}\n8,{near_copy(1)}\n")
+    done("create", path, "c")
+    done("add", path, "c", tmp_path / "in.csv", "--id-field", "id", "--integer-keys")
+
+    assert lines_of("search", path, "c", "--key", "7", "--integer-keys")[0]["key"] == 8
+    assert run("get", path, "c", "7").exit_code == 2
+    assert lines_of("get", path, "c", "7", "--integer-keys")[0]["key"] == 7
+    done("delete", path, "c", "7", "--integer-keys")
+
+
+def test_add_reads_several_inputs_of_several_kinds(tmp_path, rows_file):
+    path = tmp_path / "s.simdb"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "x.txt").write_text(text_of(10))
+    (folder / "y.md").write_text(text_of(11))
+    (tmp_path / "in.csv.gz").write_bytes(gzip.compress(f"id,text\nk,{text_of(12)}\n".encode()))
+    done("create", path, "c")
+
+    result = done(
+        "add", path, "c", rows_file, folder, tmp_path / "in.csv.gz", "-", "--id-field", "id",
+        "--json", stdin=json.dumps({"id": "std", "text": text_of(13)}).encode(),
+    )  # fmt: skip
+
+    report = json.loads(result.stdout)
+    assert (report["rows"], report["added"], report["bad"]) == (9, 9, 0)
+    assert lines_of("get", path, "c", "x.txt", "k", "std")[0]["item"] == text_of(10)
+
+
+def test_add_tells_duplicates_new_and_old(store, tmp_path):
+    more = write_rows(
+        tmp_path / "more.jsonl",
+        [
+            {"id": "f", "text": near_copy(3)},
+            {"id": "g", "text": text_of(4)},
+            {"id": "h", "text": near_copy(4)},
+        ],
+    )
+
+    result = done(
+        "add", store, "news", more, "--id-field", "id", "--duplicates", tmp_path / "dups",
+        "--on-duplicate", "skip", "--json",
+    )  # fmt: skip
+
+    report = json.loads(result.stdout)
+    assert (report["added"], report["duplicates_old"], report["duplicates_new"]) == (1, 1, 1)
+    first, second = map(json.loads, (tmp_path / "dups").read_text().splitlines())
+    assert first == {
+        "input": str(more),
+        "line": 1,
+        "id": "f",
+        "duplicate_of": "d",
+        "similarity": jaccard(text_of(3), near_copy(3)),
+        "within_input": False,
+        "stored": False,
+    }
+    assert (second["line"], second["duplicate_of"], second["within_input"]) == (3, "g", True)
+
+
+def test_a_bad_row_is_told_by_its_line_and_ends_the_work_or_not(tmp_path):
+    path = tmp_path / "s.simdb"
+    (tmp_path / "in.jsonl").write_bytes(
+        json.dumps({"id": 1, "text": text_of(1)}).encode()
+        + b'\n\nnot json\n{"id": 2}\n{"id": 3, "text": "\xff"}\n'
+        + json.dumps({"id": 4, "text": text_of(4)}).encode()
+    )
+    done("create", path, "c")
+
+    stopped = run("add", path, "c", tmp_path / "in.jsonl", "--id-field", "id")
+    skipping = done(
+        "add", path, "c", tmp_path / "in.jsonl", "--id-field", "id", "--on-bad", "skip",
+        "--on-existing", "skip", "--json",
+    )  # fmt: skip
+
+    assert stopped.exit_code == 2
+    assert stopped.stderr.startswith(f"simdb: {tmp_path}/in.jsonl, line 3: not JSON")
+    report = json.loads(skipping.stdout)
+    assert report["bad"] == 3
+    assert [row["place"].rpartition(" ")[2] for row in report["bad_rows"]] == ["3", "4", "5"]
+    assert "in.jsonl, line 4: the field 'text' is missing" in skipping.stderr
+    assert lines_of("get", path, "c", "4", "--integer-keys")
+
+
+def test_a_key_that_is_stored_is_told_by_its_line(store, tmp_path, rows_file):
+    more = write_rows(tmp_path / "more.jsonl", [{"id": "new", "text": text_of(9)}, ROWS[0]])
+
+    result = run("add", store, "news", more, "--id-field", "id")
+
+    assert result.exit_code == 2
+    assert "more.jsonl, line 2" in result.stderr
+    assert "'a'" in result.stderr
+    done("add", store, "news", more, "--id-field", "id", "--on-existing", "skip")
+    done("add", store, "news", more, "--id-field", "id", "--on-existing", "replace")
+
+
+def test_line_numbers_as_keys_clash_with_a_hint(tmp_path, rows_file):
+    path = tmp_path / "s.simdb"
+    done("create", path, "c")
+    done("add", path, "c", rows_file)
+
+    result = run("add", path, "c", rows_file)
+
+    assert result.exit_code == 2
+    assert "--id-field" in result.stderr
+
+
+def test_stats_check_compact_backup_and_audit_answer(store, tmp_path):
+    assert json.loads(done("stats", store, "--json").stdout)
+    assert json.loads(done("stats", store, "news", "--json").stdout)
+    assert done("stats", store).stdout
+    assert json.loads(done("check", store, "--json").stdout)["sound"] is True
+    assert "sound" in done("check", store, "news").stdout
+    done("compact", store)
+    json.loads(done("compact", store, "news", "--json").stdout)
+    done("backup", store, tmp_path / "copy.simdb")
+    done("backup", store, tmp_path / "small.simdb", "--compact")
+    for copy in ("copy.simdb", "small.simdb"):
+        assert lines_of("pairs", tmp_path / copy, "news") == lines_of("pairs", store, "news")
+    audit = json.loads(done("audit", store, "news", "--sample", 3, "--json").stdout)
+    assert audit["expected_recall"] >= 0.99
+    assert "recall" in done("audit", store, "news").stdout
+
+
+def test_rebuild_changes_only_what_is_named(store):
+    low = run("pairs", store, "news", "--threshold", 0.5)
+    assert low.exit_code == 2
+    assert "rebuild" in low.stderr
+
+    done("rebuild", store, "news", "--threshold", 0.5, "--shingles", "word:2")
+
+    assert len(lines_of("pairs", store, "news", "--threshold", 0.5)) == 2
+
+
+READING = [
+    ["search", "STORE", "news", "--text", "some text to look for", "--json"],
+    ["search", "STORE", "news", "--key", "a"],
+    ["pairs", "STORE", "news", "--json"],
+    ["groups", "STORE", "news"],
+    ["get", "STORE", "news", "a"],
+    ["export", "STORE", "news"],
+    ["stats", "STORE"],
+    ["check", "STORE", "--deep"],
+    ["audit", "STORE", "news"],
+]
+
+
+@pytest.mark.parametrize("arguments", READING, ids=lambda arguments: " ".join(arguments[:1]))
+def test_commands_that_read_leave_the_bytes_of_the_store_unchanged(store, arguments):
+    before = hashlib.sha256(store.read_bytes()).hexdigest()
+
+    done(*(store if argument == "STORE" else argument for argument in arguments))
+
+    assert hashlib.sha256(store.read_bytes()).hexdigest() == before
+
+
+@pytest.mark.parametrize("command", ["stats", "check", "compact"])
+def test_a_store_that_is_absent_or_foreign_is_exit_code_3_and_stays_so(tmp_path, command):
+    absent, foreign = tmp_path / "absent.simdb", tmp_path / "foreign.simdb"
+    foreign.write_bytes(b"hello, this is a text file\n" * 1000)
+
+    for path in (absent, foreign):
+        result = run(command, path)
+        assert result.exit_code == 3, result.exception
+        assert result.stderr.startswith("simdb: ")
+        assert result.stderr.count("\n") == 1
+
+    assert not absent.exists()
+    assert foreign.read_bytes() == b"hello, this is a text file\n" * 1000
+
+
+def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
+    for arguments in (
+        ["pairs", store, "absent"],
+        ["get", store, "news", "absent"],
+        ["create", store, "news"],
+        ["search", store, "news", "--text", "x", "--threshold", 0.1],
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2, result.exception
+        assert result.stderr.count("\n") == 1
+    assert "it has: news" in run("pairs", store, "absent").stderr
+
+
+def test_a_check_that_finds_problems_is_exit_code_1(store, monkeypatch):
+    from simdb.database import Database
+
+    from simdb.datatypes import CheckReport, Problem
+
+    report = CheckReport(7, (Problem("documents", "item 3\x1b", "does not match its checksum"),))
+    monkeypatch.setattr(Database, "check", lambda *_, **__: report)
+
+    shown, printed = run("check", store), run("check", store, "--json")
+    monkeypatch.undo()
+
+    assert (shown.exit_code, printed.exit_code) == (1, 1)
+    assert "documents, item 3\\x1b: does not match its checksum" in shown.stdout
+    assert json.loads(printed.stdout)["problems"][0]["table"] == "documents"
+
+
+def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatch):
+    from simdb.cli.feeding import Feed
+
+    more = write_rows(tmp_path / "more.jsonl", [{"id": "z", "text": text_of(50)}])
+
+    def interrupted(self):
+        yield from ()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Feed, "rows", interrupted)
+    result = run("add", store, "news", more, "--id-field", "id")
+
+    assert result.exit_code == 130
+    assert result.stderr.startswith("simdb: interrupted; 0 rows are done")
+
+
+def test_a_reader_that_goes_away_is_no_error_to_talk_about(store):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "simdb", "export", str(store), "news"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate(timeout=60)
+
+    assert errors == b""
+    assert process.returncode == 141

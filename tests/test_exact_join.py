@@ -1,0 +1,399 @@
+"""Exact joins and searches equal brute force in fractions, under every combination of filters."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from simdb import kernels
+from simdb.errors import ThresholdTooLowError
+from simdb.exact.joins import Counters, Filters, PairColumns, self_join, two_sided_join
+from simdb.exact.measures import Criterion, Measure, similarity
+from simdb.exact.order import ArrangedSets, SymbolOrder
+from simdb.exact.thresholds import Threshold
+from simdb.measures import sets as set_measures
+from tests.exact_oracle import (
+    THRESHOLDS,
+    adversarial_sets,
+    columns,
+    jaccard,
+    similar_across,
+    similar_pairs,
+)
+
+FILTERS = [Filters(*chosen) for chosen in itertools.product([False, True], repeat=6)]
+
+
+@pytest.fixture(autouse=True)
+def _wrap_around():
+    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
+    with np.errstate(over="ignore"):
+        yield
+
+
+def collected(batches: Iterable[PairColumns]) -> dict[tuple[int, int], Fraction]:
+    """Gather pairs with their similarities, and fail if one comes twice."""
+    found: dict[tuple[int, int], Fraction] = {}
+    for batch in batches:
+        assert isinstance(batch, PairColumns)
+        assert len(batch) > 0
+        rows = zip(
+            batch.left.tolist(),
+            batch.right.tolist(),
+            batch.overlaps.tolist(),
+            batch.unions.tolist(),
+            batch.similarities.tolist(),
+            strict=True,
+        )
+        for left, right, overlap, union, rounded in rows:
+            assert (left, right) not in found
+            assert rounded == overlap / union
+            found[left, right] = Fraction(overlap, union)
+    return found
+
+
+def some_order(generator: random.Random, sets: list[set[int]]) -> SymbolOrder:
+    """Make an order whose table holds some of the symbols, in any order."""
+    symbols = sorted({symbol for one in sets for symbol in one})
+    chosen = generator.sample(symbols, generator.randint(0, len(symbols)))
+    return SymbolOrder(np.array(chosen, np.uint64))
+
+
+def check_self_join(generator: random.Random, threshold: Fraction, filters: Filters) -> int:
+    sets = adversarial_sets(generator, threshold)
+    arranged = some_order(generator, sets).arrange(*columns(sets))
+    chunk = generator.choice([1, 2, 7, 1000])
+    batches = self_join(arranged, Threshold(threshold), filters=filters, chunk=chunk)
+    expected = similar_pairs(sets, threshold)
+    assert collected(batches) == expected
+    return sum(exact == threshold for exact in expected.values())
+
+
+def check_two_sided_join(generator: random.Random, threshold: Fraction, filters: Filters) -> None:
+    left, right = adversarial_sets(generator, threshold), adversarial_sets(generator, threshold)
+    right += generator.sample(left, len(left) // 2)
+    order = some_order(generator, left + right)
+    arranged = order.arrange(*columns(left)), order.arrange(*columns(right))
+    chunk = generator.choice([1, 2, 7, 1000])
+    batches = two_sided_join(*arranged, Threshold(threshold), filters=filters, chunk=chunk)
+    assert collected(batches) == similar_across(left, right, threshold)
+
+
+def slow_search(
+    arranged: ArrangedSets,
+    probe: list[int],
+    criterion: Criterion,
+    floor: Threshold | None,
+    filters: int,
+) -> set[int]:
+    """Look the probe's prefix up in a dictionary of postings, then choose candidates by kernel."""
+    postings: dict[int, list[tuple[int, int, int]]] = {}
+    for item in range(len(arranged)):
+        stored = arranged.values[arranged.offsets[item] : arranged.offsets[item + 1]].tolist()
+        posted = len(stored) if floor is None else floor.prefix_length(len(stored))
+        for place, symbol in enumerate(stored[:posted]):
+            postings.setdefault(symbol, []).append((item, place + 1, len(stored) - place - 1))
+    bounds = criterion.bounds(len(probe), int(arranged.sizes.max(initial=0)))
+    found = [postings.get(symbol, []) for symbol in probe[: bounds.prefix]]
+    rows = np.array([row for rows in found for row in rows], np.uint32).reshape(-1, 3)
+    hits = kernels.probing.Hits(
+        np.cumsum([0] + [len(rows) for rows in found]).astype(np.int64),
+        *(np.ascontiguousarray(rows[:, column]) for column in range(3)),
+    )
+    shift = kernels.ordering.table_shift(len(rows))
+    items, counts = kernels.probing.probe_candidates(hits, bounds, filters, shift)
+    assert items.size == np.unique(items).size
+    assert (counts > 0).all()
+    return set(items.tolist())
+
+
+def check_search(generator: random.Random, threshold: Fraction, filters: Filters) -> None:
+    sets = [one for one in adversarial_sets(generator, threshold) if one]
+    order = some_order(generator, sets)
+    arranged = order.arrange(*columns(sets))
+    place = generator.randrange(len(sets))
+    probe = arranged.values[arranged.offsets[place] : arranged.offsets[place + 1]].tolist()
+    criterion = Criterion(Measure.JACCARD, Threshold(threshold))
+    floor = generator.choice([threshold, threshold / 2, threshold * Fraction(3, 4)])
+    candidates = slow_search(arranged, probe, criterion, Threshold(floor), filters.flags)
+    similar = {k for k, one in enumerate(sets) if jaccard(one, sets[place]) >= threshold}
+    assert similar <= candidates
+
+
+def check_cases(seed: int, cases: int) -> None:
+    generator = random.Random(seed)
+    on_threshold = 0
+    for case in range(cases):
+        threshold = THRESHOLDS[case % len(THRESHOLDS)]
+        filters = FILTERS[-1] if case % 2 else generator.choice(FILTERS)
+        on_threshold += check_self_join(generator, threshold, filters)
+        check_two_sided_join(generator, threshold, filters)
+        check_search(generator, threshold, filters)
+    assert on_threshold > cases
+
+
+def test_joins_and_searches_equal_brute_force():
+    check_cases(39, 2_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_joins_and_searches_equal_brute_force_in_very_many_cases(seed):
+    check_cases(1000 + seed, 10_000)
+
+
+@pytest.mark.parametrize("threshold", [Fraction(1, 2), Fraction(4, 5), Fraction(1)], ids=str)
+def test_every_combination_of_filters_gives_the_same_pairs(threshold):
+    generator = random.Random(7)
+    sets = [one for _ in range(12) for one in adversarial_sets(generator, threshold)]
+    arranged = SymbolOrder.from_sample(*columns(sets)).arrange(*columns(sets))
+    expected = similar_pairs(sets, threshold)
+    assert len(expected) > 20
+    for filters in FILTERS:
+        assert collected(self_join(arranged, Threshold(threshold), filters=filters)) == expected
+
+
+def test_every_filter_saves_work():
+    generator = random.Random(8)
+    threshold = Fraction(4, 5)
+    sets = [one for _ in range(40) for one in adversarial_sets(generator, threshold)]
+    arranged = SymbolOrder.from_sample(*columns(sets)).arrange(*columns(sets))
+
+    def work(**chosen: bool) -> Counters:
+        counters = Counters()
+        chosen = (
+            dict.fromkeys(["length", "prefix", "position", "suffix", "count", "bitmap"], False)
+            | chosen
+        )
+        list(
+            self_join(arranged, Threshold(threshold), filters=Filters(**chosen), counters=counters)
+        )
+        return counters
+
+    nothing, length = work(), work(length=True)
+    prefix = work(length=True, prefix=True)
+    position = work(length=True, prefix=True, position=True)
+    suffix = work(length=True, prefix=True, suffix=True)
+    count = work(length=True, prefix=True, suffix=True, count=True)
+    bitmap = work(length=True, prefix=True, suffix=True, bitmap=True)
+    assert suffix.candidates > bitmap.candidates
+    assert nothing.scanned > length.scanned > prefix.scanned == suffix.scanned
+    assert nothing.postings > prefix.postings
+    assert prefix.candidates > position.candidates > suffix.candidates
+    assert suffix.verified > count.verified
+    assert len({c.pairs for c in (nothing, length, prefix, position, suffix, count, bitmap)}) == 1
+
+
+def test_the_bound_on_a_bucket_says_nothing_about_later_or_earlier_buckets():
+    # Of the pairs on the threshold, many fail in some later bucket than their first common one.
+    generator = random.Random(9)
+    threshold = Threshold(Fraction(3, 5))
+    failed = 0
+    for _ in range(300):
+        sets = adversarial_sets(generator, threshold.fraction)
+        for one, other in similar_pairs(sets, threshold.fraction):
+            left, right = sorted(sets[one]), sorted(sets[other])
+            places = [(left.index(x) + 1, right.index(x) + 1) for x in left if x in sets[other]]
+            passed = [threshold.may_meet(i, len(left) - i, j, len(right) - j) for i, j in places]
+            assert passed[0]
+            failed += not all(passed)
+    assert failed > 100
+
+
+def test_buckets_divided_among_workers_give_each_pair_once():
+    generator = random.Random(10)
+    threshold = Threshold(Fraction(7, 10))
+    sets = [one for _ in range(20) for one in adversarial_sets(generator, threshold.fraction)]
+    distinct = {frozenset(one) for one in sets if one}
+    sets = [set(one) for one in sorted(distinct, key=lambda one: (len(one), sorted(one)))]
+    arranged = SymbolOrder().arrange(*columns(sets))
+    posting, joining = kernels.posting, kernels.joining
+    shift = kernels.ordering.table_shift(len(arranged))
+    bitmaps = kernels.classes.identical_representatives(arranged.values, arranged.offsets, shift)[1]
+    common = arranged.values, arranged.offsets[:-1], arranged.sizes
+    left = posting.Sets(*common, threshold.posted_prefix_lengths(arranged.sizes), bitmaps)
+    right = posting.Sets(*common, threshold.prefix_lengths(arranged.sizes), bitmaps)
+    left_postings, right_postings = posting.prefix_buckets(left, right, same=True)
+    largest = int(arranged.sizes.max())
+    buckets = left_postings.starts.size - 1
+    cuts = sorted([0, buckets, *generator.sample(range(buckets), 5)])
+    found: list[tuple[int, int]] = []
+    for first, stop in itertools.pairwise(cuts):
+        state = joining.bucket_state(left_postings, right_postings, first)
+        room = joining.Candidates(*(np.empty(5, np.uint32) for _ in range(4)))
+        overlaps, counters = np.empty(5, np.int64), np.zeros(4, np.int64)
+        while state[0] < stop:
+            count = joining.bucket_candidates(
+                left_postings,
+                right_postings,
+                needed=threshold.needed_overlap_table(3 * largest),
+                minimum=threshold.minimum_sizes(np.arange(largest + 1)),
+                filters=Filters().flags,
+                same=True,
+                stop=stop,
+                state=state,
+                found=room,
+                counters=counters,
+            )
+            kept = joining.verify_candidates(
+                left,
+                right,
+                needed=threshold.needed_overlap_table(2 * largest),
+                filters=Filters().flags,
+                count=count,
+                found=room,
+                overlaps=overlaps,
+                counters=counters,
+            )
+            found += zip(room.left[:kept].tolist(), room.right[:kept].tolist(), strict=True)
+    assert len(found) == len(set(found))
+    assert set(found) == set(similar_pairs(sets, threshold.fraction))
+
+
+def test_postings_stand_in_buckets_by_size_with_position_and_suffix():
+    sets = [{1, 2, 3}, {2, 3, 4, 5}, {1, 3, 4, 5, 6}]
+    arranged = SymbolOrder().arrange(*columns(sets))
+    common = kernels.posting.Sets(
+        arranged.values, arranged.offsets[:-1], arranged.sizes, np.array([2, 2, 3]), arranged.values
+    )
+    left, right = kernels.posting.prefix_buckets(common, common, same=True)
+    buckets = set()
+    for bucket in range(left.starts.size - 1):
+        part = slice(left.starts[bucket], left.starts[bucket + 1])
+        columns_of = (left.items[part], left.positions[part], left.suffixes[part])
+        buckets.add(tuple(zip(*(column.tolist() for column in columns_of), strict=True)))
+    # Symbol 4 is in one prefix only and has no bucket.
+    assert buckets == {((0, 1, 2), (2, 1, 4)), ((0, 2, 1), (1, 1, 3)), ((1, 2, 2), (2, 2, 3))}
+    assert [column.tolist() for column in left] == [column.tolist() for column in right]
+
+
+def test_identical_sets_are_one_class_until_their_pairs_are_asked_for():
+    sets = [{1, 2, 3}] * 2_000 + [{1, 2, 3, 4}] * 10
+    arranged = SymbolOrder().arrange(*columns(sets))
+    counters = Counters()
+    batches = self_join(arranged, Threshold.parse(0.75), chunk=50_000, counters=counters)
+    first = next(batches)
+    assert len(first) == 50_000
+    total = len(first) + sum(len(batch) for batch in batches)
+    assert total == 2_010 * 2_009 // 2
+    assert (counters.candidates, counters.pairs) == (1, 1)
+
+
+def test_sets_with_equal_digests_would_still_be_told_apart():
+    # A table of two slots makes everything collide: comparison decides.
+    arranged = SymbolOrder().arrange(*columns([{5}, {6}, {5}, {5, 6}, {6}]))
+    shift = kernels.ordering.table_shift(len(arranged))
+    representatives, bitmaps = kernels.classes.identical_representatives(
+        arranged.values, arranged.offsets, shift
+    )
+    assert bitmaps.tolist() == [1 << 5, 1 << 6, 1 << 5, (1 << 5) + (1 << 6), 1 << 6]
+    assert representatives.tolist() == [0, 1, 0, 3, 1]
+
+
+def test_no_sets_and_empty_sets_have_no_pairs():
+    threshold = Threshold.parse("1/100")
+    cases: list[list[set[int]]] = [[], [set()], [set(), set()], [set(), {1}]]
+    for sets in cases:
+        arranged = SymbolOrder().arrange(*columns(sets))
+        assert list(self_join(arranged, threshold)) == []
+        across = collected(two_sided_join(arranged, arranged, threshold))
+        assert across == similar_across(sets, sets, threshold.fraction)
+    nothing = ArrangedSets(np.empty(0, np.uint64), np.zeros(1, np.int64))
+    some = SymbolOrder().arrange(*columns([{1, 2}]))
+    assert list(two_sided_join(nothing, some, threshold)) == []
+    assert list(two_sided_join(some, nothing, threshold)) == []
+
+
+MEASURES = [
+    (Measure.JACCARD, set_measures.jaccard),
+    (Measure.DICE, set_measures.dice),
+    (
+        Measure.COSINE,
+        lambda probe, stored: Fraction(len(probe & stored) ** 2, len(probe) * len(stored)),
+    ),
+    (Measure.STORED_IN_PROBE, lambda probe, stored: set_measures.containment(stored, probe)),
+    (Measure.PROBE_IN_STORED, set_measures.containment),
+]
+
+
+@pytest.mark.parametrize(("measure", "slow"), MEASURES)
+def test_searches_by_other_measures_miss_nothing_on_the_floor_they_ask_for(measure, slow):
+    generator = random.Random(11)
+    on_threshold = 0
+    for case in range(60):
+        threshold = THRESHOLDS[case % len(THRESHOLDS)]
+        wanted = threshold**2 if measure is Measure.COSINE else threshold
+        sets = [one for one in adversarial_sets(generator, wanted) if one]
+        sets += [one for one in adversarial_sets(generator, wanted / (2 - wanted)) if one]
+        arranged = some_order(generator, sets).arrange(*columns(sets))
+        criterion = Criterion(measure, Threshold(threshold))
+        criterion.require_floor(criterion.floor)
+        criterion.require_floor(None)
+        for place, probe in enumerate(sets):
+            span = slice(arranged.offsets[place], arranged.offsets[place + 1])
+            keys = arranged.values[span].tolist()
+            candidates = slow_search(arranged, keys, criterion, criterion.floor, Filters().flags)
+            for item, stored in enumerate(sets):
+                exact = slow(probe, stored)
+                overlap, sizes = len(probe & stored), (len(probe), len(stored))
+                assert similarity(measure, overlap, *sizes) == exact
+                assert criterion.meets(overlap, *sizes) == (exact >= wanted)
+                assert item in candidates or exact < wanted
+                on_threshold += exact == wanted
+    assert on_threshold > 60
+
+
+def test_needed_overlaps_of_arrays_equal_the_scalar_form():
+    sizes = np.arange(1, 60)
+    for measure, threshold in itertools.product(Measure, ["1/3", "0.8", "1"]):
+        criterion = Criterion(measure, Threshold.parse(threshold))
+        for probe in (1, 7, 40):
+            assert criterion.needed_overlaps(probe, sizes).tolist() == [
+                criterion.needed_overlap(probe, size) for size in sizes.tolist()
+            ]
+
+
+@pytest.mark.parametrize(
+    ("measure", "threshold", "floor", "served"),
+    [
+        (Measure.JACCARD, "0.7", "0.7", True),
+        (Measure.JACCARD, "0.69", "0.7", False),
+        (Measure.DICE, "14/17", "0.7", True),
+        (Measure.DICE, "0.82", "0.7", False),
+        (Measure.COSINE, "0.9", "0.81", True),
+        (Measure.COSINE, "0.89", "0.8", False),
+        (Measure.STORED_IN_PROBE, "0.7", "0.7", True),
+        (Measure.STORED_IN_PROBE, "0.6", "0.7", False),
+        (Measure.PROBE_IN_STORED, "1", "0.01", False),
+    ],
+)
+def test_an_index_that_could_miss_something_is_refused(measure, threshold, floor, served):
+    criterion = Criterion(measure, Threshold.parse(threshold))
+    if served:
+        criterion.require_floor(Threshold.parse(floor))
+    else:
+        with pytest.raises(ThresholdTooLowError, match=f"has the floor {floor}: rebuild"):
+            criterion.require_floor(Threshold.parse(floor))
+
+
+def test_measures_of_sets_and_bags_follow_their_definitions():
+    left, right = {1, 2, 3, 4}, {3, 4, 5}
+    assert set_measures.jaccard(left, right) == Fraction(2, 5)
+    assert set_measures.dice(left, right) == Fraction(4, 7)
+    assert set_measures.cosine(left, right) == pytest.approx(2 / 12**0.5)
+    assert set_measures.containment(right, left) == Fraction(2, 3)
+    assert set_measures.overlap_coefficient(left, right) == Fraction(2, 3)
+    # MMDS example 3.2 and the footnote of 3.1.3.
+    assert set_measures.bag_jaccard_of_sums("aaab", "aabbc") == Fraction(1, 3)
+    assert set_measures.bag_jaccard_of_maxima("aaab", "aabbc") == Fraction(1, 2)
+    empty: set[int] = set()
+    assert set_measures.jaccard(empty, empty) == set_measures.cosine(empty, empty) == 0
+    similarities = set_measures.jaccard_similarities(
+        np.array([2, 0]), np.array([4, 0]), np.array([3, 0])
+    )
+    assert similarities.tolist() == [0.4, 0.0]

@@ -1,0 +1,110 @@
+"""Bands and rows for a threshold and a recall."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simdb.errors import ConfigurationError
+from simdb.lsh.planning import ROW_BUDGET, Plan, plan
+
+LOSS = 1e-4  # of the row filter
+
+
+def exact_recall(similarity: Fraction, bands: int, rows: int) -> float:
+    return float(1 - (1 - similarity**rows) ** bands)
+
+
+def false_share(threshold: Fraction, bands: int, rows: int) -> float:
+    """Return the mean of the S-curve below the threshold, by the midpoint rule."""
+    steps = 400
+    middles = (float(threshold) * (step + 0.5) / steps for step in range(steps))
+    return sum(1 - (1 - s**rows) ** bands for s in middles) / steps
+
+
+def test_the_default_plan_is_16_bands_of_6_rows():
+    chosen = plan(Fraction(4, 5))
+    assert (chosen.bands, chosen.rows, chosen.signature_rows) == (16, 6, 96)
+    assert chosen.expected_recall(Fraction(4, 5)) == pytest.approx(0.99218, abs=1e-5)
+    assert chosen.expected_recall(0.7) == pytest.approx(0.865, abs=5e-4)
+    assert chosen.expected_recall(0.6) == pytest.approx(0.534, abs=5e-4)
+
+
+@given(
+    st.fractions(Fraction(3, 10), Fraction(99, 100), max_denominator=100),
+    st.fractions(Fraction(1, 2), Fraction(99, 100), max_denominator=100),
+)
+def test_a_plan_reaches_the_recall_within_the_budget_and_wastes_nothing(threshold, recall):
+    chosen = plan(threshold, recall)
+    assert chosen.signature_rows <= ROW_BUDGET
+    assert chosen.rows >= 2
+    assert exact_recall(threshold, chosen.bands, chosen.rows) - LOSS >= recall
+    mine = false_share(threshold, chosen.bands, chosen.rows)
+    for bands in range(1, chosen.bands + 1):
+        for rows in range(2, chosen.signature_rows // bands + 1):
+            if exact_recall(threshold, bands, rows) - LOSS >= recall:
+                assert false_share(threshold, bands, rows) >= mine - 1e-4
+
+
+def test_a_higher_threshold_leaves_fewer_false_candidates():
+    shares = [plan(Fraction(tenths, 10)).false_candidates() for tenths in range(4, 11)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[4] == pytest.approx(false_share(Fraction(4, 5), 16, 6), abs=1e-4)
+
+
+def test_expected_recall_is_that_of_the_s_curve_less_the_loss_of_the_filter():
+    chosen = Plan(Fraction(4, 5), 20, 5)
+    for tenths in range(1, 10):
+        similarity = Fraction(tenths, 10)
+        expected = max(0.0, exact_recall(similarity, 20, 5) - LOSS)
+        assert chosen.expected_recall(similarity) == pytest.approx(expected, abs=1e-12)
+        assert chosen.expected_recall(float(similarity)) == pytest.approx(expected, abs=1e-12)
+    assert chosen.expected_recall(0) == 0
+    assert chosen.expected_recall(1) == 1
+
+
+def test_the_curve_is_data():
+    curve = Plan(Fraction(4, 5), 20, 5).curve(11)
+    assert curve.dtype == np.float64
+    assert curve[:, 0] == pytest.approx(np.arange(11) / 10)
+    assert curve[5, 1] == pytest.approx(exact_recall(Fraction(1, 2), 20, 5))
+
+
+def test_threshold_one_needs_one_band():
+    chosen = plan(Fraction(1))
+    assert chosen.bands == 1
+    assert chosen.expected_recall(1) == 1
+
+
+def test_given_bands_and_rows_are_used_as_they_are():
+    assert plan(Fraction(4, 5), bands=2, rows=50) == Plan(Fraction(4, 5), 2, 50)
+    assert plan(Fraction(4, 5), bands=200, rows=10).signature_rows == 2000
+    assert plan(Fraction(1, 2), bands=40).bands == 40
+    assert plan(Fraction(1, 2), rows=1).rows == 1
+    chosen = plan(Fraction(4, 5), rows=5)
+    assert (chosen.bands, chosen.rows) == (12, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"threshold": Fraction(0)}, "threshold must be above 0 and at most 1, not 0"),
+        ({"threshold": Fraction(11, 10)}, "threshold must be above 0 and at most 1, not 11/10"),
+        ({"recall": Fraction(0)}, r"recall must be above 0 and below 1, not 0\.0"),
+        ({"recall": Fraction(1)}, r"recall must be above 0 and below 1, not 1\.0"),
+        ({"bands": 0}, "bands must be a whole number of at least 1, not 0"),
+        ({"rows": True}, "rows must be a whole number of at least 1, not True"),
+        ({"rows": 2.0}, r"rows must be a whole number of at least 1, not 2\.0"),
+        ({"bands": 100, "rows": 100}, "bands \\* rows is 10,000, more than the 4,096"),
+        ({"bands": 100}, "bands=100, rows=None leaves no plan within 128 rows"),
+        ({"threshold": Fraction(1, 5)}, r"64 bands of 2 rows reach 0\.9266: lower the recall"),
+        ({"rows": 20}, r"recall 0\.99 at threshold 0\.8 cannot be had .* 6 bands of 20 rows"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_with_its_reason(arguments, message):
+    with pytest.raises(ConfigurationError, match=message):
+        plan(**{"threshold": Fraction(4, 5), **arguments})

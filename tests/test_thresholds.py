@@ -1,0 +1,184 @@
+"""Thresholds: every bound against its definition in fractions."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from simdb.errors import ConfigurationError
+from simdb.exact.thresholds import Threshold
+
+GRID = [Fraction(hundredths, 100) for hundredths in range(1, 101)]
+ODD = [Fraction(1, 3), Fraction(str(0.1 * 7)), Fraction(2, 7), Fraction(10**17 - 1, 10**17)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.8, Fraction(4, 5)),
+        ("0.8", Fraction(4, 5)),
+        ("4/5", Fraction(4, 5)),
+        (" 8e-1 ", Fraction(4, 5)),
+        (Decimal("0.8"), Fraction(4, 5)),
+        (Fraction(4, 5), Fraction(4, 5)),
+        (np.float64(0.8), Fraction(4, 5)),
+        (np.float32(0.8), Fraction(4, 5)),
+        (np.int64(1), Fraction(1)),
+        (1, Fraction(1)),
+        (1.0, Fraction(1)),
+        (0.1 * 7, Fraction(7000000000000001, 10**16)),
+        (1e-300, Fraction(1, 10**300)),
+    ],
+)
+def test_a_threshold_is_the_decimal_number_that_was_written(value, expected):
+    assert Threshold.parse(value).fraction == expected
+
+
+OUT_OF_RANGE = [True, False, np.True_, 0, 0.0, -0.1, 1.0000001, 2, Fraction(3, 2), Fraction(0)]
+NO_NUMBERS = ["x", "", "1/0", "nan", "inf", float("nan"), float("inf"), np.float32("nan")]
+NO_NUMBERS += [Decimal("NaN"), Decimal("sNaN")]
+HUGE = ["1e-999999999", "0." + "3" * 300, Decimal("1e-999999")]
+
+
+@pytest.mark.parametrize("value", [*OUT_OF_RANGE, "0", "3/2", *NO_NUMBERS, *HUGE])
+def test_a_threshold_out_of_range_is_refused_with_its_value_and_the_range(value):
+    with pytest.raises(
+        ConfigurationError, match="floor must be a number above 0 and at most 1, not"
+    ):
+        Threshold.parse(value, name="floor")
+
+
+@pytest.mark.parametrize("value", [None, [0.8], b"0.8", 0.8 + 0j, np.array([0.8]), object()])
+def test_a_threshold_of_a_wrong_type_is_a_type_error(value):
+    with pytest.raises(TypeError, match="floor must be a number or text"):
+        Threshold.parse(value, name="floor")
+
+
+def test_a_threshold_made_directly_is_checked_too():
+    with pytest.raises(ConfigurationError):
+        Threshold(Fraction(3, 2))
+
+
+def test_thresholds_print_as_decimals_or_fractions_that_read_back():
+    expected = {"0.8": "0.8", "1/3": "1/3", "1": "1", "0.05": "0.05", "4/5": "0.8"}
+    assert {text: str(Threshold.parse(text)) for text in expected} == expected
+    for fraction in GRID + ODD:
+        assert Threshold.parse(str(Threshold(fraction))).fraction == fraction
+
+
+def test_thresholds_compare_as_numbers():
+    assert Threshold.parse("1/3") < Threshold.parse(0.34) < Threshold.parse("0.5")
+    assert Threshold.parse("4/5") == Threshold.parse(0.8)
+
+
+def slow_needed_overlap(threshold: Fraction, total: int) -> int:
+    # More than half of an odd total is an overlap that no two sets have: none is similar enough.
+    return next(
+        overlap
+        for overlap in range(1, total + 1)
+        if 2 * overlap > total or Fraction(overlap, total - overlap) >= threshold
+    )
+
+
+@pytest.mark.parametrize("fraction", GRID + ODD, ids=str)
+def test_needed_overlap_is_the_smallest_that_reaches_the_threshold(fraction):
+    threshold = Threshold(fraction)
+    for total in range(2, 60):
+        assert threshold.needed_overlap(total) == slow_needed_overlap(fraction, total)
+
+
+@pytest.mark.parametrize("fraction", [*GRID[29::5], *ODD], ids=str)
+def test_sizes_and_prefixes_follow_their_definitions(fraction):
+    threshold = Threshold(fraction)
+    for size in range(1, 40):
+        partners = [
+            other
+            for other in range(1, 5 * size + 1)
+            if Fraction(min(size, other), max(size, other)) >= fraction
+        ]
+        assert threshold.minimum_size(size) == partners[0]
+        assert threshold.maximum_size(size) == partners[-1]
+        assert threshold.prefix_length(size) == size - partners[0] + 1
+        shared = {other: threshold.shared_prefix_length(size, other) for other in partners}
+        assert max(shared.values()) == threshold.prefix_length(size)
+        # The posted prefix serves every probe that is not smaller, and is no longer than that.
+        assert threshold.posted_prefix_length(size) == max(
+            length for other, length in shared.items() if other >= size
+        )
+    assert threshold.prefix_length(0) == threshold.posted_prefix_length(0) == 0
+
+
+@pytest.mark.parametrize(
+    "fraction", [Fraction(1, 2), Fraction(2, 3), Fraction(9, 10), *ODD], ids=str
+)
+def test_the_combined_bound_equals_both_cases_of_the_book(fraction):
+    threshold = Threshold(fraction)
+    generator = random.Random(3)
+    for _ in range(3000):
+        i, j = generator.randint(1, 12), generator.randint(1, 12)
+        p, q = generator.randint(0, 30), generator.randint(0, 30)
+        size = i + p
+        book = (
+            Fraction(q + 1, size + j - 1) >= fraction
+            if p >= q
+            else Fraction(size - i + 1, i + j - 1 + q) >= fraction
+        )
+        assert threshold.may_meet(i, p, j, q) == book
+        if book:
+            assert j <= threshold.largest_position(size, i)
+            assert i <= threshold.prefix_length(size)
+            assert j <= threshold.prefix_length(j + q)
+            assert threshold.minimum_size(size) <= j + q <= threshold.maximum_size(size)
+
+
+@pytest.mark.parametrize("largest", [10, 1000, 2**31, 10**10, 2**61])
+@pytest.mark.parametrize("fraction", [*GRID[::9], *ODD, Fraction(1, 10**300)], ids=str)
+def test_array_forms_equal_the_scalar_forms_at_every_magnitude(fraction, largest):
+    threshold = Threshold(fraction)
+    generator = random.Random(largest)
+    values = [generator.randint(0, largest) for _ in range(60)] + [0, 1, 2, largest]
+    array = np.array(values, np.int64)
+    if 2 * largest < 2**62:
+        assert threshold.posted_prefix_lengths(array).tolist() == [
+            threshold.posted_prefix_length(value) for value in values
+        ]
+    assert threshold.needed_overlaps(array).tolist() == [
+        threshold.needed_overlap(v) for v in values
+    ]
+    assert threshold.minimum_sizes(array).tolist() == [threshold.minimum_size(v) for v in values]
+    assert threshold.prefix_lengths(array).tolist() == [threshold.prefix_length(v) for v in values]
+    overlaps = [threshold.minimum_size(v) - generator.randint(0, 1) for v in values]
+    assert threshold.meets_many(np.array(overlaps, np.int64), array).tolist() == [
+        threshold.meets(overlap, union) for overlap, union in zip(overlaps, values, strict=True)
+    ]
+
+
+def test_the_table_holds_the_needed_overlap_of_every_total():
+    threshold = Threshold.parse(0.1 * 7)
+    table = threshold.needed_overlap_table(5000)
+    assert table.dtype == np.int64
+    assert table.tolist() == [threshold.needed_overlap(total) for total in range(5001)]
+
+
+def test_nothing_in_common_never_meets_a_threshold():
+    threshold = Threshold.parse("1/100")
+    assert not threshold.meets(0, 0)
+    assert not threshold.meets(0, 5)
+    assert threshold.meets_many(np.array([0, 0, 1]), np.array([0, 5, 100])).tolist() == [
+        False,
+        False,
+        True,
+    ]
+    empty = np.array([], np.int64)
+    assert threshold.meets_many(empty, empty).size == threshold.needed_overlaps(empty).size == 0
+
+
+def test_doubles_would_lose_the_pair_that_lies_on_the_threshold():
+    assert int((1 - 0.9) * 10) + 1 == 1
+    assert Threshold.parse(0.9).prefix_length(10) == 2
+    assert 100 - int(np.ceil(0.55 * 100)) + 1 == 45
+    assert Threshold.parse(0.55).prefix_length(100) == 46

@@ -1,0 +1,150 @@
+"""Set simdb up in ``.venv`` and run its demonstration or its tests, with nothing but Python.
+
+::
+
+    python3 tools/run.py demo [arguments of simdb demo]
+    python3 tools/run.py test [arguments of pytest]
+    python3 tools/run.py setup
+
+Only the standard library is imported, and the environment is simdb's own, so this also works
+where the system's Python refuses to install packages (PEP 668).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = CHECKOUT / ".venv"
+STAMP = ENVIRONMENT / "simdb-setup.json"
+OLDEST_PYTHON = (3, 11)
+OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
+
+
+def say(message: str) -> None:
+    """Tell the person what happens, before the output of the program that does it."""
+    print(f"== {message}", flush=True)
+
+
+def missing_requirement(version: tuple[int, ...], *, has_venv: bool) -> str | None:
+    """Say what this machine lacks, or None when it has all that is needed."""
+    if version[:2] < OLDEST_PYTHON:
+        return (
+            f"simdb needs Python {OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]} or newer; this is "
+            f"Python {version[0]}.{version[1]} ({sys.executable}). Start this script with a "
+            "newer one, for example: python3.13 tools/run.py"
+        )
+    if not has_venv:
+        return (
+            "This Python has no module 'ensurepip', which makes virtual environments. On Debian "
+            "and Ubuntu it is in a package of its own:\n"
+            "    sudo apt-get update && sudo apt-get install -y python3-venv\n"
+            f"(python{version[0]}.{version[1]}-venv if python3 is another version there)"
+        )
+    return None
+
+
+def environment_python() -> Path:
+    """Return the path of the environment's own interpreter."""
+    folder, name = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    return ENVIRONMENT / folder / name
+
+
+def run(*command: str | Path) -> int:
+    """Run a program in the checkout with no standard input and return its exit code."""
+    settings = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_USER": "0"}
+    arguments = [str(part) for part in command]
+    completed = subprocess.run(
+        arguments, cwd=CHECKOUT, env=settings, stdin=subprocess.DEVNULL, check=False
+    )
+    return completed.returncode
+
+
+def require(*command: str | Path) -> None:
+    """Run a program and leave with its exit code if it fails."""
+    code = run(*command)
+    if code:
+        print(f"failed ({code}): {' '.join(map(str, command))}", file=sys.stderr)
+        sys.exit(code)
+
+
+def is_set_up(wanted: dict[str, object]) -> bool:
+    """Tell whether the environment was set up for the present pyproject.toml."""
+    try:
+        found = json.loads(STAMP.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    # An environment with the development tools serves the demonstration too.
+    return environment_python().exists() and found in (wanted, {**wanted, "development": True})
+
+
+def set_up(*, development: bool) -> None:
+    """Make the environment and install simdb into it, unless that was done already."""
+    wanted: dict[str, object] = {
+        "pyproject": hashlib.sha256((CHECKOUT / "pyproject.toml").read_bytes()).hexdigest(),
+        "checkout": str(CHECKOUT),
+        "development": development,
+    }
+    if is_set_up(wanted):
+        return
+    say(f"Setting up {ENVIRONMENT} (once, and again when pyproject.toml changes)")
+    python = environment_python()
+    # Without pip in it, an earlier set-up was cut short: venv then completes what is there.
+    if not python.exists() or run(python, "-c", "import pip"):
+        require(sys.executable, "-m", "venv", ENVIRONMENT)
+    require(python, "-m", "pip", "install", "--quiet", "--upgrade", OLDEST_PIP)
+    groups = ["--group", f"{CHECKOUT / 'pyproject.toml'}:dev"] if development else []
+    require(python, "-m", "pip", "install", "--quiet", "--editable", ".", *groups)
+    STAMP.write_text(json.dumps(wanted), encoding="utf-8")
+
+
+def run_tests(arguments: list[str]) -> int:
+    """Run every check, pytest last so that its summary closes the output.
+
+    Returns:
+        the exit code of the first check that failed, 0 if none did.
+    """
+    python = environment_python()
+    checks = {
+        "ruff check": ["-m", "ruff", "check", "."],
+        "ruff format --check": ["-m", "ruff", "format", "--check", "."],
+        "mypy": ["-m", "mypy"],
+        "pytest": ["-m", "pytest", *arguments],
+    }
+    failure = 0
+    for name, command in checks.items():
+        say(name)
+        code = run(python, *command)
+        if code and name != "pytest":
+            say(f"{name} FAILED ({code}); the remaining checks still run")
+        failure = failure or code
+    return failure
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out one command."""
+    command, *rest = arguments or ["help"]
+    if command not in {"demo", "test", "setup"}:
+        print(__doc__)
+        return 0 if command in {"help", "-h", "--help"} else 2
+    has_venv = all(importlib.util.find_spec(name) for name in ("venv", "ensurepip"))
+    missing = missing_requirement(sys.version_info[:3], has_venv=has_venv)
+    if missing:
+        print(missing, file=sys.stderr)
+        return 2
+    set_up(development=command != "demo")
+    if command == "setup":
+        return 0
+    if command == "demo":
+        return run(environment_python().with_name("simdb"), "demo", *rest)
+    return run_tests(rest)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
