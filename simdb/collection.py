@@ -217,8 +217,8 @@ class CollectionView:
             answers = []
             for item in encoded:
                 similar = searching.search(signer, collection, item, wanted, limit)
-                keys = keys_of_numbers(collection, similar.numbers)
-                matches = tuple(map(Match, keys, similar.similarities.tolist()))
+                keys = [decode_user_key(document.key) for document in similar.documents]
+                matches = tuple(map(Match, keys, similar.similarities))
                 answers.append(Matches(matches, "probable", recall, similar.candidates))
             return answers
 

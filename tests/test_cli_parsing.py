@@ -13,11 +13,13 @@ from typer.testing import CliRunner, Result
 
 from simdb.cli.app import app
 from simdb.cli.failures import told_when_interrupted
+from simdb.cli.feeding import Feed
 from simdb.cli.options import key_from, shingles_from, text_kind
 from simdb.cli.output import ProgressBar, excerpt, printable
 from simdb.config import CharacterShingles, StopWordShingles, Text, WordShingles
-from simdb.datatypes import Progress
+from simdb.datatypes import Outcome, Progress
 from simdb.errors import ConfigurationError, UsageError
+from simdb.interchange import ReadingOptions
 
 COMMANDS = [
     "create",
@@ -192,6 +194,22 @@ def test_progress_on_a_terminal_shows_the_count(monkeypatch, capsys, share):
     assert "1,234" in shown
     assert "adding [rows]" in shown
     assert "merging" in shown
+
+
+def test_the_share_that_is_done_leaves_out_the_rows_read_ahead(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"text": "x"}\n' * 8)
+    feed = Feed([str(path), str(path)], ReadingOptions(), on_bad="error", keep_raw=False)
+    assert feed.share() == 0
+
+    rows = feed.rows()
+    for _ in range(12):
+        next(rows)
+    outcomes = [Outcome(number, number, "added") for number in range(6)]
+    assert [waiting.line for _, waiting in feed.settled(outcomes)] == [1, 2, 3, 4, 5, 6]
+    # The small second file is buffered whole: both are read, and half of the rows are done.
+    assert feed.share() == 0.5
+    assert len(list(rows)) == 4
 
 
 def test_an_interruption_says_what_is_committed():

@@ -135,11 +135,20 @@ def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path):
     assert (tmp_path / "real").read_bytes() == b"new"
 
 
-def test_a_device_is_written_to_and_never_replaced():
-    with written_together("/dev/null", "/dev/null") as (output, _):
-        output.write(b"x")
+def test_what_is_no_ordinary_file_is_written_to_and_never_replaced(tmp_path):
+    # A pipe stands for devices: if this fails, the real /dev/null must not be what was replaced.
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with written_together(str(pipe)) as (output,):
+            output.write(b"x")
 
-    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
+        assert os.read(reader, 10) == b"x"
+        assert names_in(tmp_path) == ["pipe"]
+    finally:
+        os.close(reader)
 
 
 def test_a_minus_is_standard_output_and_stays_open(monkeypatch):

@@ -7,8 +7,10 @@ import sys
 
 def main() -> None:
     """Run the command line; the exit code tells what came of it."""
-    from simdb.cli.app import app
-
+    try:
+        from simdb.cli.app import app
+    except KeyboardInterrupt:
+        sys.exit(130)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -55,9 +55,9 @@ def demo(
             _COLLECTION, Text(shingles=CharacterShingles(9)), threshold=_THRESHOLD, seed=0
         )
         _fill(functions, path, quiet=settings_of(context).quiet)
-        _show_pairs(functions)
+        shown = _show_pairs(functions)
         _show_group(functions)
-        probe = _show_search(functions)
+        probe = _show_search(functions, shown)
     _show_next(path, probe)
 
 
@@ -79,7 +79,8 @@ def _fill(functions: Collection, path: str, *, quiet: bool) -> None:
     )
 
 
-def _show_pairs(functions: Collection) -> None:
+def _show_pairs(functions: Collection) -> list[Pair]:
+    """Show the pairs most worth it and return them."""
     began = time.monotonic()
     found = functions.pairs()
     pairs = sorted(found, key=lambda pair: -pair.similarity)
@@ -95,7 +96,8 @@ def _show_pairs(functions: Collection) -> None:
         screen.width = _WIDTH_WITHOUT_TERMINAL
     from simdb.cli.side_by_side import side_by_side
 
-    for pair in _worth_showing(pairs):
+    shown = _worth_showing(pairs)
+    for pair in shown:
         print_line(f"\nsimilarity {pair.similarity:.4f}")
         left, right = functions.get(pair.left), functions.get(pair.right)
         screen.print(
@@ -108,6 +110,7 @@ def _show_pairs(functions: Collection) -> None:
                 longest=_LINES_SHOWN,
             )
         )
+    return shown
 
 
 def _worth_showing(pairs: list[Pair]) -> list[Pair]:
@@ -136,19 +139,18 @@ def _show_group(functions: Collection) -> None:
         print_line(f"  and {len(largest) - _MEMBERS_SHOWN} more")
 
 
-def _show_search(functions: Collection) -> str:
-    """Search for a changed copy of a function; return its key."""
-    record = max(
-        itertools.islice(functions.items(), 500), key=lambda record: min(len(record.item), 2000)
+def _show_search(functions: Collection, shown: list[Pair]) -> str:
+    """Search for a changed copy of a function that was shown; return its key."""
+    records = [functions.get(pair.left) for pair in shown] or list(
+        itertools.islice(functions.items(), 1)
     )
-    lines = record.item.split("\n")
-    lines.insert(len(lines) // 2, "    # a line that the original does not have")
-    changed = "\n".join(lines).replace("None", "Nothing")
+    record = max(records, key=lambda record: len(record.item))
+    changed = record.item.rstrip() + "\n    # one line more\n"
     began = time.monotonic()
     matches = functions.search(changed, limit=3)
     milliseconds = (time.monotonic() - began) * 1000
     print_line(
-        f"\nA search for {printable(str(record.key))} with a line added and None renamed, "
+        f"\nA search for a copy of {printable(str(record.key))} with one line more, "
         f"{milliseconds:.1f} ms:"
     )
     for match in matches:

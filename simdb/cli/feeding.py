@@ -115,11 +115,15 @@ class Feed:
         return UsageError(text)
 
     def share(self) -> float | None:
-        """Return what part of the inputs was read, from 0 to 1, None where it is unknown."""
+        """Return what part of the inputs is done, from 0 to 1, None where it is unknown.
+
+        By the bytes read, less the share of the rows that were read ahead.
+        """
         part = 0.0
         if self.reader is not None and self._finished < len(self._sources):
             total = self.reader.bytes_total
             if not total:
                 return None
             part = self.reader.bytes_read / total
-        return min(1.0, (self._finished + part) / len(self._sources))
+        read = min(1.0, (self._finished + part) / len(self._sources))
+        return read * self.done / max(1, self.done + len(self._waiting))

@@ -113,7 +113,10 @@ def print_json(fields: Mapping[str, Any]) -> None:
 
 
 def print_fields(fields: Mapping[str, Any], *, title: str = "") -> None:
-    """Print a nested mapping for people, one value a line, by the path of its names."""
+    """Print a nested mapping for people, one value a line, by the path of its names.
+
+    In a list of mappings each has its ``name``, or else its number, in the path.
+    """
     print_table((), list(_flattened(fields)), title=title)
 
 
@@ -122,6 +125,11 @@ def _flattened(fields: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[st
         path = f"{prefix}{printable(str(name))}"
         if isinstance(value, Mapping) and value:
             yield from _flattened(value, f"{path}.")
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            for number, one in enumerate(value):
+                own_name = printable(str(one.get("name", number)))
+                rest = {name: part for name, part in one.items() if name != "name"}
+                yield from _flattened(rest, f"{path}.{own_name}.")
         elif isinstance(value, bool) or not isinstance(value, int):
             yield path, printable(value if isinstance(value, str) else str(value))
         else:
@@ -159,12 +167,13 @@ class ProgressBar:
         self._update(Progress(task, done, total))
 
     def _update(self, progress: Progress) -> None:
-        if self._bar is None:
+        if self._bar is None or self._task is None:
             return
-        if self._task is None or progress.task != self._name:
+        if progress.task != self._name:
+            if self._name:
+                self._began = time.monotonic()
+                self._bar.reset(self._task, total=None)
             self._name = progress.task
-            self._began = time.monotonic()
-            self._task = self._bar.add_task(printable(progress.task), total=None, count="")
         passed = time.monotonic() - self._began
         rate = f", {progress.done / passed:,.0f}/s" if passed > 0.5 else ""
         share = self._share() if self._share is not None else None
@@ -174,7 +183,11 @@ class ProgressBar:
             else (progress.total, progress.done)
         )
         self._bar.update(
-            self._task, total=total, completed=completed, count=f"{progress.done:,}{rate}"
+            self._task,
+            description=printable(progress.task),
+            total=total,
+            completed=completed,
+            count=f"{progress.done:,}{rate}",
         )
 
     def __enter__(self) -> Self:
@@ -190,6 +203,8 @@ class ProgressBar:
                 console=console(stderr=True),
                 transient=True,
             )
+            self._began = time.monotonic()
+            self._task = self._bar.add_task("", total=None, count="")
             self._bar.start()
         return self
 

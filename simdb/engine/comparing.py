@@ -36,27 +36,33 @@ class Compared(NamedTuple):
         return result
 
 
-def compare_with_stored(
-    signer: Signer, collection: CollectionReader, probe: SymbolSets, numbers: npt.NDArray[np.uint32]
+def compare_with_probe(
+    signer: Signer, probe: SymbolSets, items: Sequence[bytes | memoryview]
 ) -> Compared:
-    """Compare one item with stored ones.
-
-    Args:
-        signer: of the collection.
-        collection: where the items are read.
-        probe: the symbols of the one item.
-        numbers: uint32 (n,), ascending item numbers.
-    """
-    overlaps = np.zeros(numbers.size, np.int64)
-    unions = np.zeros(numbers.size, np.int64)
-    for positions, items in _read_in_parts(collection, numbers):
-        symbols = signer.symbols(items)
+    """Compare one item, whose symbols are given, with many."""
+    overlaps = np.zeros(len(items), np.int64)
+    unions = np.zeros(len(items), np.int64)
+    for part in _parts_by_size(items):
+        symbols = signer.symbols(items[part])
         shared, sizes, probe_size = kernels.overlaps.probe_overlaps(
             probe.values, symbols.values, symbols.offsets
         )
-        overlaps[positions] = shared
-        unions[positions] = sizes + probe_size - shared
+        overlaps[part] = shared
+        unions[part] = sizes + probe_size - shared
     return Compared(overlaps, unions)
+
+
+def _parts_by_size(items: Sequence[bytes | memoryview]) -> Iterator[slice]:
+    """Cut items into slices of at most about ``COMPARED_BYTES``."""
+    begin = 0
+    size = 0
+    for position, item in enumerate(items):
+        if size and size + len(item) > COMPARED_BYTES:
+            yield slice(begin, position)
+            begin, size = position, 0
+        size += len(item)
+    if begin < len(items):
+        yield slice(begin, len(items))
 
 
 def compare_batch_with_stored(

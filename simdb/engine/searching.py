@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.engine.comparing import compare_with_stored
+from simdb.engine.comparing import compare_with_probe
 from simdb.engine.signing import Signed, Signer, needed_matches
 from simdb.exact.thresholds import Threshold
 from simdb.storage.run_views import NO_LIMIT
-from simdb.storage.tables import CollectionReader
+from simdb.storage.tables import FEW, CollectionReader, Document
 
 
 class Candidates(NamedTuple):
@@ -36,8 +36,8 @@ class Candidates(NamedTuple):
 class Similar(NamedTuple):
     """Stored items similar to a probe, by falling similarity, then by item number."""
 
-    numbers: npt.NDArray[np.uint32]
-    similarities: npt.NDArray[np.float64]
+    documents: list[Document]
+    similarities: list[float]
     candidates: int
 
 
@@ -63,17 +63,25 @@ def propose(
     if limit != NO_LIMIT and found.queries.size:
         full = np.flatnonzero(np.bincount(found.queries, minlength=usable.size * bands) >= limit)
         cut[usable[full // bands]] = True
-    probes = usable[found.queries // bands]
-    packed = np.unique(
-        (probes.astype(np.uint64) << np.uint64(32)) | collection.bands.column(found, 0)
-    )
-    probes = (packed >> np.uint64(32)).astype(np.int64)
-    numbers = (packed & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    probes, numbers = _distinct(usable[found.queries // bands], collection.bands.column(found, 0))
     if collection.state.marked:
         alive = collection.alive(numbers)
         probes, numbers = probes[alive], numbers[alive]
     promising = _enough_rows(collection, signed, probes, numbers, threshold)
     return Candidates(probes[promising], numbers[promising], cut)
+
+
+def _distinct(
+    probes: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    """Return each pair of probe and item once, sorted."""
+    packed = (probes.astype(np.uint64) << np.uint64(32)) | numbers
+    packed.sort()
+    new = np.empty(packed.size, np.bool_)
+    new[:1] = True
+    np.not_equal(packed[1:], packed[:-1], out=new[1:])
+    packed = packed[new]
+    return (packed >> np.uint64(32)).astype(np.int64), packed.astype(np.uint32)
 
 
 def _enough_rows(
@@ -86,7 +94,10 @@ def _enough_rows(
     """Return which candidates agree with their probe in enough signature rows."""
     if not numbers.size:
         return np.empty(0, np.bool_)
-    distinct, places = np.unique(numbers, return_inverse=True)
+    places: npt.NDArray[np.int64] | slice = slice(None)
+    distinct = numbers
+    if signed.has_symbols.size > 1:  # several probes may propose one item
+        distinct, places = np.unique(numbers, return_inverse=True)
     rows, present = stored_signatures(collection, distinct)
     matches, _ = kernels.sketching.compare_signatures(
         signed.signatures[probes], rows[places], 1, rows.shape[1]
@@ -103,6 +114,14 @@ def stored_signatures(
     width = collection.state.index.signature_width // 2
     rows = np.zeros((numbers.size, width), np.uint16)
     present = np.zeros(numbers.size, np.bool_)
+    if numbers.size <= FEW:
+        for position, number in enumerate(numbers.tolist()):
+            block = collection.signatures.find(number)
+            place = None if block is None else block.place(number)
+            if block is not None and place is not None:
+                rows[position] = np.frombuffer(block.record(place), np.uint16)
+                present[position] = True
+        return rows, present
     for block, wanted, places in collection.signatures.locate(numbers):
         rows[wanted] = block.as_rows(np.uint16)[places]
         present[wanted] = True
@@ -122,11 +141,14 @@ def search(
     similarities are exact.
     """
     symbols = signer.symbols([item])
-    signed = signer.sign_symbols(symbols)
-    candidates = propose(collection, signed, threshold)
-    compared = compare_with_stored(signer, collection, symbols, candidates.numbers)
-    met = compared.meets(threshold)
-    numbers = candidates.numbers[met]
-    similarities = compared.similarities()[met]
-    best = np.lexsort((numbers, -similarities))[:limit]
-    return Similar(numbers[best], similarities[best], candidates.numbers.size)
+    candidates = propose(collection, signer.sign_symbols(symbols), threshold)
+    documents = [document for _, document in collection.documents_of(candidates.numbers)]
+    compared = compare_with_probe(signer, symbols, [document.item for document in documents])
+    met = np.flatnonzero(compared.meets(threshold))
+    similarities = compared.similarities()
+    best = met[np.argsort(-similarities[met], kind="stable")][:limit].tolist()
+    return Similar(
+        [documents[place] for place in best],
+        [float(similarities[place]) for place in best],
+        len(documents),
+    )

@@ -140,27 +140,27 @@ class Criterion:
         floor = self.floor
         return stored_sizes if floor is None else floor.prefix_lengths(stored_sizes)
 
-    def bounds(self, probe_size: int, largest_stored: int) -> Bounds:
+    def bounds(self, probe_size: int, largest_stored: int, *, positions: bool = False) -> Bounds:
         """Tabulate for ``kernels.probing`` what stored sets of each size must have.
 
         Args:
             probe_size: symbols of the probe.
             largest_stored: size of the largest stored set.
+            positions: also tabulate the bound of 3.9.5, which that of 3.9.6 makes superfluous.
         """
         smallest = self.smallest_size(probe_size)
         largest = self.largest_size(probe_size)
         largest = largest_stored if largest is None else min(largest, largest_stored)
         sizes = np.arange(smallest, max(smallest, largest + 1), dtype=np.int64)
         prefix = self.probe_prefix(probe_size)
-        positions = np.full(prefix, np.iinfo(np.int64).max)
-        if self.measure in (Measure.JACCARD, Measure.DICE):
-            jaccard = self._jaccard()
-            positions[:] = [jaccard.largest_position(probe_size, i + 1) for i in range(prefix)]
+        last = []
+        if positions and self.measure in (Measure.JACCARD, Measure.DICE):
+            last = [self._jaccard().largest_position(probe_size, i + 1) for i in range(prefix)]
         return kernels.probing.Bounds(
             smallest,
             self.needed_overlaps(probe_size, sizes),
             self.stored_prefixes(sizes),
-            positions,
+            np.array(last, np.int64),
             probe_size,
             prefix,
         )

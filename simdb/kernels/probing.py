@@ -38,7 +38,7 @@ class Bounds(NamedTuple):
         needed: needed overlap by stored size, from ``smallest`` on; int64.
         prefixes: how many first symbols of a stored set matter, by the same sizes; int64.
         positions: last position of a stored symbol worth looking at, by the position in the
-            probe's prefix, from 1 (the bound of 3.9.5); int64.
+            probe's prefix, from 1 (the bound of 3.9.5); int64, and empty for none.
         size: symbols of the probe.
         prefix: how many first symbols of the probe were looked up.
     """
@@ -94,8 +94,8 @@ def probe_candidates(
                 found += 1
             candidate = table[slot]
             counts[candidate] += 1
-            if filters & POSITION and counts[candidate] == 1 and position > bounds.positions[place]:
-                reachable[candidate] = -1
+            if filters & POSITION and counts[candidate] == 1 and place < bounds.positions.size:
+                reachable[candidate] = min(0, bounds.positions[place] - position)
             if reachable[candidate] < 0 or not within:
                 continue
             if filters & SUFFIX and counts[candidate] + min(rest, suffix) < bounds.needed[row]:

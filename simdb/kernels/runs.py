@@ -155,7 +155,7 @@ def probe(
     found_queries: UInt32s,
     found_chunks: UInt32s,
     found_positions: UInt32s,
-    unverified: Int64s,
+    unverified: UInt8s,
 ) -> tuple[int, int]:
     """Find the rows of many keys in all runs at once.
 
@@ -168,11 +168,11 @@ def probe(
         queries: the keys looked for.
         limit: at most this many rows a key, those of the oldest runs first.
         found_queries, found_chunks, found_positions: the output: which query, where the row is.
-        unverified: output, chunks that were needed and are not verified.
+        unverified: zeros; 1 is written for chunks that are needed and not verified.
 
     Returns:
         Rows found, which may exceed the room of the output (then nothing past it was written),
-        and the number of unverified chunks. With any, the rows must not be used.
+        and how often an unverified chunk was needed. With any, the rows must not be used.
     """
     found = 0
     unchecked = 0
@@ -194,10 +194,8 @@ def probe(
                 if fences[chunk] > key:
                     break
                 if verified[chunk] == 0:
-                    verified[chunk] = 2  # needed, listed once
-                    unverified[unchecked] = chunk
+                    unverified[chunk] = 1
                     unchecked += 1
-                if verified[chunk] == 2:
                     chunk += 1
                     continue
                 address = key_addresses[chunk]
@@ -218,6 +216,42 @@ def probe(
                     break
                 chunk += 1
     return found, unchecked
+
+
+@kernel
+def sort_by_key(keys: UInt64s, order: Int64s) -> bool:
+    """Sort evenly spread keys, equal ones by position: ``order`` becomes their positions.
+
+    Counting by the top bits leaves about one key a place, which insertion then sorts.
+
+    Returns:
+        False if too many keys share their top bits; then ``order`` must not be used.
+    """
+    bits = 1
+    while (1 << bits) < keys.size and bits < 20:
+        bits += 1
+    shift = np.uint64(64 - bits)
+    places = np.zeros((1 << bits) + 1, np.int64)
+    for position in range(keys.size):
+        places[np.int64(keys[position] >> shift) + 1] += 1
+    for place in range(1 << bits):
+        if places[place + 1] > 256:
+            return False
+        places[place + 1] += places[place]
+    for position in range(keys.size):
+        place = np.int64(keys[position] >> shift)
+        here = places[place]
+        order[here] = position
+        places[place] = here + 1
+    for position in range(1, keys.size):
+        moving = order[position]
+        key = keys[moving]
+        here = position
+        while here > 0 and keys[order[here - 1]] > key:
+            order[here] = order[here - 1]
+            here -= 1
+        order[here] = moving
+    return True
 
 
 @kernel

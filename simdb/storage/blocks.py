@@ -59,6 +59,15 @@ class Block(NamedTuple):
     checksums: npt.NDArray[np.uint64]
     records: memoryview
 
+    def place(self, number: int) -> int | None:
+        """Return where the record of an item number stands, or None."""
+        place = number - int(self.numbers[0])
+        if place >= self.numbers.size or int(self.numbers[place]) != number:  # there are holes
+            place = int(np.searchsorted(self.numbers, number))
+            if place == self.numbers.size or int(self.numbers[place]) != number:
+                return None
+        return place
+
     def record(self, position: int) -> memoryview:
         """Return a record, not verified."""
         if self.width:
@@ -250,8 +259,8 @@ class BlockWriter(BlockReader):
         padding = b"\0" * (4 * (len(records) % 2))
         header = _HEADER.pack(0, len(records), self._width)[8:]
         if self._width:
-            body = b"".join((header, numbers.tobytes(), padding, *records))
-            covered: Data = body
+            covered = b"".join((header, numbers.tobytes(), padding, *records))
+            body: Sequence[Data] = (covered,)
         else:
             owner = key[:4]
             ends = np.cumsum([len(record) for record in records], dtype=np.uint64)
@@ -263,12 +272,11 @@ class BlockWriter(BlockReader):
                     ],
                     np.uint64,
                 )
-            head = b"".join(
+            covered = b"".join(
                 (header, numbers.tobytes(), padding, ends.tobytes(), checksums.tobytes())
             )
-            body = b"".join((head, *records))
-            covered = head
-        value = values.CHECKSUM.pack(values.checksum(self._table, key, covered)) + body
+            body = (covered, *records)
+        value = b"".join((values.CHECKSUM.pack(values.checksum(self._table, key, covered)), *body))
         self._writer.put(self._table, key, value)
         self.bytes_written += len(value)
         return len(value)

@@ -49,6 +49,21 @@ class _CachedRun:
     owners: list[Chunk]  # keeps copies of small chunks alive
 
 
+class _Addresses(NamedTuple):
+    """The addresses of all chunks of all runs of a directory, as ``kernels.runs`` reads them."""
+
+    directory: RunDirectory
+    runs: list[Run]
+    cached: dict[int, _CachedRun]
+    keys: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    fences: npt.NDArray[np.uint64]
+    run_starts: npt.NDArray[np.int64]
+    verified: npt.NDArray[np.uint8]
+
+
 class RunView:
     """The runs of one index as one snapshot sees them.
 
@@ -71,37 +86,69 @@ class RunView:
         self._table = table
         self._index = index
         self._column_count = column_count
-        self._runs = [run for run in directory.runs if run.first_chunk < run.end_chunk]
-        self._cached = [self._load(run) for run in self._runs]
-        self._build()
+        name = f"view {table} {index}"
+        caches = transaction.environment.caches
+        known: _Addresses | None = caches.get(name)
+        if known is None or known.directory is not directory:
+            known = self._collect(directory, {} if known is None else known.cached)
+            caches[name] = known
+        self._addresses = known
 
     @property
     def run_count(self) -> int:
         """Runs that a probe looks into."""
-        return len(self._runs)
+        return len(self._addresses.runs)
 
-    def _load(self, run: Run) -> _CachedRun:
-        cache = self._transaction.environment.caches
-        name = f"run {self._table} {self._index} {run.number}"
-        cached: _CachedRun | None = cache.get(name)
-        if cached is None or cached.base > run.first_chunk:
-            cached = _CachedRun(run.first_chunk, [], [], [], [], [], [])
-        known = cached.base + len(cached.counts)
-        if known < run.end_chunk:
-            # A new object, so that a thread that holds the old one never sees it half grown.
-            cached = _CachedRun(
-                cached.base,
-                list(cached.key_addresses),
-                list(cached.column_addresses),
-                list(cached.counts),
-                list(cached.fences),
-                list(cached.verified),
-                list(cached.owners),
-            )
-            for number in range(known, run.end_chunk):
-                self._append(cached, run.number, number)
-            cache[name] = cached
-        return cached
+    def _collect(self, directory: RunDirectory, before: dict[int, _CachedRun]) -> _Addresses:
+        """Bring the addresses of all runs together, those of known runs from the cache."""
+        runs = [run for run in directory.runs if run.first_chunk < run.end_chunk]
+        cached = {run.number: self._load(run, before.get(run.number)) for run in runs}
+        columns: list[list[int]] = [[], [], [], [], []]
+        starts: list[int] = []
+        run_starts = [0]
+        for run in runs:
+            known = cached[run.number]
+            part = slice(run.first_chunk - known.base, run.end_chunk - known.base)
+            columns[0] += known.key_addresses[part]
+            columns[1] += known.column_addresses[part]
+            columns[2] += known.counts[part]
+            columns[3] += known.fences[part]
+            columns[4] += known.verified[part]
+            starts.append(run.offset)
+            starts += [0] * (run.end_chunk - run.first_chunk - 1)
+            run_starts.append(len(starts))
+        return _Addresses(
+            directory,
+            runs,
+            cached,
+            np.array(columns[0], np.int64),
+            np.array(columns[1], np.int64),
+            np.array(starts, np.int64),
+            np.array(columns[2], np.int64),
+            np.array(columns[3], np.uint64),
+            np.array(run_starts, np.int64),
+            np.array(columns[4], np.uint8),
+        )
+
+    def _load(self, run: Run, known: _CachedRun | None) -> _CachedRun:
+        if known is None or not known.base <= run.first_chunk <= known.base + len(known.counts):
+            known = _CachedRun(run.first_chunk, [], [], [], [], [], [])
+        end = known.base + len(known.counts)
+        if end >= run.end_chunk:
+            return known
+        # A new object, so that a thread that holds the old one never sees it half grown.
+        grown = _CachedRun(
+            known.base,
+            list(known.key_addresses),
+            list(known.column_addresses),
+            list(known.counts),
+            list(known.fences),
+            list(known.verified),
+            list(known.owners),
+        )
+        for number in range(end, run.end_chunk):
+            self._append(grown, run.number, number)
+        return grown
 
     def _append(self, cached: _CachedRun, run: int, number: int) -> None:
         key = pack_chunk(self._index, run, number)
@@ -119,28 +166,6 @@ class RunView:
             raise CorruptionError(f"an index chunk is missing (key {key.hex()}); rebuild the index")
         return value
 
-    def _build(self) -> None:
-        columns: list[list[int]] = [[], [], [], [], []]
-        starts: list[int] = []
-        run_starts = [0]
-        for run, cached in zip(self._runs, self._cached, strict=True):
-            part = slice(run.first_chunk - cached.base, run.end_chunk - cached.base)
-            columns[0] += cached.key_addresses[part]
-            columns[1] += cached.column_addresses[part]
-            columns[2] += cached.counts[part]
-            columns[3] += cached.fences[part]
-            columns[4] += cached.verified[part]
-            starts.append(run.offset)
-            starts += [0] * (run.end_chunk - run.first_chunk - 1)
-            run_starts.append(len(starts))
-        self._key_addresses = np.array(columns[0], np.int64)
-        self._column_addresses = np.array(columns[1], np.int64)
-        self._counts = np.array(columns[2], np.int64)
-        self._fences = np.array(columns[3], np.uint64)
-        self._verified = np.array(columns[4], np.uint8)
-        self._starts = np.array(starts, np.int64)
-        self._run_starts = np.array(run_starts, np.int64)
-
     # -- probing ---------------------------------------------------------------------------
 
     def probe(self, queries: npt.NDArray[np.uint64], *, limit: int = NO_LIMIT) -> Found:
@@ -152,27 +177,28 @@ class RunView:
             queries: uint64 (n,).
             limit: at most so many rows a key, the oldest first.
         """
+        addresses = self._addresses
         room = FIRST_ROOM
         while True:
             found = Found(
                 np.empty(room, np.uint32), np.empty(room, np.uint32), np.empty(room, np.uint32)
             )
-            unverified = np.empty(self._counts.size, np.int64)
+            unverified = np.zeros(addresses.counts.size, np.uint8)
             rows, unchecked = kernels.runs.probe(
-                self._key_addresses,
-                self._column_addresses,
-                self._starts,
-                self._counts,
-                self._fences,
-                self._run_starts,
-                self._verified,
+                addresses.keys,
+                addresses.columns,
+                addresses.starts,
+                addresses.counts,
+                addresses.fences,
+                addresses.run_starts,
+                addresses.verified,
                 queries,
                 limit,
                 *found,
                 unverified,
             )
             if unchecked:
-                self._verify(unverified[:unchecked])
+                self._verify(np.flatnonzero(unverified))
             elif rows <= room:
                 return Found(found.queries[:rows], found.chunks[:rows], found.positions[:rows])
             else:
@@ -182,19 +208,26 @@ class RunView:
         """Return a column of the rows found, uint32 (rows,)."""
         gathered = np.empty(found.queries.size, np.uint32)
         kernels.runs.gather_column(
-            self._column_addresses, self._counts, found.chunks, found.positions, column, gathered
+            self._addresses.columns,
+            self._addresses.counts,
+            found.chunks,
+            found.positions,
+            column,
+            gathered,
         )
         return gathered
 
     def _verify(self, numbers: npt.NDArray[np.int64]) -> None:
+        addresses = self._addresses
         for position in numbers.tolist():
-            which = int(np.searchsorted(self._run_starts, position, side="right")) - 1
-            run, cached = self._runs[which], self._cached[which]
-            number = run.first_chunk + position - int(self._run_starts[which])
+            which = int(np.searchsorted(addresses.run_starts, position, side="right")) - 1
+            run = addresses.runs[which]
+            cached = addresses.cached[run.number]
+            number = run.first_chunk + position - int(addresses.run_starts[which])
             key = pack_chunk(self._index, run.number, number)
             chunks.verify(self._table, key, self._value(key))
             cached.verified[number - cached.base] = 1
-            self._verified[position] = 1
+            addresses.verified[position] = 1
 
     def verify_chunk(self, key: bytes) -> None:
         """Compare a chunk with its checksum, whether or not this process has done so before.
@@ -217,10 +250,9 @@ class RunView:
         Yields:
             keys, uint64 (n,), and columns, uint32 (columns, n).
         """
-        run_count = len(self._runs)
-        chunk = self._run_starts[:-1].copy()
-        ends = self._run_starts[1:]
-        positions = self._starts[chunk].copy() if run_count else np.empty(0, np.int64)
+        chunk = self._addresses.run_starts[:-1].copy()
+        ends = self._addresses.run_starts[1:]
+        positions = self._addresses.starts[chunk]
         keys = np.empty(room, np.uint64)
         columns = np.empty((self._column_count, room), np.uint32)
         filled = 0
@@ -245,16 +277,17 @@ class RunView:
 
     def _advance(self, sweep: _Sweep, marks: npt.NDArray[np.uint8], item_column: int) -> int:
         """Merge until the output is full or a chunk is used up; return rows in the output."""
+        addresses = self._addresses
         heads = sweep.chunk[sweep.active]
-        self._verify(heads[self._verified[heads] == 0])
+        self._verify(heads[addresses.verified[heads] == 0])
         here = sweep.positions[sweep.active]
-        counts = self._counts[heads]
+        counts = addresses.counts[heads]
         filled: int = kernels.runs.merge(
-            self._key_addresses[heads],
-            self._column_addresses[heads],
+            addresses.keys[heads],
+            addresses.columns[heads],
             counts,
             here,
-            (heads + 1 == self._run_starts[1:][sweep.active]).astype(np.uint8),
+            (heads + 1 == addresses.run_starts[1:][sweep.active]).astype(np.uint8),
             self._column_count,
             item_column,
             marks,

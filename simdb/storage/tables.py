@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from simdb import kernels
 from simdb.errors import CorruptionError, StorageError
 from simdb.storage import values
 from simdb.storage.blocks import BlockReader, BlockWriter, Tail
@@ -30,6 +31,7 @@ from simdb.storage.run_views import RunView
 from simdb.storage.runs import RunDirectory, RunWriter
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
+FEW = 16  # items that are read one by one
 MARKS_PER_RECORD = 8_192
 MARK_BYTES = MARKS_PER_RECORD // 8
 LARGEST_NUMBER = 2**32 - 2
@@ -162,6 +164,17 @@ class CollectionReader:
         self._marks: npt.NDArray[np.uint8] | None = None
 
     def _read_state(self) -> CollectionState:
+        """Read the state, or take it from the cache if there was no commit since."""
+        caches = self.transaction.environment.caches
+        name = f"state {self.number}"
+        commit = self.transaction.identity
+        known: tuple[int, CollectionState] | None = caches.get(name)
+        if known is None or known[0] != commit:
+            known = commit, self._load_state()
+            caches[name] = known
+        return known[1]
+
+    def _load_state(self) -> CollectionState:
         key = state_key(self.number)
         value = self.transaction.get(Table.META, key)
         if value is None:
@@ -199,15 +212,19 @@ class CollectionReader:
     def document(self, number: int) -> Document | None:
         """Return the document of an item number, or None if no block holds it."""
         block = self.documents.find(number)
-        if block is None:
-            return None
-        place = int(np.searchsorted(block.numbers, number))
-        if int(block.numbers[place]) != number:
+        place = None if block is None else block.place(number)
+        if block is None or place is None:
             return None
         return decode_document(number, block.verified_record(place))
 
     def documents_of(self, numbers: npt.NDArray[np.uint32]) -> Iterator[tuple[int, Document]]:
         """Yield position and document of ascending item numbers; absent ones are left out."""
+        if numbers.size <= FEW:
+            for position, number in enumerate(numbers.tolist()):
+                document = self.document(number)
+                if document is not None:
+                    yield position, document
+            return
         for block, wanted, places in self.documents.locate(numbers):
             for position, place in zip(wanted.tolist(), places.tolist(), strict=True):
                 number = int(block.numbers[place])
@@ -285,6 +302,9 @@ class CollectionWriter(CollectionReader):
         super().__init__(transaction, number)
         self.transaction = transaction
 
+    def _read_state(self) -> CollectionState:
+        return self._load_state()  # it will be changed, so it cannot be a shared one
+
     def _open_documents(self) -> BlockWriter:
         assert isinstance(self.transaction, WriteTransaction)
         return BlockWriter(
@@ -326,11 +346,10 @@ class CollectionWriter(CollectionReader):
         """
         first = self.take_numbers(len(keys))
         prefix = owner_prefix(self.number)
-        entries = []
-        for number, key in enumerate(keys, first):
-            name = prefix + key
-            entries.append((name, values.seal(Table.KEYS, name, _NUMBER.pack(number))))
-        entries.sort()
+        entries = sorted(
+            (name, values.seal(Table.KEYS, name, _NUMBER.pack(number)))
+            for number, name in enumerate([prefix + key for key in keys], first)
+        )
         self.transaction.put_many(Table.KEYS, entries)
         documents = self.documents
         assert isinstance(documents, BlockWriter)
@@ -451,7 +470,9 @@ class IndexWriter:
         if with_symbols.size:
             keys = bucket_keys.ravel()
             items = np.repeat(with_symbols, bucket_keys.shape[1])
-            order = np.argsort(keys, kind="stable")
+            order = np.empty(keys.size, np.int64)
+            if not kernels.runs.sort_by_key(keys, order):
+                order = np.argsort(keys, kind="stable")
             self.bands.append(
                 keys[order],
                 items[order][np.newaxis, :],

@@ -94,17 +94,18 @@ def search(bench: Bench) -> None:
     """Measure warm searches on one thread."""
     path, _ = stores.large_store(bench)
     answer = in_child(
-        f"{HERE}:search_latencies", cores=1, path=str(path), count=bench.count, seed=bench.seed
+        f"{HERE}:search_latencies", path=str(path), count=bench.count, seed=bench.seed
     )
     bench.details["search"] = answer
     for name, timed in answer["milliseconds"].items():
         bench.at_most("search", f"{name}, p50", timed["p50"], "ms", limit=0.3)
-        bench.at_most("search", f"{name}, p99", timed["p99"], "ms", limit=2.0)
+        note = f"{timed['p99 of processor time']:.2f} ms of processor time, without other programs"
+        bench.at_most("search", f"{name}, p99", timed["p99"], "ms", limit=2.0, note=note)
     for row in answer["bins"]:
         bench.add(_recall_figure(row))
     candidates = answer["candidates"] / answer["searches"]
     bench.add(Figure("search", "candidates a near copy's search", candidates, ""))
-    answer = in_child(f"{HERE}:alternating", cores=1, path=str(path), seed=bench.seed)
+    answer = in_child(f"{HERE}:alternating", path=str(path), seed=bench.seed)
     bench.details["alternating"] = answer
     timed = answer["milliseconds"]
     note = f"p99 {timed['p99']:.2f} ms"
@@ -116,7 +117,7 @@ def add(bench: Bench) -> None:
     """Measure synced single adds against bare LMDB commits of the same bytes."""
     path, _ = stores.large_store(bench)
     adds = min(100_000, bench.count // 10)
-    answer = in_child(f"{HERE}:durable_adds", cores=1, path=str(path), seed=bench.seed, adds=adds)
+    answer = in_child(f"{HERE}:durable_adds", path=str(path), seed=bench.seed, adds=adds)
     bench.details["add"] = answer
     timed, bare = answer["milliseconds"], answer["bare"]
     bench.add(
@@ -175,12 +176,13 @@ def _recall_figure(row: dict[str, Any]) -> Figure:
 
 
 def _timed_searches(collection: simdb.Collection, texts: list[str]) -> dict[str, float]:
-    seconds = []
+    seconds, working = [], []
     for text in texts:
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.thread_time()
         collection.search(text)
+        working.append(time.thread_time() - worked)
         seconds.append(time.perf_counter() - began)
-    return _percentiles(seconds)
+    return {**_percentiles(seconds), "p99 of processor time": _percentiles(working)["p99"]}
 
 
 def _percentiles(seconds: list[float]) -> dict[str, float]:
