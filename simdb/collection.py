@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,14 +92,14 @@ class CollectionView:
         return self._known_settings.plan
 
     @property
-    def threshold(self) -> Threshold:
+    def threshold(self) -> Fraction:
         """The similarity that its index is planned for."""
-        return Threshold(self._known_settings.threshold)
+        return self._known_settings.threshold
 
     @property
-    def recall(self) -> float:
+    def recall(self) -> Fraction:
         """The share of pairs at the threshold that its index was planned to find."""
-        return float(self._known_settings.recall)
+        return self._known_settings.recall
 
     def __repr__(self) -> str:
         return f"<simdb collection {self._name!r} of {self._handle.path}>"
@@ -298,7 +299,7 @@ class CollectionView:
             )
         if guarantee == "exact":
             raise ConfigurationError(f"collection {self._name!r} has no exact index")
-        own = self.threshold
+        own = Threshold(self.threshold)
         wanted = own if threshold is None else Threshold.parse(threshold)
         recall = self.plan.expected_recall(wanted.fraction)
         if wanted >= own:
@@ -361,7 +362,7 @@ class CollectionView:
         if isinstance(sample, bool) or sample < 1:
             raise ConfigurationError(f"sample must be at least 1, not {sample!r}")
         with self._collection() as collection:
-            wanted = self.threshold if threshold is None else Threshold.parse(threshold)
+            wanted = Threshold.parse(self.threshold if threshold is None else threshold)
             return audit(
                 self._known_signer, collection, wanted, sample=sample, seed=seed, progress=progress
             )
@@ -598,7 +599,7 @@ class Collection(CollectionView):
             How many were deleted.
 
         Raises:
-            KeyNotFoundError: a key is not stored; the keys before it are deleted.
+            KeyNotFoundError: a key is not stored; nothing of its batch is deleted.
         """
         _require_choice("missing", missing, ("error", "skip"))
         environment = self._writable()
@@ -611,13 +612,14 @@ class Collection(CollectionView):
                 number,
                 [encoded for encoded, _ in batch],
                 self._handle.busy_timeout,
+                all_or_nothing=missing == "error",
             )
-            deleted += len(batch) - len(absent)
             if absent and missing == "error":
                 raise KeyNotFoundError(
                     f"key {batch[absent[0]][1]!r} is not stored in {self._name!r}; "
-                    f"{deleted} others were deleted"
+                    f"{deleted} items of earlier batches were deleted"
                 )
+            deleted += len(batch) - len(absent)
         return deleted
 
     # -- maintaining -------------------------------------------------------------------------

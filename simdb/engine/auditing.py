@@ -14,6 +14,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from simdb import kernels
 from simdb.datatypes import AuditBin, AuditReport, Progress
 from simdb.engine.searching import propose
 from simdb.engine.signing import Signer
@@ -103,39 +104,55 @@ def _true_pairs(
     progress: Callable[[Progress], None] | None,
 ) -> dict[tuple[int, int], float]:
     """Compare every stored item with every sampled one; return the similar pairs."""
-    owners = np.repeat(np.arange(len(sets)), [part.size for part in sets])
-    values = np.concatenate(sets) if sets else np.empty(0, np.uint64)
-    order = np.argsort(values, kind="stable")
-    values, owners = values[order], owners[order]
-    sizes = np.array([part.size for part in sets], np.int64)
+    probes = _Probes(sets, threshold)
     pairs: dict[tuple[int, int], float] = {}
     done = 0
     for numbers, items in _batches(collection):
         symbols = signer.symbols(items)
-        texts = np.repeat(np.arange(len(items)), np.diff(symbols.offsets))
-        known = np.flatnonzero(np.isin(symbols.values, values))
-        # (item, symbol) once each, however often the symbol occurs in the item
-        seen = np.unique(np.stack([texts[known].astype(np.uint64), symbols.values[known]]), axis=1)
-        begins = np.searchsorted(values, seen[1], side="left")
-        counts = np.searchsorted(values, seen[1], side="right") - begins
-        hits = np.repeat(begins, counts) + _ramp(counts)
-        packed, overlaps = np.unique(
-            np.repeat(seen[0].astype(np.int64), counts) * len(sets) + owners[hits],
-            return_counts=True,
-        )
-        which_text, which_sample = np.divmod(packed, max(1, len(sets)))
-        text_sizes = _distinct_sizes(symbols, which_text)
-        unions = text_sizes + sizes[which_sample] - overlaps
-        met = threshold.meets_many(overlaps, unions) & (
-            numbers[which_text] != sampled[which_sample]
-        )
+        which_item, which_probe, overlaps = probes.overlaps(symbols)
+        unions = _distinct_sizes(symbols, which_item) + probes.sizes[which_probe] - overlaps
+        met = threshold.meets_many(overlaps, unions)
+        met &= numbers[which_item] != sampled[which_probe]
         for place in np.flatnonzero(met).tolist():
-            key = (int(which_sample[place]), int(numbers[which_text[place]]))
-            pairs[key] = int(overlaps[place]) / int(unions[place])
+            pair = int(which_probe[place]), int(numbers[which_item[place]])
+            pairs[pair] = int(overlaps[place]) / int(unions[place])
         done += len(items)
         if progress is not None:
             progress(Progress("comparing with all items", done, collection.state.live))
     return pairs
+
+
+class _Probes:
+    """The symbols of the sampled items, by symbol."""
+
+    def __init__(self, sets: list[npt.NDArray[np.uint64]], threshold: Threshold) -> None:
+        self.sizes = np.array([part.size for part in sets], np.int64)
+        owners = np.repeat(np.arange(len(sets)), self.sizes)
+        values = np.concatenate(sets) if sets else np.empty(0, np.uint64)
+        order = np.argsort(values, kind="stable")
+        self._owners = owners[order]
+        self._symbols, starts = np.unique(values[order], return_index=True)
+        self._starts = np.append(starts, values.size).astype(np.int64)
+        # Whatever the other set, the overlap is at least J times the size of this one.
+        self._needed = threshold.minimum_sizes(self.sizes)
+
+    def overlaps(self, symbols: SymbolSets) -> tuple[npt.NDArray[np.int64], ...]:
+        """Return item, probe and overlap of all pairs that may be similar."""
+        room = 4_096
+        while True:
+            output = tuple(np.empty(room, np.int64) for _ in range(3))
+            rows = kernels.overlaps.overlaps_with_many(
+                self._symbols,
+                self._starts,
+                self._owners,
+                self._needed,
+                symbols.values,
+                symbols.offsets,
+                *output,
+            )
+            if rows <= room:
+                return tuple(column[:rows] for column in output)
+            room = rows
 
 
 def _distinct_sizes(symbols: SymbolSets, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -149,11 +166,6 @@ def _distinct_sizes(symbols: SymbolSets, wanted: npt.NDArray[np.int64]) -> npt.N
         np.int64,
     )
     return sizes[places] if sizes.size else np.empty(0, np.int64)
-
-
-def _ramp(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    ends = np.cumsum(counts)
-    return np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - counts, counts)
 
 
 def _batches(

@@ -60,6 +60,11 @@ class SeenNumbers:
         self._bits[byte] |= bit
         return new
 
+    def __contains__(self, number: int) -> bool:
+        """Return whether a number was added."""
+        byte = number >> 3
+        return byte < len(self._bits) and bool(self._bits[byte] & 1 << (number & 7))
+
 
 class BatchAdder:
     """Adds the batches of one input, one after the other.
@@ -219,7 +224,6 @@ class BatchAdder:
             Outcome(row, key, action)
             for row, key, action in zip(batch.rows, batch.user_keys, actions, strict=True)
         ]
-        assert self._first_new is not None
         for position, action in enumerate(actions):
             if action == "duplicate" and stored[position] is not None:
                 outcomes[position] = _duplicate(outcomes[position], outcomes[position].key, 1.0)
@@ -234,9 +238,15 @@ class BatchAdder:
                 outcomes[position],
                 targets.get(number) if number >= 0 else batch.user_keys[earlier],
                 float(decisions.similarity[position]),
-                within_input=number < 0 or number >= self._first_new,
+                within_input=number < 0 or self._came_with_input(number),
             )
         return outcomes
+
+    def _came_with_input(self, number: int) -> bool:
+        if self._policy.on_existing == "same":
+            return number in self._seen  # also if an earlier run of the same input stored it
+        assert self._first_new is not None
+        return number >= self._first_new
 
 
 def _replaced(actions: Sequence[Action], stored: list[int | None]) -> list[int]:
@@ -279,14 +289,20 @@ def delete_keys(
     collection: int,
     keys: Sequence[bytes],
     busy_timeout: float | None,
+    *,
+    all_or_nothing: bool,
 ) -> list[int]:
-    """Delete the items of distinct keys in one transaction; return places of absent keys."""
+    """Delete the items of distinct keys in one transaction; return places of absent keys.
+
+    With ``all_or_nothing`` nothing is deleted if a key is absent.
+    """
     with environment.write(busy_timeout) as transaction:
         writer = CollectionWriter(transaction, collection)
         numbers = [writer.find(key) for key in keys]
+        absent = [place for place, number in enumerate(numbers) if number is None]
         present = [number for number in numbers if number is not None]
-        if present:
+        if present and not (absent and all_or_nothing):
             writer.remove(present)
             writer.index_writer(writer.state.index).merge_after(MERGED_A_DELETION * len(present))
             writer.save()
-    return [place for place, number in enumerate(numbers) if number is None]
+    return absent

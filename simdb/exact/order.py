@@ -90,7 +90,9 @@ class SymbolOrder:
             taken[::step] = True
             values = values[np.repeat(taken, np.diff(offsets))]
         ordering = kernels.ordering
-        symbols, counts = ordering.count_repeated(values, ordering.table_shift(values.size))
+        symbols, counts = ordering.count_symbols(values, ordering.table_shift(values.size))
+        repeated = np.flatnonzero(counts > 1)
+        symbols, counts = symbols[repeated], counts[repeated]
         ranked = np.lexsort((symbols, counts))
         return cls(symbols[ranked[max(0, symbols.size - limit) :]])
 

@@ -28,6 +28,7 @@ _CROWDED = 48
 # 2^64 divided by the golden ratio: multiplying by it spreads close numbers (Knuth, volume 3, 6.4).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
+_ONE = np.uint64(1)
 
 
 class Ranks(NamedTuple):
@@ -101,7 +102,7 @@ def symbol_keys(symbols: Symbols, ranks: Ranks) -> Symbols:
     return keys
 
 
-@inlined
+@kernel
 def _insert(keys: Symbols, start: int, stop: int) -> None:
     """Sort a slice in place, quickly if it is short or nearly sorted."""
     for place in range(start + 1, stop):
@@ -114,34 +115,36 @@ def _insert(keys: Symbols, start: int, stop: int) -> None:
 
 
 @kernel
-def _sort_slice(keys: Symbols, start: int, stop: int, room: Symbols, fills: Numbers) -> bool:
-    """Sort a slice in place by distributing it over as many buckets as it has values.
+def _distribute(keys: Symbols, start: int, stop: int, room: Symbols, fills: Numbers) -> bool:
+    """Nearly sort a slice in place, by distributing it over as many buckets as it has values.
+
+    Plain loops, since slices and array functions take the compiler several times as long.
 
     Returns:
         False, and the slice in its former order, if the values crowd in few buckets.
     """
     size = stop - start
-    if size <= _SHORT:
-        _insert(keys, start, stop)
-        return True
-    lowest = keys[start:stop].min()
-    spread = keys[start:stop].max() - lowest
+    lowest = highest = keys[start]
+    for place in range(start, stop):
+        lowest = min(lowest, keys[place])
+        highest = max(highest, keys[place])
     shift = np.uint64(0)
-    while (spread >> shift) >= np.uint64(size):
-        shift += np.uint64(1)
-    fills[: size + 1] = 0
+    while ((highest - lowest) >> shift) >= np.uint64(size):
+        shift += _ONE
+    for bucket in range(size + 1):
+        fills[bucket] = 0
     for place in range(start, stop):
         fills[np.int64((keys[place] - lowest) >> shift) + 1] += 1
-    if fills[: size + 1].max() > _CROWDED:
-        return False
     for bucket in range(size):
+        if fills[bucket + 1] > _CROWDED:
+            return False
         fills[bucket + 1] += fills[bucket]
     for place in range(start, stop):
         bucket = np.int64((keys[place] - lowest) >> shift)
         room[fills[bucket]] = keys[place]
         fills[bucket] += 1
-    keys[start:stop] = room[:size]
-    _insert(keys, start, stop)
+    for place in range(size):
+        keys[start + place] = room[place]
     return True
 
 
@@ -150,7 +153,7 @@ def sort_sets(keys: Symbols, offsets: Numbers, lowest_rank: np.uint64) -> npt.ND
     """Sort the keys of each set in place.
 
     The keys of frequent symbols lie close together and the others are spread over all values, so
-    the two kinds are sorted apart.
+    the two kinds are distributed apart.
 
     Args:
         keys: the keys of all sets.
@@ -160,24 +163,27 @@ def sort_sets(keys: Symbols, offsets: Numbers, lowest_rank: np.uint64) -> npt.ND
     Returns:
         which sets are left to sort otherwise, since their values crowd together.
     """
-    sizes = offsets[1:] - offsets[:-1]
-    longest = sizes.max() if sizes.size else 0
+    longest = 0
+    for item in range(offsets.size - 1):
+        longest = max(longest, offsets[item + 1] - offsets[item])
     room = np.empty(longest, np.uint64)
     fills = np.empty(longest + 1, np.int64)
-    crowded = np.zeros(sizes.size, np.bool_)
-    for item in range(sizes.size):
+    crowded = np.zeros(offsets.size - 1, np.bool_)
+    for item in range(offsets.size - 1):
         start, stop = offsets[item], offsets[item + 1]
-        if stop - start <= _SHORT:
+        if stop - start > _SHORT:
+            middle = start
+            for place in range(start, stop):
+                if keys[place] < lowest_rank:
+                    keys[place], keys[middle] = keys[middle], keys[place]
+                    middle += 1
+            for part in ((start, middle), (middle, stop)):
+                if part[1] - part[0] > _SHORT and not _distribute(
+                    keys, part[0], part[1], room, fills
+                ):
+                    crowded[item] = True
+        if not crowded[item]:
             _insert(keys, start, stop)
-            continue
-        middle = start
-        for place in range(start, stop):
-            if keys[place] < lowest_rank:
-                keys[place], keys[middle] = keys[middle], keys[place]
-                middle += 1
-        crowded[item] = not _sort_slice(keys, start, middle, room, fills)
-        if not _sort_slice(keys, middle, stop, room, fills):
-            crowded[item] = True
     return crowded
 
 
@@ -200,20 +206,23 @@ def drop_repeats(keys: Symbols, offsets: Numbers) -> Numbers:
 
 
 @kernel
-def count_repeated(symbols: Symbols, shift: np.uint64) -> tuple[Symbols, Numbers]:
-    """Count the symbols that occur more than once, in no particular order.
+def count_symbols(symbols: Symbols, shift: np.uint64) -> tuple[Symbols, npt.NDArray[np.int32]]:
+    """Count how often each symbol occurs.
 
     Args:
         symbols: any uint64 values.
         shift: ``table_shift`` of their number.
+
+    Returns:
+        an open table: a symbol in each slot, and its count, 0 where the slot is free.
     """
-    table = np.zeros(np.int64(1) << np.int64(np.uint64(64) - shift), np.uint64)
-    counts = np.zeros(table.size, np.int32)
+    slots = np.int64(1) << np.int64(np.uint64(64) - shift)
+    table = np.zeros(slots, np.uint64)
+    counts = np.zeros(slots, np.int32)
     for symbol in symbols:
         slot = first_slot(symbol, shift)
         while counts[slot] > 0 and table[slot] != symbol:
-            slot = (slot + 1) & (table.size - 1)
+            slot = (slot + 1) & (slots - 1)
         table[slot] = symbol
         counts[slot] += 1
-    repeated = np.flatnonzero(counts > 1)
-    return table[repeated], counts[repeated].astype(np.int64)
+    return table, counts

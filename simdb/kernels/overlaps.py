@@ -173,3 +173,68 @@ def pair_overlaps(
             own_ticks,
         )
     return overlaps, left_sizes, right_sizes
+
+
+@kernel
+def overlaps_with_many(
+    symbols: npt.NDArray[np.uint64],
+    starts: npt.NDArray[np.int64],
+    owners: npt.NDArray[np.int64],
+    needed: npt.NDArray[np.int64],
+    values: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+    which_item: npt.NDArray[np.int64],
+    which_probe: npt.NDArray[np.int64],
+    overlaps: npt.NDArray[np.int64],
+) -> int:
+    """Count the distinct symbols that each item shares with each of many probes.
+
+    Args:
+        symbols: uint64 (m,), the distinct symbols of all probes.
+        starts: int64 (m + 1,), where the owners of each symbol begin.
+        owners: int64, the probes that have the symbol.
+        needed: int64 (probes,), overlaps below it are not reported.
+        values: uint64, symbols of the items; repeats count once.
+        offsets: int64 (items + 1,), where each item begins.
+        which_item: output, with ``which_probe`` and ``overlaps`` one row a reported overlap.
+        which_probe: output.
+        overlaps: output.
+
+    Returns:
+        Rows reported, which may exceed the room; then nothing past it was written.
+    """
+    bits = _bits_for(symbols.size)
+    shift = np.uint64(_WORD_BITS - bits)
+    mask = (_ONE << np.uint64(bits)) - _ONE
+    slots = np.full(1 << bits, -1, np.int64)
+    for position in range(symbols.size):
+        slot = (symbols[position] * _SPREAD) >> shift
+        while slots[slot] >= 0:
+            slot = (slot + _ONE) & mask
+        slots[slot] = position
+    last_item = np.full(symbols.size, -1, np.int64)
+    counts = np.zeros(needed.size, np.int64)
+    rows = 0
+    for item in range(offsets.size - 1):
+        touched = False
+        for symbol in values[offsets[item] : offsets[item + 1]]:
+            slot = (symbol * _SPREAD) >> shift
+            while slots[slot] >= 0 and symbols[slots[slot]] != symbol:
+                slot = (slot + _ONE) & mask
+            position = slots[slot]
+            if position >= 0 and last_item[position] != item:
+                last_item[position] = item
+                touched = True
+                for owner in owners[starts[position] : starts[position + 1]]:
+                    counts[owner] += 1
+        if not touched:
+            continue
+        for probe in range(needed.size):
+            if counts[probe] >= needed[probe] and counts[probe] > 0:
+                if rows < overlaps.size:
+                    which_item[rows] = item
+                    which_probe[rows] = probe
+                    overlaps[rows] = counts[probe]
+                rows += 1
+            counts[probe] = 0
+    return rows

@@ -379,7 +379,10 @@ class Environment:
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
-                os.link(temporary, target)  # fails, unlike a rename, where the target exists
+                try:
+                    os.link(temporary, target)  # fails, unlike a rename, where the target exists
+                except FileExistsError as error:
+                    raise StorageError(f"{target} exists; name a file that does not") from error
             finally:
                 temporary.unlink(missing_ok=True)
             _sync_folder(target.parent)

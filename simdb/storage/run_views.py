@@ -38,15 +38,25 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class _CachedRun:
-    """Addresses of the chunks of a run, from chunk ``base`` on."""
+    """What is known of the chunks of a run, from chunk ``base`` on.
+
+    Attributes:
+        base: number of the first chunk.
+        places: int64 (4, chunks): address of the keys, address of the columns, entries, and the
+            bits of the first key of each chunk.
+        verified: uint8 (chunks,), 1 where this process has compared the checksum.
+        owners: keeps the copies of small chunks alive.
+    """
 
     base: int
-    key_addresses: list[int]
-    column_addresses: list[int]
-    counts: list[int]
-    fences: list[int]
-    verified: list[int]
-    owners: list[Chunk]  # keeps copies of small chunks alive
+    places: npt.NDArray[np.int64]
+    verified: npt.NDArray[np.uint8]
+    owners: list[Chunk]
+
+    @property
+    def end(self) -> int:
+        """One past the last chunk that is known."""
+        return self.base + len(self.owners)
 
 
 class _Addresses(NamedTuple):
@@ -62,6 +72,15 @@ class _Addresses(NamedTuple):
     fences: npt.NDArray[np.uint64]
     run_starts: npt.NDArray[np.int64]
     verified: npt.NDArray[np.uint8]
+
+
+_NO_PLACES = np.empty((4, 0), np.int64)
+_NONE_VERIFIED = np.empty(0, np.uint8)
+
+
+def _chunks_within(cached: _CachedRun, run: Run) -> slice:
+    """Return which of the chunks that are known the run still has."""
+    return slice(run.first_chunk - cached.base, run.end_chunk - cached.base)
 
 
 class RunView:
@@ -103,62 +122,55 @@ class RunView:
         """Bring the addresses of all runs together, those of known runs from the cache."""
         runs = [run for run in directory.runs if run.first_chunk < run.end_chunk]
         cached = {run.number: self._load(run, before.get(run.number)) for run in runs}
-        columns: list[list[int]] = [[], [], [], [], []]
-        starts: list[int] = []
-        run_starts = [0]
-        for run in runs:
-            known = cached[run.number]
-            part = slice(run.first_chunk - known.base, run.end_chunk - known.base)
-            columns[0] += known.key_addresses[part]
-            columns[1] += known.column_addresses[part]
-            columns[2] += known.counts[part]
-            columns[3] += known.fences[part]
-            columns[4] += known.verified[part]
-            starts.append(run.offset)
-            starts += [0] * (run.end_chunk - run.first_chunk - 1)
-            run_starts.append(len(starts))
+        lengths = [run.end_chunk - run.first_chunk for run in runs]
+        run_starts = np.zeros(len(runs) + 1, np.int64)
+        np.cumsum(lengths, out=run_starts[1:])
+        starts = np.zeros(int(run_starts[-1]), np.int64)
+        starts[run_starts[:-1]] = [run.offset for run in runs]
+        places, verified = _NO_PLACES, _NONE_VERIFIED
+        if runs:
+            used = [(cached[run.number], _chunks_within(cached[run.number], run)) for run in runs]
+            places = np.concatenate([known.places[:, part] for known, part in used], axis=1)
+            verified = np.concatenate([known.verified[part] for known, part in used])
         return _Addresses(
             directory,
             runs,
             cached,
-            np.array(columns[0], np.int64),
-            np.array(columns[1], np.int64),
-            np.array(starts, np.int64),
-            np.array(columns[2], np.int64),
-            np.array(columns[3], np.uint64),
-            np.array(run_starts, np.int64),
-            np.array(columns[4], np.uint8),
+            places[0],
+            places[1],
+            starts,
+            places[2],
+            places[3].view(np.uint64),
+            run_starts,
+            verified,
         )
 
     def _load(self, run: Run, known: _CachedRun | None) -> _CachedRun:
-        if known is None or not known.base <= run.first_chunk <= known.base + len(known.counts):
-            known = _CachedRun(run.first_chunk, [], [], [], [], [], [])
-        end = known.base + len(known.counts)
-        if end >= run.end_chunk:
+        if known is None or not known.base <= run.first_chunk <= known.end:
+            known = _CachedRun(run.first_chunk, _NO_PLACES, _NONE_VERIFIED, [])
+        if known.end >= run.end_chunk:
             return known
         # A new object, so that a thread that holds the old one never sees it half grown.
-        grown = _CachedRun(
-            known.base,
-            list(known.key_addresses),
-            list(known.column_addresses),
-            list(known.counts),
-            list(known.fences),
-            list(known.verified),
-            list(known.owners),
+        owners = [self._chunk(run, number) for number in range(known.end, run.end_chunk)]
+        places = np.array(
+            [
+                [chunk.key_address for chunk in owners],
+                [chunk.column_address for chunk in owners],
+                [chunk.keys.size for chunk in owners],
+                [chunk.keys[:1].view(np.int64)[0] for chunk in owners],
+            ],
+            np.int64,
         )
-        for number in range(end, run.end_chunk):
-            self._append(grown, run.number, number)
-        return grown
+        return _CachedRun(
+            known.base,
+            np.concatenate([known.places, places], axis=1),
+            np.concatenate([known.verified, np.zeros(len(owners), np.uint8)]),
+            known.owners + owners,
+        )
 
-    def _append(self, cached: _CachedRun, run: int, number: int) -> None:
-        key = pack_chunk(self._index, run, number)
-        chunk = chunks.decode(key, self._value(key), self._column_count)
-        cached.key_addresses.append(chunk.key_address)
-        cached.column_addresses.append(chunk.column_address)
-        cached.counts.append(chunk.keys.size)
-        cached.fences.append(int(chunk.keys[0]))
-        cached.verified.append(0)
-        cached.owners.append(chunk)
+    def _chunk(self, run: Run, number: int) -> Chunk:
+        key = pack_chunk(self._index, run.number, number)
+        return chunks.decode(key, self._value(key), self._column_count)
 
     def _value(self, key: bytes) -> memoryview:
         value = self._transaction.get(self._table, key)

@@ -41,7 +41,7 @@ DEAD_SHARE = 0.3  # a run with more dead entries is rewritten
 Marks: TypeAlias = Callable[[], npt.NDArray[np.uint8]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Run:
     """One run: chunks ``first_chunk`` to ``end_chunk``, of the first one from ``offset`` on."""
 
@@ -59,10 +59,10 @@ class Run:
     @property
     def level(self) -> int:
         """Size class: runs of one level differ by less than a factor of ``FAN_IN``."""
-        return max(0, (self.entries.bit_length() - 5) // 3)
+        return (max(self.entries, 16).bit_length() - 5) // 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Merge:
     """A merge under way; ``credit`` is how many entries it may still move."""
 
@@ -354,23 +354,24 @@ def due_merges(runs: list[Run]) -> list[list[Run]]:
     """
     due: list[list[Run]] = []
     for segment in _idle_segments(runs):
+        levels = [run.level for run in segment]
         begin = 0
         while begin < len(segment):
-            end = _due_group_end(segment, begin)
+            end = _due_group_end(segment, levels, begin)
             if end > begin:
                 due.append(segment[begin:end])
             begin = max(end, begin + 1)
     return due
 
 
-def _due_group_end(segment: list[Run], begin: int) -> int:
+def _due_group_end(segment: list[Run], levels: list[int], begin: int) -> int:
     """Return the end of the group due at ``begin``, or ``begin`` if none is."""
-    level = segment[begin].level
-    for position in range(len(segment) - 1, begin, -1):
-        if segment[position].level > level:
-            return position + 1
+    level = levels[begin]
+    if max(levels[begin:]) > level:
+        larger = [position for position in range(begin, len(levels)) if levels[position] > level]
+        return larger[-1] + 1
     end = begin
-    while end < len(segment) and segment[end].level == level:
+    while end < len(segment) and levels[end] == level:
         end += 1
     if end - begin >= FAN_IN:
         return end
