@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from simdb.engine.signing import Signer
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
+    DatabaseClosedError,
     KeyNotFoundError,
     ReadOnlyError,
     ThresholdTooLowError,
@@ -44,6 +45,7 @@ from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.lsh.planning import Plan
 from simdb.results import Groups, Pairs
 from simdb.storage import values
+from simdb.storage.environment import Environment
 from simdb.storage.keys import decode_user_key, encode_user_key
 from simdb.storage.tables import CollectionReader, Document
 from simdb.storage.transactions import ReadTransaction
@@ -58,6 +60,19 @@ OnDuplicate = Literal["keep", "skip"]
 OnBad = Literal["error", "skip"]
 
 
+class _Known(NamedTuple):
+    """The settings as they are stored and as they are used; replaced as one, for other threads."""
+
+    stored: bytes
+    settings: CollectionSettings
+    signer: Signer
+
+
+def _known(transaction: ReadTransaction, name: str) -> _Known:
+    settings = require_settings(transaction, name)
+    return _Known(settings.encode(), settings, Signer(settings))
+
+
 class CollectionView:
     """The reading half of a collection: of the last commit, or of a snapshot.
 
@@ -68,11 +83,8 @@ class CollectionView:
         self._handle = handle
         self._snapshot = snapshot
         self._name = name
-        self._stored: bytes | None = None
-        self._settings: CollectionSettings | None = None
-        self._signer: Signer | None = None
         with self._reading() as transaction:
-            self._refresh(transaction)
+            self._known = _known(transaction, name)
 
     # -- what it is --------------------------------------------------------------------------
 
@@ -84,22 +96,22 @@ class CollectionView:
     @property
     def kind(self) -> config.Text:
         """What its items are and how they are compared."""
-        return self._known_settings.kind
+        return self._known.settings.kind
 
     @property
     def plan(self) -> Plan:
         """The banding of its index, with the S-curve."""
-        return self._known_settings.plan
+        return self._known.settings.plan
 
     @property
     def threshold(self) -> Fraction:
         """The similarity that its index is planned for."""
-        return self._known_settings.threshold
+        return self._known.settings.threshold
 
     @property
     def recall(self) -> Fraction:
         """The share of pairs at the threshold that its index was planned to find."""
-        return self._known_settings.recall
+        return self._known.settings.recall
 
     def __repr__(self) -> str:
         return f"<simdb collection {self._name!r} of {self._handle.path}>"
@@ -142,6 +154,7 @@ class CollectionView:
         with self._collection() as collection:
             for document in collection.live_documents():
                 yield self._record(document)
+                self._require_open()
 
     def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
         """Return the keys of item numbers, as ``PairBatch`` has them.
@@ -156,7 +169,7 @@ class CollectionView:
         metadata = values.unpack(document.metadata) if len(document.metadata) else None
         return Record(
             decode_user_key(document.key),
-            self._known_signer.items.decode(document.item),
+            self._known.signer.items.decode(document.item),
             metadata,
         )
 
@@ -211,9 +224,8 @@ class CollectionView:
         """Search for each of several items in one snapshot; see ``search``."""
         if limit is not None and (isinstance(limit, bool) or limit < 1):
             raise ConfigurationError(f"limit must be a whole number of at least 1, not {limit!r}")
-        with self._collection() as collection:
-            wanted, recall = self._serve(threshold, min_recall, guarantee)
-            signer = self._known_signer
+        with self._opened() as (collection, settings, signer):
+            wanted, recall = self._serve(settings, threshold, min_recall, guarantee)
             encoded = [signer.items.encode(item) for item in items]
             answers = []
             for item in encoded:
@@ -240,16 +252,16 @@ class CollectionView:
             An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
         """
         with self._reading() as transaction:
-            self._refresh(transaction)
-            wanted, recall = self._serve(threshold, min_recall, guarantee)
+            settings = self._refresh(transaction).settings
+        wanted, recall = self._serve(settings, threshold, min_recall, guarantee)
         return Pairs(lambda: self._pair_batches(wanted), "probable", recall)
 
     def _pair_batches(
         self, threshold: Threshold
     ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]]]]:
-        with self._collection() as collection:
+        with self._opened() as (collection, _, signer):
             batches = joining.join(
-                self._known_signer,
+                signer,
                 collection,
                 threshold,
                 self._handle.memory,
@@ -257,6 +269,7 @@ class CollectionView:
             )
             for batch in batches:
                 yield batch, partial(_with_keys, collection, batch)
+                self._require_open()
 
     def groups(
         self,
@@ -273,10 +286,10 @@ class CollectionView:
         Returns:
             An iterable of ``Group`` of two items or more, by the insertion of their first items.
         """
-        with self._collection() as collection:
-            wanted, recall = self._serve(threshold, min_recall, "auto")
+        with self._opened() as (collection, settings, signer):
+            wanted, recall = self._serve(settings, threshold, min_recall, "auto")
             numbers = grouping.group(
-                self._known_signer,
+                signer,
                 collection,
                 wanted,
                 self._handle.memory,
@@ -288,6 +301,7 @@ class CollectionView:
 
     def _serve(
         self,
+        settings: CollectionSettings,
         threshold: ThresholdLike | None,
         min_recall: float | None,
         guarantee: AskedGuarantee,
@@ -299,9 +313,9 @@ class CollectionView:
             )
         if guarantee == "exact":
             raise ConfigurationError(f"collection {self._name!r} has no exact index")
-        own = Threshold(self.threshold)
+        own = Threshold(settings.threshold)
         wanted = own if threshold is None else Threshold.parse(threshold)
-        recall = self.plan.expected_recall(wanted.fraction)
+        recall = settings.plan.expected_recall(wanted.fraction)
         if wanted >= own:
             return wanted, recall
         if min_recall is None:
@@ -323,8 +337,8 @@ class CollectionView:
 
     def stats(self) -> dict[str, Any]:
         """Return counts, sizes and settings as plain values."""
-        with self._collection() as collection:
-            return describing.describe(self._known_settings, collection)
+        with self._opened() as (collection, settings, _):
+            return describing.describe(settings, collection)
 
     def check(
         self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None
@@ -335,10 +349,8 @@ class CollectionView:
             deep: also compute every signature anew from its item.
             progress: called now and then.
         """
-        with self._collection() as collection:
-            return check_collection(
-                self._known_settings, self._known_signer, collection, deep=deep, progress=progress
-            )
+        with self._opened() as (collection, settings, signer):
+            return check_collection(settings, signer, collection, deep=deep, progress=progress)
 
     def self_audit(
         self,
@@ -361,37 +373,37 @@ class CollectionView:
         """
         if isinstance(sample, bool) or sample < 1:
             raise ConfigurationError(f"sample must be at least 1, not {sample!r}")
-        with self._collection() as collection:
-            wanted = Threshold.parse(self.threshold if threshold is None else threshold)
-            return audit(
-                self._known_signer, collection, wanted, sample=sample, seed=seed, progress=progress
-            )
+        with self._opened() as (collection, settings, signer):
+            wanted = Threshold.parse(settings.threshold if threshold is None else threshold)
+            return audit(signer, collection, wanted, sample=sample, seed=seed, progress=progress)
 
     # -- transactions ------------------------------------------------------------------------
 
-    @property
-    def _known_settings(self) -> CollectionSettings:
-        assert self._settings is not None
-        return self._settings
-
-    @property
-    def _known_signer(self) -> Signer:
-        assert self._signer is not None
-        return self._signer
+    def _require_open(self) -> None:
+        """Raise if the database, or the snapshot, has been closed."""
+        self._handle.require_open()
+        if self._snapshot is not None and self._snapshot.closed:
+            raise DatabaseClosedError("the snapshot has ended")
 
     @contextmanager
     def _reading(self) -> Iterator[ReadTransaction]:
-        if self._snapshot is not None:
-            self._handle.require_open()
-            yield self._snapshot
+        if self._snapshot is None:
+            with self._handle.read() as transaction:
+                yield transaction
             return
-        with self._handle.read() as transaction:
-            yield transaction
+        self._require_open()
+        yield self._snapshot
 
     @contextmanager
     def _collection(self) -> Iterator[CollectionReader]:
+        with self._opened() as (collection, _, _):
+            yield collection
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[CollectionReader, CollectionSettings, Signer]]:
         with self._reading() as transaction:
-            yield CollectionReader(transaction, self._refresh(transaction).number)
+            _, settings, signer = self._refresh(transaction)
+            yield CollectionReader(transaction, settings.number), settings, signer
 
     def _refresh(self, transaction: ReadTransaction) -> CollectionSettings:
         """Read the settings if they have changed: another process may have rebuilt the index."""
@@ -533,7 +545,9 @@ class Collection(CollectionView):
         return self._load(rows, policy, progress, outcomes)
 
     def _duplicate_threshold(self, threshold: ThresholdLike | None) -> Threshold:
-        return self._serve(threshold, None, "auto")[0]
+        with self._reading() as transaction:
+            settings = self._refresh(transaction).settings
+        return self._serve(settings, threshold, None, "auto")[0]
 
     def _load(
         self,
@@ -542,26 +556,20 @@ class Collection(CollectionView):
         progress: Callable[[Progress], None] | None,
         outcomes: Callable[[Sequence[Outcome]], None] | None,
     ) -> AddReport:
-        environment = self._writable()
-        with self._reading() as transaction:
-            settings = self._refresh(transaction)
-        adder = BatchAdder(
-            environment,
-            settings,
-            self._known_signer,
-            policy,
-            self._handle.busy_timeout,
-        )
-        return load(
-            rows,
-            self._known_signer,
-            adder,
-            pool=self._pool(),
-            memory=self._handle.memory,
-            skip_bad=policy.skip_bad,
-            progress=progress,
-            outcomes=outcomes,
-        )
+        with self._writing() as environment:
+            with self._reading() as transaction:
+                _, settings, signer = self._refresh(transaction)
+            adder = BatchAdder(environment, settings, signer, policy, self._handle.busy_timeout)
+            return load(
+                rows,
+                signer,
+                adder,
+                pool=self._pool(),
+                memory=self._handle.memory,
+                skip_bad=policy.skip_bad,
+                progress=progress,
+                outcomes=outcomes,
+            )
 
     def _pool(self) -> Executor | None:
         return self._handle.pool()
@@ -574,6 +582,7 @@ class Collection(CollectionView):
         Raises:
             KeyNotFoundError: the key is not stored.
         """
+        encode_user_key(key)  # says what is wrong with one that cannot be stored
         if key not in self:
             raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
         self.add(key, item, metadata=metadata, on_existing="replace")
@@ -602,18 +611,18 @@ class Collection(CollectionView):
             KeyNotFoundError: a key is not stored; nothing of its batch is deleted.
         """
         _require_choice("missing", missing, ("error", "skip"))
-        environment = self._writable()
         deleted = 0
         for batch in _distinct_batches(keys):
             with self._reading() as transaction:
-                number = self._refresh(transaction).number
-            absent = delete_keys(
-                environment,
-                number,
-                [encoded for encoded, _ in batch],
-                self._handle.busy_timeout,
-                all_or_nothing=missing == "error",
-            )
+                number = self._refresh(transaction).settings.number
+            with self._writing() as environment:
+                absent = delete_keys(
+                    environment,
+                    number,
+                    [encoded for encoded, _ in batch],
+                    self._handle.busy_timeout,
+                    all_or_nothing=missing == "error",
+                )
             if absent and missing == "error":
                 raise KeyNotFoundError(
                     f"key {batch[absent[0]][1]!r} is not stored in {self._name!r}; "
@@ -630,10 +639,10 @@ class Collection(CollectionView):
         Others may read and write meanwhile. The file does not shrink; its free pages are used
         again. ``Database.backup(compact=True)`` writes a smaller copy.
         """
-        environment = self._writable()
-        with self._reading() as transaction:
-            number = self._refresh(transaction).number
-        return maintaining.compact(environment, number, self._handle.busy_timeout, progress)
+        with self._writing() as environment:
+            with self._reading() as transaction:
+                number = self._refresh(transaction).settings.number
+            return maintaining.compact(environment, number, self._handle.busy_timeout, progress)
 
     def rebuild(
         self,
@@ -652,9 +661,8 @@ class Collection(CollectionView):
         What is not given stays; bands and rows are planned anew unless both are given. Others may
         read and write meanwhile, and see the old index until one transaction switches.
         """
-        environment = self._writable()
         with self._reading() as transaction:
-            present = self._refresh(transaction)
+            present = self._refresh(transaction).settings
         settings = maintaining.changed_settings(
             present,
             kind=kind,
@@ -665,19 +673,22 @@ class Collection(CollectionView):
             sketch=sketch,
             seed=seed,
         )
-        maintaining.rebuild(
-            environment,
-            settings,
-            pool=self._pool(),
-            memory=self._handle.memory,
-            busy_timeout=self._handle.busy_timeout,
-            progress=progress,
-        )
+        with self._writing() as environment:
+            maintaining.rebuild(
+                environment,
+                settings,
+                pool=self._pool(),
+                memory=self._handle.memory,
+                busy_timeout=self._handle.busy_timeout,
+                progress=progress,
+            )
 
-    def _writable(self) -> Any:  # noqa: ANN401 - storage.Environment, which callers do not name
-        if self._snapshot is not None:
-            raise ReadOnlyError("a snapshot cannot be written to; use the database's collection")
-        return self._handle.writable()
+    @contextmanager
+    def _writing(self) -> Iterator[Environment]:
+        with self._handle.use() as environment:
+            if environment.read_only:
+                raise ReadOnlyError(f"{self._handle.path} was opened read-only")
+            yield environment
 
 
 def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list[Key]:

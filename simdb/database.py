@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -23,7 +23,7 @@ from simdb.errors import (
 from simdb.exact.thresholds import ThresholdLike
 from simdb.storage import registry
 from simdb.storage.environment import Environment
-from simdb.storage.transactions import ReadTransaction
+from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
 SMALLEST_MEMORY = 16 * 2**20
 
@@ -46,10 +46,12 @@ class Handle:
         self.busy_timeout = busy_timeout
         self.threads = threads
         self.memory = memory
-        self._environment: Environment | None = registry.acquire(
-            path, read_only=read_only, sync=sync, map_size=map_size
-        )
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
+        # Lists and sets, since one operation on them cannot be interrupted: a lock could be held
+        # by another thread at a fork.
+        self._open = [registry.acquire(path, read_only=read_only, sync=sync, map_size=map_size)]
+        self._closing: list[Environment] = []
+        self._uses: set[object] = set()
 
     @property
     def environment(self) -> Environment:
@@ -58,21 +60,38 @@ class Handle:
         Raises:
             DatabaseClosedError: it was closed.
         """
-        if self._environment is None:
-            raise DatabaseClosedError(f"{self.path} is closed")
-        return self._environment
+        try:
+            return self._open[0]
+        except IndexError:
+            raise DatabaseClosedError(f"{self.path} is closed") from None
 
     def require_open(self) -> None:
         """Raise unless the database is open."""
         _ = self.environment
 
-    def read(self) -> ReadTransaction:
-        """Begin a snapshot of the last commit."""
-        return self.environment.read()
+    @contextmanager
+    def use(self) -> Iterator[Environment]:
+        """Lend the open file: it stays mapped until the block ends, closed meanwhile or not."""
+        use = object()
+        self._uses.add(use)
+        try:
+            yield self.environment
+        finally:
+            self._uses.discard(use)
+            if self._closing:
+                self._release()
 
-    def writable(self) -> Environment:
-        """Return the open file for writing."""
-        return self.environment
+    @contextmanager
+    def read(self) -> Iterator[ReadTransaction]:
+        """Hold a snapshot of the last commit."""
+        with self.use() as environment, environment.read() as transaction:
+            yield transaction
+
+    @contextmanager
+    def write(self) -> Iterator[WriteTransaction]:
+        """Wait for the right to write, and commit at the end of the block."""
+        with self.use() as environment, environment.write(self.busy_timeout) as transaction:
+            yield transaction
 
     def pool(self) -> Executor | None:
         """Return threads to sign with, or None when there is only this one."""
@@ -83,13 +102,22 @@ class Handle:
         return self._pool[1]
 
     def close(self) -> None:
-        """Give the file back; a second call does nothing."""
-        environment, self._environment = self._environment, None
+        """Give the file back, when the last use of it ends; a second call does nothing."""
+        with suppress(IndexError):
+            self._closing.append(self._open.pop())
+        self._release()
+
+    def _release(self) -> None:
+        if self._uses:
+            return
+        try:
+            environment = self._closing.pop()
+        except IndexError:
+            return
         if self._pool is not None and self._pool[0] == os.getpid():
             self._pool[1].shutdown()
             self._pool = None
-        if environment is not None:
-            registry.release(environment)
+        registry.release(environment)
 
 
 class Snapshot:
@@ -147,7 +175,11 @@ class Database:
         return self._handle.environment.read_only
 
     def close(self) -> None:
-        """Close the store; a second call does nothing. Open iterators end with an error."""
+        """Close the store; a second call does nothing.
+
+        Open iterators end with an error at their next step. What other threads are doing is
+        completed, and the file is given back after it.
+        """
         self._handle.close()
 
     def __enter__(self) -> Self:
@@ -278,7 +310,7 @@ class Database:
         )
 
     def _create(self, wanted: catalogue.CollectionSettings) -> catalogue.CollectionSettings:
-        with self._handle.writable().write(self._handle.busy_timeout) as transaction:
+        with self._handle.write() as transaction:
             # Another process may have been first.
             present = catalogue.settings_of(transaction, wanted.name)
             return present or catalogue.create(transaction, wanted)
@@ -289,10 +321,10 @@ class Database:
         Raises:
             CollectionNotFoundError: there is none of that name.
         """
-        environment = self._handle.writable()
-        with environment.write(self._handle.busy_timeout) as transaction:
+        with self._handle.write() as transaction:
             catalogue.drop(transaction, name)
-        maintaining.collect_garbage(environment, self._handle.busy_timeout)
+        with self._handle.use() as environment:
+            maintaining.collect_garbage(environment, self._handle.busy_timeout)
 
     # -- the whole store ---------------------------------------------------------------------
 
@@ -348,7 +380,8 @@ class Database:
         Raises:
             StorageError: the target exists, or cannot be written.
         """
-        self._handle.environment.copy(Path(target), compact=compact)
+        with self._handle.use() as environment:
+            environment.copy(Path(target), compact=compact)
 
     def compact(
         self, *, progress: Callable[[Progress], None] | None = None

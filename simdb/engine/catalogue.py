@@ -22,6 +22,7 @@ from simdb.storage.keys import (
     owner_prefix,
     state_key,
 )
+from simdb.storage.runs import RunDirectory
 from simdb.storage.tables import CollectionState, IndexState
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
@@ -214,7 +215,12 @@ def write_settings(transaction: WriteTransaction, settings: CollectionSettings) 
 
 
 def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> IndexState:
-    """Return an empty index under a number that no index has."""
+    """Return an empty index under a number that no index has.
+
+    The numbers of its runs begin past those of any index that had the number before, since
+    addresses are cached by them: the number of the commit grows for ever, and no commit makes as
+    many runs as are left between two.
+    """
     taken = [owner for _, owner in garbage(transaction)]
     for key, value in transaction.scan(Table.META, STATE_PREFIX):
         state = CollectionState.decode(values.unseal(Table.META, bytes(key), value))
@@ -223,6 +229,7 @@ def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> Ind
         number=1 + max(taken, default=0),
         signature_width=settings.plan.signature_rows * BYTES_A_ROW,
         entries_per_item=settings.bands,
+        bands=RunDirectory(next_number=transaction.identity << 8),
     )
 
 

@@ -143,7 +143,7 @@ class Deduplicator:
     def _decide_by_batch(
         self, items: Sequence[bytes], signed: Signed, decisions: Decisions
     ) -> None:
-        first_equal = _first_equal(items)
+        first_equal = _first_equal(items, signed.has_symbols)
         own = np.arange(len(items))
         takes_part = (first_equal == own) & signed.has_symbols
         if not self._keep:
@@ -237,14 +237,15 @@ class _Buckets:
         self.shared = shared.reshape(count, bands).any(axis=1)
 
 
-def _first_equal(items: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """Return for each item the position of the first equal one."""
+def _first_equal(
+    items: Sequence[bytes], takes_part: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Return for each item the position of the first equal one, both of those that take part."""
     firsts: dict[bytes, int] = {}
-    return np.fromiter(
-        (firsts.setdefault(item, position) for position, item in enumerate(items)),
-        np.int64,
-        len(items),
-    )
+    first_equal = np.arange(len(items))
+    for position in np.flatnonzero(takes_part).tolist():
+        first_equal[position] = firsts.setdefault(items[position], position)
+    return first_equal
 
 
 def _ramps(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

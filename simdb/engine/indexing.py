@@ -232,13 +232,19 @@ class BatchAdder:
                 outcomes[position] = replace(outcomes[position], problem=problem)
         if decisions is None:
             return outcomes
+        first_rows = {
+            number: position
+            for position, (number, action) in enumerate(zip(stored, actions, strict=True))
+            if action == "present" and number is not None
+        }
         for position in np.flatnonzero(decisions.is_duplicate).tolist():
             number, earlier = int(decisions.stored[position]), int(decisions.row[position])
             outcomes[position] = _duplicate(
                 outcomes[position],
                 targets.get(number) if number >= 0 else batch.user_keys[earlier],
                 float(decisions.similarity[position]),
-                within_input=number < 0 or self._came_with_input(number),
+                within_input=number < 0
+                or (self._came_with_input(number) and first_rows.get(number, position) <= position),
             )
         return outcomes
 

@@ -116,9 +116,12 @@ def candidate_pairs(
         needed: equal signature rows below which a pair is dropped.
         counters: added to.
         classes: int64 (items,); pairs of items of one class are left out.
-        only_first: list only the pairs of the first member of each bucket.
+        only_first: list only the pairs of the first member of each bucket; a pair comes in every
+            bucket that it shares.
     """
     members, ends = _classified(buckets, classes)
+    # No band is before the first one, so that no pair is left to an earlier band's bucket.
+    bands = np.zeros_like(buckets.bands) if only_first else buckets.bands
     cursor = np.full(3, -1, np.int64)
     counts = np.zeros(2, np.int64)
     while True:
@@ -128,7 +131,7 @@ def candidate_pairs(
             buckets.starts,
             members,
             ends,
-            buckets.bands,
+            bands,
             buckets.signatures,
             rows,
             needed,

@@ -99,21 +99,36 @@ def load(
 def _signed_ahead(
     batches: Iterator[RowBatch], signer: Signer, pool: Executor | None
 ) -> Iterator[tuple[RowBatch, Signing]]:
-    """Yield batches with their signatures; with a pool the next one is being signed meanwhile."""
+    """Yield batches with their signatures; with a pool the next one is being signed meanwhile.
+
+    Where the caller's iterable raises, the batches before come first.
+    """
     ahead = 0 if pool is None else 1
     started: deque[tuple[RowBatch, Signing]] = deque()
-    for batch in batches:
+    failure: Exception | None = None
+    while failure is None:
+        try:
+            batch = next(batches, None)
+        except Exception as error:  # noqa: BLE001 - raised below
+            failure = error
+            continue
+        if batch is None:
+            break
         started.append((batch, signer.start(batch.items, pool)))
         if len(started) > ahead:
             yield started.popleft()
     yield from started
+    if failure is not None:
+        raise failure
 
 
 def _first_problem(batch: RowBatch) -> Exception:
     row, _, error = batch.bad[0]
     if isinstance(error, BadItemError) and error.row is not None:
         return error
-    return BadItemError(f"row {row}: {error}", row=row).with_traceback(error.__traceback__)
+    problem = BadItemError(f"row {row}: {error}", row=row).with_traceback(error.__traceback__)
+    problem.__cause__ = error
+    return problem
 
 
 def _in_order(done: list[Outcome], batch: RowBatch) -> list[Outcome]:

@@ -104,10 +104,11 @@ def compact(
     The marks of items deleted before it began are taken back at the end: everything written
     since leaves such items out, and everything older has been rewritten.
     """
-    collect_garbage(environment, busy_timeout)  # which cancels a rebuild that is under way
     with environment.read() as snapshot:
         before = CollectionReader(snapshot, collection)
         dead, index = before.marks.copy(), before.state.index.number
+    # This cancels a rebuild under way, which may have read items that are marked by now.
+    collect_garbage(environment, busy_timeout)
     steps = 0
     report = _Reporter("compacting", progress)
 

@@ -82,7 +82,7 @@ def _read_row(row: Any, items: TextItems) -> tuple[Key, bytes, bytes, bytes]:  #
     if isinstance(row, BaseException):
         # A reader of files hands on what was wrong with a line.
         raise row
-    if isinstance(row, str | bytes) or not hasattr(row, "__len__") or not 2 <= len(row) <= 3:
+    if isinstance(row, str | bytes | dict) or not hasattr(row, "__len__") or not 2 <= len(row) <= 3:
         raise BadItemError(
             f"a row must be (key, item) or (key, item, metadata), not {str(row)[:60]!r}"
         )
@@ -101,17 +101,28 @@ def encode_metadata(metadata: Any) -> bytes:  # noqa: ANN401 - anything the call
         return b""
     if not isinstance(metadata, dict):
         raise BadItemError(f"metadata must be a dict or None, not {type(metadata).__name__}")
-    if not all(isinstance(name, str) for name in metadata):
-        raise BadItemError("the names of metadata must be str")
     try:
         if values.nesting(metadata) > values.DEEPEST_NESTING:
             raise BadItemError(f"metadata is nested deeper than {values.DEEPEST_NESTING}")
+        _require_names(metadata)
         packed = values.pack(metadata)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadItemError(f"metadata cannot be stored: {error}") from error
     if len(packed) > LARGEST_METADATA:
         raise BadItemError(f"metadata takes {len(packed):,} bytes; at most {LARGEST_METADATA:,}")
     return packed
+
+
+def _require_names(value: Any) -> None:  # noqa: ANN401 - anything the caller gave
+    """Raise unless all names of all maps in a value are str."""
+    if isinstance(value, dict):
+        if not all(isinstance(name, str) for name in value):
+            raise BadItemError("the names of metadata must be str")
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for child in value:
+        _require_names(child)
 
 
 def _key_of(row: Any) -> Key | None:  # noqa: ANN401 - whatever the caller gave

@@ -54,16 +54,25 @@ def propose(
         collection: where to look.
         signed: the probes.
         threshold: pairs at or above it are dropped with probability 1/10,000 at most.
-        limit: at most so many items a bucket, the oldest first.
+        limit: at most so many items a bucket, the oldest first. Of a probe with a bucket that
+            holds more, the candidates end with the last item that was seen of every such bucket.
     """
     bands = signed.bucket_keys.shape[1]
     usable = np.flatnonzero(signed.has_symbols)
     found = collection.bands.probe(signed.bucket_keys[usable].ravel(), limit=limit)
+    items = collection.bands.column(found, 0)
+    probe_of = usable[found.queries // bands]
     cut = np.zeros(signed.has_symbols.size, np.bool_)
     if limit != NO_LIMIT and found.queries.size:
         full = np.flatnonzero(np.bincount(found.queries, minlength=usable.size * bands) >= limit)
         cut[usable[full // bands]] = True
-    probes, numbers = _distinct(usable[found.queries // bands], collection.bands.column(found, 0))
+        last_items = np.zeros(usable.size * bands, np.uint32)
+        np.maximum.at(last_items, found.queries, items)
+        horizon = np.full(cut.size, np.iinfo(np.uint32).max)
+        np.minimum.at(horizon, usable[full // bands], last_items[full])
+        near = items <= horizon[probe_of]
+        probe_of, items = probe_of[near], items[near]
+    probes, numbers = _distinct(probe_of, items)
     if collection.state.marked:
         alive = collection.alive(numbers)
         probes, numbers = probes[alive], numbers[alive]

@@ -53,12 +53,6 @@ def bucket_state(left: Postings, right: Postings, first: int = 0) -> Numbers:
 
 
 @inlined
-def size_of(postings: Postings, entry: int) -> np.int64:
-    """Give the size of the set that a posting belongs to."""
-    return np.int64(postings.positions[entry]) + np.int64(postings.suffixes[entry])
-
-
-@inlined
 def _may_meet(
     needed: Numbers, filters: int, place: tuple[int, int], left_place: tuple[int, int]
 ) -> bool:
@@ -107,33 +101,42 @@ def bucket_candidates(
     Returns:
         how many candidates are in ``found``.
     """
+    # Fields are taken out before the loops: each access to one counts references.
+    left_starts, left_items, left_positions, left_suffixes = left
+    right_starts, right_items, right_positions, right_suffixes = right
+    found_left, found_right, found_left_positions, found_right_positions = found
     bucket, entry, other, window = state[0], state[1], state[2], state[3]
     count = scanned = 0
     # One flat loop: handing the postings on to a helper costs more than the work on most buckets.
     while bucket < stop:
-        left_stop = left.starts[bucket + 1]
-        while entry < right.starts[bucket + 1]:
-            item = right.items[entry]
-            place = np.int64(right.positions[entry]), np.int64(right.suffixes[entry])
+        left_stop = left_starts[bucket + 1]
+        while entry < right_starts[bucket + 1]:
+            item = right_items[entry]
+            place = np.int64(right_positions[entry]), np.int64(right_suffixes[entry])
             size = place[0] + place[1]
             while (
-                filters & LENGTH and window < left_stop and (size_of(left, window) < minimum[size])
+                filters & LENGTH
+                and window < left_stop
+                and (
+                    np.int64(left_positions[window]) + np.int64(left_suffixes[window])
+                    < minimum[size]
+                )
             ):
                 window += 1
             other = max(other, window)
-            while other < left_stop and not (same and left.items[other] >= item):
-                left_place = np.int64(left.positions[other]), np.int64(left.suffixes[other])
+            while other < left_stop and not (same and left_items[other] >= item):
+                left_place = np.int64(left_positions[other]), np.int64(left_suffixes[other])
                 if filters & LENGTH and minimum[left_place[0] + left_place[1]] > size:
                     break
-                if count == found.left.size:
+                if count == found_left.size:
                     state[0], state[1], state[2], state[3] = bucket, entry, other, window
                     counters[SCANNED] += scanned
                     return count
                 if _may_meet(needed, filters, place, left_place):
-                    found.left[count] = left.items[other]
-                    found.right[count] = item
-                    found.left_positions[count] = left_place[0]
-                    found.right_positions[count] = place[0]
+                    found_left[count] = left_items[other]
+                    found_right[count] = item
+                    found_left_positions[count] = left_place[0]
+                    found_right_positions[count] = place[0]
                     count += 1
                 scanned += 1
                 other += 1
@@ -252,30 +255,33 @@ def verify_candidates(
     Returns:
         how many are kept.
     """
+    left_values, left_starts, left_sizes, left_prefixes, left_bitmaps = left
+    right_values, right_starts, right_sizes, right_prefixes, right_bitmaps = right
+    found_left, found_right, found_left_positions, found_right_positions = found
     kept = 0
     for row in range(count):
-        one, other = found.left[row], found.right[row]
-        total = left.sizes[one] + right.sizes[other]
+        one, other = found_left[row], found_right[row]
+        total = left_sizes[one] + right_sizes[other]
         need = needed[total]
         if filters & BITMAP and (
-            _count_bits(left.bitmaps[one] ^ right.bitmaps[other]) > total - 2 * need
+            _count_bits(left_bitmaps[one] ^ right_bitmaps[other]) > total - 2 * need
         ):
             continue
-        start, right_start = left.starts[one], right.starts[other]
-        here = start + np.int64(found.left_positions[row])
-        there = right_start + np.int64(found.right_positions[row])
-        if _have_common(left.values, (start, here - 1), right.values, (right_start, there - 1)):
+        start, right_start = left_starts[one], right_starts[other]
+        here = start + np.int64(found_left_positions[row])
+        there = right_start + np.int64(found_right_positions[row])
+        if _have_common(left_values, (start, here - 1), right_values, (right_start, there - 1)):
             continue
         counters[CANDIDATES] += 1
-        end, right_end = start + left.sizes[one], right_start + right.sizes[other]
+        end, right_end = start + left_sizes[one], right_start + right_sizes[other]
         overlap = 1
         if filters & COUNT:
-            prefix_end = start + left.prefixes[one]
-            right_prefix_end = right_start + right.prefixes[other]
+            prefix_end = start + left_prefixes[one]
+            right_prefix_end = right_start + right_prefixes[other]
             here, there, overlap = count_common(
-                left.values,
+                left_values,
                 (here, prefix_end, end),
-                right.values,
+                right_values,
                 (there, right_prefix_end, right_end),
                 (overlap, need),
             )
@@ -283,15 +289,15 @@ def verify_candidates(
                 continue
         counters[VERIFIED] += 1
         here, there, overlap = count_common(
-            left.values,
+            left_values,
             (here, end, end),
-            right.values,
+            right_values,
             (there, right_end, right_end),
             (overlap, need),
         )
         if overlap >= need:
-            found.left[kept] = one
-            found.right[kept] = other
+            found_left[kept] = one
+            found_right[kept] = other
             overlaps[kept] = overlap
             kept += 1
     counters[PAIRS] += kept

@@ -82,18 +82,22 @@ def symbol_keys(symbols: Symbols, ranks: Ranks) -> Symbols:
         symbols: any uint64 values.
         ranks: the frequent symbols, with the table filled.
     """
+    # Fields are taken out before the loop: each access to one counts references.
+    frequent, table, shift = ranks.frequent, ranks.table, ranks.shift
     keys = np.empty_like(symbols)
-    mask = ranks.table.size - 1
-    count = ranks.frequent.size
+    mask = table.size - 1
+    count = frequent.size
     # The key of rank 0: 2^64 - count, written so that it wraps to 0 only where there are no ranks.
     lowest = np.uint64(0xFFFFFFFFFFFFFFFF) - np.uint64(count) + np.uint64(1 if count else 0)
     for place in range(symbols.size):
         symbol = symbols[place]
-        slot = first_slot(symbol, ranks.shift)
-        while ranks.table[slot] >= 0 and ranks.frequent[ranks.table[slot]] != symbol:
+        slot = first_slot(symbol, shift)
+        rank = table[slot]
+        while rank >= 0 and frequent[rank] != symbol:
             slot = (slot + 1) & mask
-        if ranks.table[slot] >= 0:
-            keys[place] = lowest + np.uint64(ranks.table[slot])
+            rank = table[slot]
+        if rank >= 0:
+            keys[place] = lowest + np.uint64(rank)
         elif count and symbol >= lowest:
             below = np.searchsorted(ranks.moved, symbol)
             keys[place] = ranks.holes[np.int64(symbol - lowest) - below]

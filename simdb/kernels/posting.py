@@ -93,15 +93,16 @@ def mark_symbols(sets: Sets, marks: Symbols, shift: np.uint64, *, side: int) -> 
 @kernel
 def marked_entries(sets: Sets, marks: Symbols, shift: np.uint64) -> Entries:
     """List the postings of the prefix symbols that have both marks."""
-    size = sets.prefixes.sum()
+    values, prefixes = sets.values, sets.prefixes
+    size = prefixes.sum()
     symbols = np.empty(size, np.uint64)
     items = np.empty(size, np.uint32)
     positions = np.empty(size, np.uint32)
     count = 0
     for item in range(sets.starts.size):
         start = sets.starts[item]
-        for place in range(sets.prefixes[item]):
-            symbol = sets.values[start + place]
+        for place in range(prefixes[item]):
+            symbol = values[start + place]
             slot = first_slot(symbol, shift)
             if marks[slot >> 5] >> np.uint64((slot & 31) << 1) & np.uint64(3) == np.uint64(3):
                 symbols[count] = symbol
@@ -174,6 +175,8 @@ def fill_buckets(
     starts: Numbers,
 ) -> Postings:
     """Put postings into their buckets, each bucket in the order of the sets."""
+    _, entry_items, entry_positions = entries
+    sizes = sets.sizes
     fill = starts.copy()
     items = np.empty(starts[-1], np.uint32)
     positions = np.empty(starts[-1], np.uint32)
@@ -183,9 +186,9 @@ def fill_buckets(
         if slot >= 0 and buckets[slot] >= 0:
             target = fill[buckets[slot]]
             fill[buckets[slot]] += 1
-            items[target] = entries.items[place]
-            positions[target] = entries.positions[place]
-            suffixes[target] = sets.sizes[entries.items[place]] - entries.positions[place]
+            items[target] = entry_items[place]
+            positions[target] = entry_positions[place]
+            suffixes[target] = sizes[entry_items[place]] - entry_positions[place]
     return Postings(starts, items, positions, suffixes)
 
 

@@ -42,6 +42,7 @@ from simdb.storage.transactions import ReadTransaction, WriteTransaction
 TARGET_BYTES = 131_072
 FAN_IN = 8
 DEAD_SHARE = 0.3
+MOST_REMEMBERED = 65_536  # blocks known to be verified; small ones come and go with every commit
 _HEADER = struct.Struct("<QII")
 HEADER_SIZE = _HEADER.size
 assert HEADER_SIZE == 16
@@ -182,6 +183,8 @@ class BlockReader:
             name = (self._table, key, expected)
             if name not in verified:
                 self._compare(key, value[values.CHECKSUM_SIZE :], expected)
+                if len(verified) >= MOST_REMEMBERED:
+                    verified.clear()
                 verified.add(name)
         else:
             self._compare(key, value[values.CHECKSUM_SIZE : head], expected)

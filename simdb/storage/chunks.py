@@ -4,11 +4,16 @@
 offset bytes field
 ====== ===== =============================================================
 0      8     checksum of all that follows (``values.checksum``)
-8      4     entries n
-12     4     columns c
-16     8 n   keys, uint64, ascending
+8      8     checksum of the next 16 bytes
+16     4     entries n, at least 1
+20     4     columns c
+24     8     the first key
+32     8 n   keys, uint64, ascending
 ..     4 n c columns, uint32, one column behind the other
 ====== ===== =============================================================
+
+A probe decides by the first keys which chunks it reads. So these are verified whenever a chunk
+is decoded, and the whole of it only when it is first used.
 
 All little-endian. A chunk of more than ``COPY_BELOW`` bytes lies on overflow pages of its own,
 which LMDB neither moves nor changes until the chunk is deleted; smaller ones may share a page
@@ -29,9 +34,10 @@ from simdb.storage.keys import Table
 
 CHUNK_ENTRIES = 65_536
 COPY_BELOW = 65_536  # bytes; LMDB's largest page is as big, and only smaller values share one
-_HEADER = struct.Struct("<QII")
+_SUMMARY = struct.Struct("<IIQ")
+_HEADER = struct.Struct("<QQIIQ")
 HEADER_SIZE = _HEADER.size
-assert HEADER_SIZE == 16
+assert (_SUMMARY.size, HEADER_SIZE) == (16, 32)
 
 
 class Chunk(NamedTuple):
@@ -58,21 +64,23 @@ def encode(
     columns: npt.NDArray[np.uint32],
 ) -> bytes:
     """Return the value of a chunk; ``columns`` has the shape (columns, entries)."""
-    payload = b"".join(
-        (_HEADER.pack(0, keys.size, columns.shape[0])[8:], keys.tobytes(), columns.tobytes())
-    )
+    summary = _SUMMARY.pack(keys.size, columns.shape[0], int(keys[0]))
+    payload = b"".join((values.seal(table, key, summary), keys.tobytes(), columns.tobytes()))
     return values.seal(table, key, payload)
 
 
-def decode(key: bytes, value: memoryview, column_count: int) -> Chunk:
-    """Return the arrays of a chunk, not yet verified.
+def decode(table: Table, key: bytes, value: memoryview, column_count: int) -> Chunk:
+    """Return the arrays of a chunk, of which only the header and the first key are verified.
 
     Raises:
-        CorruptionError: its size is not what its header says.
+        CorruptionError: the header is damaged, or is not that of such a chunk.
     """
-    if len(value) >= HEADER_SIZE:
-        _, entries, columns = _HEADER.unpack_from(value)
-        if columns == column_count and len(value) == HEADER_SIZE + entries * (8 + 4 * columns):
+    if len(value) >= HEADER_SIZE + 8:
+        values.unseal(table, key, value[values.CHECKSUM_SIZE : HEADER_SIZE])
+        _, _, entries, columns, first = _HEADER.unpack_from(value)
+        size = HEADER_SIZE + entries * (8 + 4 * columns)
+        stored = int.from_bytes(value[HEADER_SIZE : HEADER_SIZE + 8], "little")
+        if (columns, size, first) == (column_count, len(value), stored):
             if len(value) < COPY_BELOW:
                 value = memoryview(bytes(value))
             return Chunk(

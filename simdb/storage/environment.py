@@ -10,7 +10,10 @@ Rules that hold the store together:
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
   their next use. A fork while transactions are open leaves the child without the store.
 - The map is reserved so large that it need not grow; it is grown only while no transaction of
-  this process is open, since growing moves it.
+  this process is open, since growing moves it. It is grown by opening the file again: LMDB's own
+  ``set_mapsize`` gives the old map up first, and leaves none if the system refuses the new one.
+- A store that is closed while transactions are open is unmapped when the last of them has ended:
+  kernels and iterators may hold addresses into the map.
 """
 
 from __future__ import annotations
@@ -125,6 +128,7 @@ class Environment:
         self._live_count = 0
         self._waiting = 0
         self._abandoned = False
+        self._refused_size = 0
 
     # -- opening and closing ---------------------------------------------------------------
 
@@ -133,32 +137,31 @@ class Environment:
         with translated(self.path):
             preflight.inspect(self.path, _problems)
             had_lock_file = Path(f"{self.path}-lock").exists()
-            self._environment = self._map()
+            self._environment = self._map(self.map_size or LARGEST_MAP)
             try:
                 self.handles = self._open_tables()
                 self._read_header()
+                if not self.read_only:
+                    self._queue = WriterQueue(self.path)
             except BaseException as error:
                 self._environment.close()
                 self._environment = None
                 if isinstance(error, NotADatabaseError) and not had_lock_file:
                     Path(f"{self.path}-lock").unlink(missing_ok=True)
                 raise
-            if not self.read_only:
-                self._queue = WriterQueue(self.path)
             self._environment.reader_check()
             status = self.path.stat()
             self.identity = (status.st_dev, status.st_ino)
         self.generation += 1
         self.caches.clear()
 
-    def _map(self) -> Any:  # noqa: ANN401 - lmdb.Environment
-        size = self.map_size or LARGEST_MAP
+    def _map(self, size: int) -> Any:  # noqa: ANN401 - lmdb.Environment
         while True:
             try:
                 return self._map_of_size(size)
             except lmdb.MemoryError:
                 # The system limits the address space (RLIMIT_AS, containers).
-                if size <= max(SMALLEST_MAP, 2 * self.path.stat().st_size):
+                if size <= max(SMALLEST_MAP, self.path.stat().st_size):
                     raise
                 size //= 2
 
@@ -206,10 +209,18 @@ class Environment:
         self.uuid = uuid.UUID(bytes=header["uuid"])
 
     def close(self) -> None:
-        """Close the file. Open transactions must have ended."""
+        """Close the file, once the last of its transactions has ended; they can read no more."""
         with self._gate:
-            for transaction in list(self._live):
-                transaction.close()
+            self._close_if_unused()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nobody uses it and it is unmapped."""
+        return self.users == 0 and self._environment is None
+
+    def _close_if_unused(self) -> None:
+        # What a forked child has inherited is the parent's: closing it would end its snapshots.
+        if not (self.users or self._live_count or self._waiting or self._abandoned):
             self._close_handles()
 
     def _close_handles(self) -> None:
@@ -255,6 +266,7 @@ class Environment:
         finally:
             with self._gate:
                 self._waiting -= 1
+                self._close_if_unused()
 
     def _begin_writing(self) -> WriteTransaction:
         with self._gate:
@@ -271,7 +283,7 @@ class Environment:
                 return self._environment.begin(write=write, buffers=True)
             except lmdb.MapResizedError:
                 # Another process has grown the file past this process's map.
-                self._resize(0)
+                self._remap(self.map_size or LARGEST_MAP)
             except lmdb.ReadersFullError:
                 self._environment.reader_check()
             return self._environment.begin(write=write, buffers=True)
@@ -283,14 +295,12 @@ class Environment:
     def leave(self, transaction: ReadTransaction) -> None:
         """Note that a transaction has ended."""
         with self._gate:
+            if isinstance(transaction, WriteTransaction) and self._queue is not None:
+                self._queue.release()
             self._live.discard(transaction)
             self._live_count -= 1
             self._gate.notify_all()
-
-    def release_writer(self) -> None:
-        """Let the next writer in."""
-        if self._queue is not None:
-            self._queue.release()
+            self._close_if_unused()
 
     def _require_open(self) -> None:
         if self._abandoned:
@@ -301,6 +311,8 @@ class Environment:
         if self.users == 0:
             raise DatabaseClosedError(f"{self.path} is closed")
         if self._environment is None:
+            if self.generation:
+                self._require_same_file()
             self.open()
 
     def _require_same_file(self) -> None:
@@ -318,19 +330,30 @@ class Environment:
         with translated(self.path):
             transaction.commit()
 
+    def raise_translated(self, error: BaseException) -> None:
+        """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
+        if isinstance(error, lmdb.Error):
+            with translated(self.path):
+                raise error
+
     # -- the map ---------------------------------------------------------------------------
 
     def _keep_room(self) -> None:
+        """Move to a larger map if this one is nearly full and nobody in this process reads it."""
+        if self.map_size is not None or self._live_count:
+            return
         information = self._environment.info()
         size = information["map_size"]
-        used = (information["last_pgno"] + 1) * 4096
-        if used < size - size // FREE_MAP_SHARE or self.map_size is not None:
+        used = (information["last_pgno"] + 1) * self._environment.stat()["psize"]
+        if used < size - size // FREE_MAP_SHARE or size <= self._refused_size:
             return
-        # Where it cannot grow, the map fills up and writes say so.
-        with contextlib.suppress(lmdb.Error, DatabaseBusyError):
-            self._resize(size * 2)
+        self._remap(2 * size)
+        if self._environment.info()["map_size"] <= size:
+            # Where it cannot grow, the map fills up and writes say so.
+            self._refused_size = size
 
-    def _resize(self, size: int) -> None:
+    def _remap(self, size: int) -> None:
+        """Map the file anew, with that size or as much of it as the system gives."""
         deadline = time.monotonic() + GROWTH_PATIENCE
         while self._live_count:
             if not self._gate.wait(deadline - time.monotonic()):
@@ -338,7 +361,11 @@ class Environment:
                     f"{self.path}: the map must be moved, but {self._live_count} snapshots of "
                     "this process are open; close them and their iterators"
                 )
-        self._environment.set_mapsize(size)
+        with translated(self.path):
+            self._environment.close()
+            self._environment = None
+            self._environment = self._map(size)
+            self.handles = self._open_tables()
         self.generation += 1
         self.caches.clear()
 
@@ -372,10 +399,8 @@ class Environment:
                     temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
                 )
                 try:
-                    with self._gate:
-                        self._require_open()
-                        environment = self._environment
-                    environment.copyfd(descriptor, compact=compact)
+                    with self.read():  # which keeps the file from being closed meanwhile
+                        self._environment.copyfd(descriptor, compact=compact)
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
@@ -400,6 +425,10 @@ class Environment:
         if child:
             self._abandoned = self._environment is not None
             self._gate = threading.Condition(threading.RLock())
+            if self._queue is not None:
+                # A lock that the parent holds would outlive it in this child's descriptor.
+                self._queue.close()
+                self._queue = None
             return
         self._gate.release()
 

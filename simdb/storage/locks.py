@@ -40,6 +40,8 @@ class _QueuedLock:
         try:
             had = self._acquire_between_processes(deadline)
         except BaseException:
+            # An interrupt may come just after the lock was had.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self._thread_lock.release()
             raise
         if not had:

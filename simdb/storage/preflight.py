@@ -47,7 +47,8 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
         FormatVersionError: an LMDB file of another data format.
         CorruptionError: shorter than its own meta page says.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    # A pipe would be waited for, were it opened without O_NONBLOCK.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise NotADatabaseError(f"{path} is not a regular file; name the store's own file")

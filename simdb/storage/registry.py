@@ -54,7 +54,7 @@ def acquire(path: Path, *, read_only: bool, sync: Sync, map_size: int | None) ->
                 create(path)
         status = path.stat()
         environment = _registry.get((status.st_dev, status.st_ino))
-        if environment is None:
+        if environment is None or environment.is_finished:
             environment = Environment(path, read_only=read_only, sync=sync, map_size=map_size)
             environment.open()
             _registry[environment.identity] = environment
@@ -72,5 +72,7 @@ def release(environment: Environment) -> None:
     with _registry_lock:
         environment.users -= 1
         if environment.users == 0:
-            _registry.pop(environment.identity, None)
             environment.close()
+            # One whose iterators are still open stays mapped, and known, until they end.
+            if environment.is_finished:
+                _registry.pop(environment.identity, None)

@@ -170,7 +170,7 @@ class RunView:
 
     def _chunk(self, run: Run, number: int) -> Chunk:
         key = pack_chunk(self._index, run.number, number)
-        return chunks.decode(key, self._value(key), self._column_count)
+        return chunks.decode(self._table, key, self._value(key), self._column_count)
 
     def _value(self, key: bytes) -> memoryview:
         value = self._transaction.get(self._table, key)
@@ -189,6 +189,7 @@ class RunView:
             queries: uint64 (n,).
             limit: at most so many rows a key, the oldest first.
         """
+        self._transaction.require_open()
         addresses = self._addresses
         room = FIRST_ROOM
         while True:
@@ -218,6 +219,7 @@ class RunView:
 
     def column(self, found: Found, column: int) -> npt.NDArray[np.uint32]:
         """Return a column of the rows found, uint32 (rows,)."""
+        self._transaction.require_open()
         gathered = np.empty(found.queries.size, np.uint32)
         kernels.runs.gather_column(
             self._addresses.columns,
@@ -289,6 +291,7 @@ class RunView:
 
     def _advance(self, sweep: _Sweep, marks: npt.NDArray[np.uint8], item_column: int) -> int:
         """Merge until the output is full or a chunk is used up; return rows in the output."""
+        self._transaction.require_open()
         addresses = self._addresses
         heads = sweep.chunk[sweep.active]
         self._verify(heads[addresses.verified[heads] == 0])

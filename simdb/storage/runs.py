@@ -332,7 +332,7 @@ class RunWriter:
             value = memoryview(b"")
         elif run.offset == 0:
             chunks.verify(self._table, key, value)
-        return chunks.decode(key, value, self._column_count)
+        return chunks.decode(self._table, key, value, self._column_count)
 
     def _finish(self, merge: Merge, inputs: list[Run], output: Run) -> None:
         runs = self._directory.runs

@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from simdb.storage.environment import Environment
 
 
+class _Ended:
+    """Stands in for LMDB's transaction when that has ended."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - never returns
+        raise DatabaseClosedError("the snapshot has ended; its database was closed, or it was")
+
+
+_ENDED = _Ended()
+
+
 class ReadTransaction:
     """One snapshot of the file. Views that it returns end with it.
 
@@ -40,11 +50,14 @@ class ReadTransaction:
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
         """Return the value of a key, or None."""
+        if not self.environment.users:
+            self.require_open()
         value: memoryview | None = self._transaction.get(key, None, self._handles[table])
         return value
 
     def floor(self, table: Table, key: bytes) -> tuple[memoryview, memoryview] | None:
         """Return the record with the greatest key that is at most ``key``, or None."""
+        self.require_open()
         cursor = self._transaction.cursor(self._handles[table])
         if cursor.set_range(key):
             if cursor.key() == key:
@@ -58,9 +71,11 @@ class ReadTransaction:
         self, table: Table, prefix: bytes, start: bytes | None = None
     ) -> Iterator[tuple[memoryview, memoryview]]:
         """Yield the records whose keys begin with ``prefix``, in order, from ``start`` on."""
+        self.require_open()
         cursor = self._transaction.cursor(self._handles[table])
         found = cursor.set_range(prefix if start is None else start)
         while found:
+            self.require_open()
             key, value = cursor.item()
             if bytes(key[: len(prefix)]) != prefix:
                 return
@@ -74,12 +89,23 @@ class ReadTransaction:
     @property
     def closed(self) -> bool:
         """Whether it has ended."""
-        return self._transaction is None
+        return self._transaction is _ENDED
+
+    def require_open(self) -> None:
+        """Raise unless it can be read.
+
+        Raises:
+            DatabaseClosedError: it has ended, or its database was closed.
+        """
+        if self._transaction is _ENDED or not self.environment.users:
+            raise DatabaseClosedError(
+                f"{self.environment.path}: the snapshot has ended, or the database was closed"
+            )
 
     def close(self) -> None:
         """End the snapshot; views into it must not be used any more."""
-        transaction, self._transaction = self._transaction, None
-        if transaction is not None and self._owner == os.getpid():
+        transaction, self._transaction = self._transaction, _ENDED
+        if transaction is not _ENDED and self._owner == os.getpid():
             transaction.abort()
             self.environment.leave(self)
 
@@ -92,7 +118,11 @@ class ReadTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            if error is not None:
+                self.environment.raise_translated(error)
+        finally:
+            self.close()
 
     def __del__(self) -> None:
         self.close()
@@ -132,12 +162,7 @@ class WriteTransaction(ReadTransaction):
                 if self._owner != os.getpid():
                     raise DatabaseClosedError("a transaction cannot be committed by a forked child")
                 self.environment.commit(self._transaction)
+            elif error is not None:
+                self.environment.raise_translated(error)
         finally:
             self.close()
-
-    def close(self) -> None:
-        """Undo whatever is not committed and let the next writer in."""
-        was_open = not self.closed
-        super().close()
-        if was_open and self._owner == os.getpid():
-            self.environment.release_writer()
