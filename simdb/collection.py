@@ -405,14 +405,12 @@ class CollectionView:
             _, settings, signer = self._refresh(transaction)
             yield CollectionReader(transaction, settings.number), settings, signer
 
-    def _refresh(self, transaction: ReadTransaction) -> CollectionSettings:
+    def _refresh(self, transaction: ReadTransaction) -> _Known:
         """Read the settings if they have changed: another process may have rebuilt the index."""
-        stored = stored_settings(transaction, self._name)
-        if stored != self._stored:
-            self._settings = require_settings(transaction, self._name)
-            self._signer = Signer(self._settings)
-            self._stored = stored
-        return self._known_settings
+        known = self._known
+        if stored_settings(transaction, self._name) != known.stored:
+            known = self._known = _known(transaction, self._name)
+        return known
 
 
 class Collection(CollectionView):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -17,7 +17,7 @@ from simdb.errors import KeyExistsError
 from simdb.exact.thresholds import Threshold
 from simdb.storage.environment import Environment
 from simdb.storage.keys import decode_user_key
-from simdb.storage.tables import CollectionReader, CollectionWriter, encode_document
+from simdb.storage.tables import CollectionReader, CollectionWriter, encode_documents
 from simdb.storage.transactions import WriteTransaction
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
@@ -66,6 +66,21 @@ class SeenNumbers:
         return byte < len(self._bits) and bool(self._bits[byte] & 1 << (number & 7))
 
 
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of the good rows of a batch.
+
+    Attributes:
+        actions: one for each row, in order.
+        plain: the actions say it all: no row is bad or a duplicate.
+        outcomes: makes one outcome for each row; it costs more than storing a short row.
+    """
+
+    actions: list[Action]
+    plain: bool
+    outcomes: Callable[[], list[Outcome]]
+
+
 class BatchAdder:
     """Adds the batches of one input, one after the other.
 
@@ -94,11 +109,8 @@ class BatchAdder:
         self._seen = SeenNumbers()
         self._first_new: int | None = None
 
-    def add(self, batch: RowBatch, signed: Signed) -> list[Outcome]:
+    def add(self, batch: RowBatch, signed: Signed) -> BatchResult:
         """Store what is to be stored of a batch, durably, all of it or nothing.
-
-        Returns:
-            One outcome for each good row of the batch, in order.
 
         Raises:
             KeyExistsError, BadItemError: a key is stored already; its ``row`` says which.
@@ -108,10 +120,10 @@ class BatchAdder:
             writer = CollectionWriter(transaction, self._settings.number)
             if self._first_new is None:
                 self._first_new = writer.state.next_number
-            stored = [writer.find(key) for key in batch.keys]
+            stored = writer.find_many(batch.keys)
             actions = self._actions(writer, batch, stored)
             decisions = self._decisions(batch, signed, actions, stored)
-            targets = {}
+            targets: dict[int, Key] = {}
             if decisions is not None:
                 if self._policy.drop_duplicates:
                     for position in np.flatnonzero(decisions.is_duplicate).tolist():
@@ -119,7 +131,11 @@ class BatchAdder:
                             actions[position] = "duplicate"
                 targets = self._targets(writer, decisions)
             self._apply(writer, batch, signed, actions, stored)
-        return self._outcomes(batch, actions, stored, decisions, targets)
+        return BatchResult(
+            actions,
+            plain=decisions is None and not {"bad", "duplicate"}.intersection(actions),
+            outcomes=lambda: self._outcomes(batch, actions, stored, decisions, targets),
+        )
 
     def _signed_by_present_settings(
         self, transaction: WriteTransaction, batch: RowBatch, signed: Signed
@@ -136,6 +152,8 @@ class BatchAdder:
     def _actions(
         self, writer: CollectionWriter, batch: RowBatch, stored: list[int | None]
     ) -> list[Action]:
+        if stored.count(None) == len(stored):
+            return ["added"] * len(stored)
         actions: list[Action] = []
         for position, number in enumerate(stored):
             if number is None:
@@ -272,13 +290,12 @@ def _duplicate(
 
 def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
-    keys = [batch.keys[place] for place in kept]
-    items = [batch.items[place] for place in kept]
-    records = [
-        encode_document(batch.keys[place], batch.items[place], batch.metadata[place])
-        for place in kept
-    ]
-    first = writer.insert(keys, records, sum(map(len, items)))
+    keys, items, metadata = batch.keys, batch.items, batch.metadata
+    if len(kept) < len(batch.rows):
+        keys, items, metadata = (
+            [column[place] for place in kept] for column in (keys, items, metadata)
+        )
+    first = writer.insert(keys, encode_documents(keys, items, metadata), sum(map(len, items)))
     has_symbols = signed.has_symbols[kept]
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
     writer.index_writer(writer.state.index).insert(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-from simdb.datatypes import AddReport, Outcome, Progress
+from simdb.datatypes import Action, AddReport, Outcome, Progress
 from simdb.engine.indexing import BatchAdder
 from simdb.engine.reading_rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.engine.signing import Signer, Signing
@@ -30,6 +30,12 @@ class Tally:
     rows: int = 0
     bad_rows: list[tuple[int, str]] = field(default_factory=list)
     duplicates: list[Outcome] = field(default_factory=list)
+
+    def count(self, actions: Sequence[Action]) -> None:
+        """Count rows of which nothing but the action is to be told."""
+        self.rows += len(actions)
+        for action, number in Counter(actions).items():
+            self.counts[action] = self.counts.get(action, 0) + number
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         """Count the outcomes of a batch."""
@@ -87,10 +93,14 @@ def load(
     for batch, signing in _signed_ahead(batches, signer, pool):
         if batch.bad and not skip_bad:
             raise _first_problem(batch)
-        done = _in_order(adder.add(batch, signing.result()) if batch.rows else [], batch)
-        tally.note(done)
-        if outcomes is not None:
-            outcomes(done)
+        result = adder.add(batch, signing.result())
+        if result.plain and not batch.bad and outcomes is None:
+            tally.count(result.actions)
+        else:
+            done = _in_order(result.outcomes(), batch)
+            tally.note(done)
+            if outcomes is not None:
+                outcomes(done)
         if progress is not None:
             progress(Progress("adding", tally.rows, None))
     return tally.report()

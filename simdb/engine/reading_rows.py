@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from simdb.storage import values
 from simdb.storage.keys import encode_user_key
 
 BATCH_ITEMS = 10_000
+PART_ROWS = 500  # rows read column by column
 LARGEST_METADATA = 2**20  # bytes
 
 
@@ -38,6 +39,26 @@ class RowBatch:
     bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
     item_bytes: int = 0
 
+    def extend(
+        self,
+        rows: Sequence[int],
+        user_keys: list[Key],
+        keys: list[bytes],
+        items: list[bytes],
+        metadata: list[bytes],
+    ) -> None:
+        """Add good rows, given as columns."""
+        self.rows += rows
+        self.user_keys += user_keys
+        self.keys += keys
+        self.items += items
+        self.metadata += metadata
+        self.item_bytes += sum(map(len, items))
+
+    def is_full(self, most_items: int, most_bytes: int) -> bool:
+        """Whether it is to be stored before more is added."""
+        return len(self.rows) + len(self.bad) >= most_items or self.item_bytes >= most_bytes
+
 
 def read_batches(
     rows: Iterable[Any],
@@ -55,27 +76,66 @@ def read_batches(
     """
     batch = RowBatch()
     seen: set[bytes] = set()
-    for position, row in enumerate(rows):
-        try:
-            user_key, key, item, metadata = _read_row(row, items)
-        except (UsageError, TypeError, ValueError, OverflowError) as error:
-            batch.bad.append((position, _key_of(row), error))
-        else:
-            if key in seen:
+    for first, part in _parts(rows, min(PART_ROWS, batch_items), batch_bytes):
+        if _take_plain(part, first, items, batch, seen):
+            if batch.is_full(batch_items, batch_bytes):
                 yield batch
                 batch, seen = RowBatch(), set()
-            seen.add(key)
-            batch.rows.append(position)
-            batch.user_keys.append(user_key)
-            batch.keys.append(key)
-            batch.items.append(item)
-            batch.metadata.append(metadata)
-            batch.item_bytes += len(item)
-        if len(batch.rows) + len(batch.bad) >= batch_items or batch.item_bytes >= batch_bytes:
-            yield batch
-            batch, seen = RowBatch(), set()
+            continue
+        for position, row in enumerate(part, first):
+            try:
+                user_key, key, item, metadata = _read_row(row, items)
+            except (UsageError, TypeError, ValueError, OverflowError) as error:
+                batch.bad.append((position, _key_of(row), error))
+            else:
+                if key in seen:
+                    yield batch
+                    batch, seen = RowBatch(), set()
+                seen.add(key)
+                batch.extend([position], [user_key], [key], [item], [metadata])
+            if batch.is_full(batch_items, batch_bytes):
+                yield batch
+                batch, seen = RowBatch(), set()
     if batch.rows or batch.bad:
         yield batch
+
+
+def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tuple[int, list[Any]]]:
+    """Cut rows into short lists, each with the position of its first row."""
+    part: list[Any] = []
+    position = size = 0
+    for row in rows:
+        part.append(row)
+        with_item = type(row) is tuple and len(row) > 1
+        size += len(row[1]) if with_item and isinstance(row[1], Sized) else 0
+        if len(part) >= most_rows or size >= most_bytes:
+            yield position, part
+            position += len(part)
+            part, size = [], 0
+    if part:
+        yield position, part
+
+
+def _take_plain(
+    part: list[Any], first: int, items: TextItems, batch: RowBatch, seen: set[bytes]
+) -> bool:
+    """Add rows that are all (str, item) with new keys, column by column; else change nothing."""
+    if set(map(type, part)) != {tuple} or set(map(len, part)) != {2}:
+        return False
+    user_keys = [row[0] for row in part]
+    if set(map(type, user_keys)) != {str}:
+        return False
+    try:
+        keys = list(map(encode_user_key, user_keys))
+        encoded = [items.encode(row[1]) for row in part]
+    except (UsageError, TypeError, ValueError, OverflowError):
+        return False
+    if len(set(keys)) < len(keys) or not seen.isdisjoint(keys):
+        return False
+    seen.update(keys)
+    positions = range(first, first + len(part))
+    batch.extend(positions, user_keys, keys, encoded, [b""] * len(part))
+    return True
 
 
 def _read_row(row: Any, items: TextItems) -> tuple[Key, bytes, bytes, bytes]:  # noqa: ANN401

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simdb.kernels import (
         buckets,
         classes,
+        elements,
         joining,
         ordering,
         overlaps,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "buckets",
     "classes",
+    "elements",
     "joining",
     "ordering",
     "overlaps",

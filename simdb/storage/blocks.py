@@ -28,6 +28,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,7 +242,7 @@ class BlockWriter(BlockReader):
 
     def append(self, numbers: npt.NDArray[np.uint32], records: Sequence[Data]) -> None:
         """Write records under ascending item numbers, past every earlier one."""
-        sizes = np.fromiter((len(record) for record in records), np.int64, len(records))
+        sizes = np.fromiter(map(len, records), np.int64, len(records))
         total = np.cumsum(sizes)
         begin = 0
         while begin < len(records):
@@ -266,14 +267,10 @@ class BlockWriter(BlockReader):
             body: Sequence[Data] = (covered,)
         else:
             owner = key[:4]
-            ends = np.cumsum([len(record) for record in records], dtype=np.uint64)
+            ends = np.cumsum(list(map(len, records)), dtype=np.uint64)
             if checksums is None:
                 checksums = np.array(
-                    [
-                        record_checksum(owner, number, record)
-                        for number, record in zip(numbers.tolist(), records, strict=True)
-                    ],
-                    np.uint64,
+                    list(map(record_checksum, repeat(owner), numbers.tolist(), records)), np.uint64
                 )
             covered = b"".join(
                 (header, numbers.tobytes(), padding, ends.tobytes(), checksums.tobytes())

@@ -259,7 +259,7 @@ class RunView:
         """Yield all entries merged into one order, without those of marked items.
 
         Every batch ends with the last entry of a key, so that a bucket is seen whole. A batch has
-        at most ``room`` entries, more only where one bucket has.
+        at most ``room`` entries, or twice as many as the largest bucket.
 
         Yields:
             keys, uint64 (n,), and columns, uint32 (columns, n).

@@ -54,6 +54,15 @@ def encode_document(key: bytes, item: bytes, metadata: bytes) -> bytes:
     return b"".join((_DOCUMENT.pack(len(item), len(key)), key, item, metadata))
 
 
+def encode_documents(keys: list[bytes], items: list[bytes], metadata: list[bytes]) -> list[bytes]:
+    """Return the records of many documents."""
+    head = _DOCUMENT.pack
+    return [
+        head(len(item), len(key)) + key + item + more
+        for key, item, more in zip(keys, items, metadata, strict=True)
+    ]
+
+
 def decode_document(number: int, record: memoryview) -> Document:
     """Return the parts of a document record."""
     item_size, key_size = _DOCUMENT.unpack_from(record)
@@ -209,6 +218,18 @@ class CollectionReader:
         number: int = _NUMBER.unpack(values.unseal(Table.KEYS, name, value))[0]
         return number
 
+    def find_many(self, keys: list[bytes]) -> list[int | None]:
+        """Return the item numbers of many encoded user keys, None for those not stored."""
+        prefix = owner_prefix(self.number)
+        names = [prefix + key for key in keys]
+        found = {
+            bytes(name): values.unseal(Table.KEYS, bytes(name), value)
+            for name, value in self.transaction.get_many(Table.KEYS, names)
+        }
+        if not found:
+            return [None] * len(keys)
+        return [_NUMBER.unpack(found[name])[0] if name in found else None for name in names]
+
     def document(self, number: int) -> Document | None:
         """Return the document of an item number, or None if no block holds it."""
         block = self.documents.find(number)
@@ -346,11 +367,10 @@ class CollectionWriter(CollectionReader):
         """
         first = self.take_numbers(len(keys))
         prefix = owner_prefix(self.number)
-        entries = sorted(
-            (name, values.seal(Table.KEYS, name, _NUMBER.pack(number)))
-            for number, name in enumerate([prefix + key for key in keys], first)
-        )
-        self.transaction.put_many(Table.KEYS, entries)
+        names = [prefix + key for key in keys]
+        numbers = map(_NUMBER.pack, range(first, first + len(keys)))
+        sealed = values.seal_many(Table.KEYS, names, numbers)
+        self.transaction.put_many(Table.KEYS, sorted(zip(names, sealed, strict=True)))
         documents = self.documents
         assert isinstance(documents, BlockWriter)
         documents.append(np.arange(first, first + len(keys), dtype=np.uint32), records)

@@ -55,6 +55,11 @@ class ReadTransaction:
         value: memoryview | None = self._transaction.get(key, None, self._handles[table])
         return value
 
+    def get_many(self, table: Table, keys: list[bytes]) -> list[tuple[memoryview, memoryview]]:
+        """Return key and value of those of the keys that are stored."""
+        cursor = self._transaction.cursor(self._handles[table])
+        return cursor.getmulti(keys)  # type: ignore[no-any-return]
+
     def floor(self, table: Table, key: bytes) -> tuple[memoryview, memoryview] | None:
         """Return the record with the greatest key that is at most ``key``, or None."""
         self.require_open()

@@ -13,6 +13,7 @@ claimed by the bytes are bounded by their own size. What is packed here never ex
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 import msgpack
@@ -35,6 +36,15 @@ def checksum(table: int, key: bytes, payload: bytes | memoryview) -> int:
 def seal(table: int, key: bytes, payload: bytes) -> bytes:
     """Return the payload with its checksum in front."""
     return CHECKSUM.pack(checksum(table, key, payload)) + payload
+
+
+def seal_many(table: int, keys: Iterable[bytes], payloads: Iterable[bytes]) -> list[bytes]:
+    """Return ``seal`` of many records."""
+    digest, packed = xxhash.xxh3_64_intdigest, CHECKSUM.pack
+    return [
+        packed(digest(payload, digest(key, table))) + payload
+        for key, payload in zip(keys, payloads, strict=True)
+    ]
 
 
 def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
