@@ -9,7 +9,7 @@
 """
 
 from simdb.collection import Collection, CollectionView
-from simdb.config import CharacterShingles, StopWordShingles, Text, WordShingles
+from simdb.config import CharacterShingles, Set, StopWordShingles, Text, WordShingles
 from simdb.database import Database, Snapshot
 from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
 from simdb.datatypes import (
@@ -88,6 +88,7 @@ __all__ = [
     "Progress",
     "ReadOnlyError",
     "Record",
+    "Set",
     "SimdbError",
     "Snapshot",
     "StopWordShingles",

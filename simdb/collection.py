@@ -94,7 +94,7 @@ class CollectionView:
         return self._name
 
     @property
-    def kind(self) -> config.Text:
+    def kind(self) -> config.Kind:
         """What its items are and how they are compared."""
         return self._known.settings.kind
 
@@ -163,7 +163,10 @@ class CollectionView:
             KeyNotFoundError: one of them is not stored (any more).
         """
         with self._collection() as collection:
-            return keys_of_numbers(collection, np.asarray(numbers, np.uint32))
+            wanted = np.asarray(numbers, np.uint32)
+            for number in wanted[~collection.alive(wanted)].tolist():
+                raise KeyNotFoundError(f"item number {number} was deleted")
+            return keys_of_numbers(collection, wanted)
 
     def _record(self, document: Document) -> Record:
         metadata = values.unpack(document.metadata) if len(document.metadata) else None
@@ -644,7 +647,7 @@ class Collection(CollectionView):
 
     def rebuild(
         self,
-        kind: config.Text | None = None,
+        kind: config.Kind | None = None,
         *,
         threshold: ThresholdLike | None = None,
         recall: ThresholdLike | None = None,

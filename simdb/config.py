@@ -112,4 +112,15 @@ class Text:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Sets of integers, or of strings, compared by Jaccard similarity (MMDS 3.1.1).
+
+    An item is any collection of either: ``{1, 2}``, ``["milk", "bread"]``, an array of integers.
+    Its order and its repeats do not count; ``get`` returns a ``frozenset``.
+    """
+
+
+Kind: TypeAlias = Text | Set
+
 SketchScheme: TypeAlias = Literal["fast", "classical"]

@@ -231,7 +231,7 @@ class Database:
     def collection(
         self,
         name: str,
-        kind: config.Text | None = None,
+        kind: config.Kind | None = None,
         *,
         threshold: ThresholdLike = 0.8,
         recall: ThresholdLike = 0.99,
@@ -282,7 +282,7 @@ class Database:
     def create_collection(
         self,
         name: str,
-        kind: config.Text,
+        kind: config.Kind,
         *,
         threshold: ThresholdLike = 0.8,
         recall: ThresholdLike = 0.99,
@@ -442,9 +442,9 @@ def open_database(
     return Database(handle)
 
 
-def _require_kind(kind: object) -> config.Text:
-    if not isinstance(kind, config.Text):
-        raise TypeError(f"a collection's kind must be simdb.Text(...), not {kind!r}")
+def _require_kind(kind: object) -> config.Kind:
+    if not isinstance(kind, config.Text | config.Set):
+        raise TypeError(f"a collection's kind must be simdb.Text(...) or simdb.Set(), not {kind!r}")
     return kind
 
 

@@ -169,7 +169,7 @@ def fast_sketch(members: Iterable[int], rows: int, secret: bytes) -> list[int]:
     bins: list[list[tuple[int, int]]] = [[] for _ in range(rows)]
     for turn, seed in enumerate(seeds):
         for member in members:
-            hashed = mixed(member, seed)
+            hashed = member ^ seed if turn == 0 else mixed(member, seed)
             chosen = ((hashed >> 32) * rows) >> 32 if turn < rows else turn - rows
             bins[chosen].append((turn, hashed % 2**48))
     final = secret_words(secret, b"simdb.row", 1)[0]

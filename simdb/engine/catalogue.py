@@ -10,8 +10,10 @@ from typing import Any
 
 from simdb import config
 from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
+from simdb.exact.thresholds import Threshold
 from simdb.lsh.planning import Plan
 from simdb.storage import values
+from simdb.storage.epochs import EpochState, ExactState
 from simdb.storage.keys import (
     COLLECTION_PREFIX,
     GARBAGE_KEY,
@@ -29,7 +31,6 @@ from simdb.storage.transactions import ReadTransaction, WriteTransaction
 SECRET_BYTES = 32
 BYTES_A_ROW = 2  # a stored signature row
 
-_KINDS: dict[str, type[config.Text]] = {"text": config.Text}
 _SHINGLES: dict[str, type[config.Shingles]] = {
     "character": config.CharacterShingles,
     "word": config.WordShingles,
@@ -44,17 +45,20 @@ class CollectionSettings:
     Attributes:
         name, number: how users and keys call it.
         kind: what its items are and how they are compared.
-        threshold: the similarity that its index is planned for.
-        recall: the share of pairs at the threshold that the index is to find.
-        bands, rows: the banding.
+        threshold: the similarity that its probable index is planned for; the floor of the exact
+            index if there is only that.
+        recall: the share of pairs at the threshold that the probable index is to find.
+        bands, rows: the banding; 0 without a probable index.
         sketch: scheme of the sketches.
         secret: key of all hashes; drawn at random unless a seed was given.
         unicode_version: of the Python that made it; classes of newer characters may differ.
+        exact_floor: least threshold that the exact index serves; None without one.
+        containment: the exact index posts all symbols, and serves every threshold and measure.
     """
 
     name: str
     number: int
-    kind: config.Text
+    kind: config.Kind
     threshold: Fraction
     recall: Fraction
     bands: int
@@ -62,10 +66,37 @@ class CollectionSettings:
     sketch: config.SketchScheme
     secret: bytes
     unicode_version: str
+    exact_floor: Fraction | None = None
+    containment: bool = False
+
+    @property
+    def is_probable(self) -> bool:
+        """Whether there is a probable index."""
+        return self.bands > 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is an exact index."""
+        return self.exact_floor is not None
+
+    @property
+    def posted_floor(self) -> Threshold | None:
+        """The floor that says how much of a set the exact index posts; None for all of it."""
+        if self.exact_floor is None or self.containment:
+            return None
+        return Threshold(self.exact_floor)
 
     @property
     def plan(self) -> Plan:
-        """The banding with its S-curve."""
+        """The banding with its S-curve.
+
+        Raises:
+            ConfigurationError: there is no probable index.
+        """
+        if not self.is_probable:
+            raise ConfigurationError(
+                f"collection {self.name!r} has no probable index; rebuild(threshold=...) adds one"
+            )
         return Plan(self.threshold, self.bands, self.rows)
 
     def encode(self) -> bytes:
@@ -81,6 +112,8 @@ class CollectionSettings:
                 "sketch": self.sketch,
                 "secret": self.secret,
                 "unicode_version": self.unicode_version,
+                "exact_floor": None if self.exact_floor is None else str(self.exact_floor),
+                "containment": self.containment,
             }
         )
 
@@ -96,6 +129,8 @@ class CollectionSettings:
             stored["kind"] = restore_kind(stored["kind"])
             stored["threshold"] = Fraction(stored["threshold"])
             stored["recall"] = Fraction(stored["recall"])
+            floor = stored["exact_floor"]
+            stored["exact_floor"] = None if floor is None else Fraction(floor)
             return cls(name=name, **stored)
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptionError(
@@ -103,8 +138,10 @@ class CollectionSettings:
             ) from error
 
 
-def describe_kind(kind: config.Text) -> dict[str, Any]:
+def describe_kind(kind: config.Kind) -> dict[str, Any]:
     """Return a kind of item as plain values."""
+    if isinstance(kind, config.Set):
+        return {"kind": "set"}
     described = {name: getattr(kind, name) for name in ("lowercase", "white_space", "unicode")}
     shingle_name = next(
         name for name, shingles in _SHINGLES.items() if isinstance(kind.shingles, shingles)
@@ -112,12 +149,20 @@ def describe_kind(kind: config.Text) -> dict[str, Any]:
     return {"kind": "text", "shingles": {"of": shingle_name, **asdict(kind.shingles)}, **described}
 
 
-def restore_kind(described: dict[str, Any]) -> config.Text:
-    """Return the kind that ``describe_kind`` described."""
+def restore_kind(described: dict[str, Any]) -> config.Kind:
+    """Return the kind that ``describe_kind`` described.
+
+    Raises:
+        KeyError, TypeError: it is none that this version knows.
+    """
     settings = dict(described)
-    kind = _KINDS[settings.pop("kind")]
+    name = settings.pop("kind")
+    if name == "set":
+        return config.Set(**settings)
+    if name != "text":
+        raise KeyError(name)
     shingles = dict(settings.pop("shingles"))
-    return kind(shingles=_SHINGLES[shingles.pop("of")](**shingles), **settings)
+    return config.Text(shingles=_SHINGLES[shingles.pop("of")](**shingles), **settings)
 
 
 def secret_of(seed: int | None) -> bytes:
@@ -221,16 +266,38 @@ def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> Ind
     addresses are cached by them: the number of the commit grows for ever, and no commit makes as
     many runs as are left between two.
     """
-    taken = [owner for _, owner in garbage(transaction)]
-    for key, value in transaction.scan(Table.META, STATE_PREFIX):
-        state = CollectionState.decode(values.unseal(Table.META, bytes(key), value))
-        taken.append(state.index.number)
-    return IndexState(
-        number=1 + max(taken, default=0),
-        signature_width=settings.plan.signature_rows * BYTES_A_ROW,
+    number = free_owner(transaction)
+    index = IndexState(
+        number=number,
+        signature_width=settings.bands * settings.rows * BYTES_A_ROW,
         entries_per_item=settings.bands,
         bands=RunDirectory(next_number=transaction.identity << 8),
     )
+    if settings.is_exact:
+        index.exact = ExactState(new_epoch(transaction, number + 1))
+    return index
+
+
+def new_epoch(transaction: ReadTransaction, number: int) -> EpochState:
+    """Return an empty epoch; its runs are numbered as those of a new index are."""
+    return EpochState(number, postings=RunDirectory(next_number=transaction.identity << 8))
+
+
+def free_owner(transaction: ReadTransaction, *others: IndexState) -> int:
+    """Return a number above those of all indexes and epochs.
+
+    Args:
+        transaction: where stored ones are looked for.
+        others: indexes that are not stored as they are now.
+    """
+    taken = [owner for _, owner in garbage(transaction)]
+    stored = [
+        CollectionState.decode(values.unseal(Table.META, bytes(key), value)).index
+        for key, value in transaction.scan(Table.META, STATE_PREFIX)
+    ]
+    for index in (*stored, *others):
+        taken += index.owners
+    return 1 + max(taken, default=0)
 
 
 def drop(transaction: WriteTransaction, name: str) -> None:
@@ -240,7 +307,7 @@ def drop(transaction: WriteTransaction, name: str) -> None:
     value = transaction.get(Table.META, key)
     if value is None:
         raise CorruptionError(f"the state of collection {name!r} is missing")
-    index = CollectionState.decode(values.unseal(Table.META, key, value)).index.number
+    index = CollectionState.decode(values.unseal(Table.META, key, value)).index
     transaction.delete(Table.META, collection_key(name))
     transaction.delete(Table.META, key)
     owned = [(table, settings.number) for table in (Table.DOCUMENTS, Table.KEYS, Table.MARKS)]
@@ -250,11 +317,17 @@ def drop(transaction: WriteTransaction, name: str) -> None:
 # -- garbage: records that nothing refers to any more, removed in bounded steps ------------------
 
 
-def index_tables(index: int) -> list[tuple[Table, int]]:
-    """Return the tables in which an index has records."""
-    return [
-        (table, index) for table in (Table.SIGNATURES, Table.BANDS, Table.POSTINGS, Table.SYMBOLS)
-    ]
+def index_tables(index: IndexState) -> list[tuple[Table, int]]:
+    """Return the tables in which an index has records, and under which owners."""
+    owned = [(table, index.number) for table in (Table.SIGNATURES, Table.BANDS)]
+    for number in index.owners[1:]:
+        owned += epoch_tables(number)
+    return owned
+
+
+def epoch_tables(number: int) -> list[tuple[Table, int]]:
+    """Return the tables in which an epoch of an exact index has records."""
+    return [(Table.POSTINGS, number), (Table.SYMBOLS, number)]
 
 
 def garbage(transaction: ReadTransaction) -> list[tuple[Table, int]]:
@@ -285,7 +358,16 @@ def _write_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]
 
 def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:
     """Remove so many bytes of garbage; return whether some is left."""
-    left = garbage(transaction)
+    left = remove_records(transaction, garbage(transaction), most_bytes)
+    _write_garbage(transaction, left)
+    return bool(left)
+
+
+def remove_records(
+    transaction: WriteTransaction, owned: list[tuple[Table, int]], most_bytes: int
+) -> list[tuple[Table, int]]:
+    """Remove so many bytes of the records of owners; return those that may have some left."""
+    left = owned
     spent = 0
     while left and spent < most_bytes:
         table, owner = left[0]
@@ -298,8 +380,7 @@ def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:
             spent += size + len(key)
         if not doomed:
             left = left[1:]
-    _write_garbage(transaction, left)
-    return bool(left)
+    return left
 
 
 def _first_records(

@@ -32,7 +32,7 @@ ProgressCallback = Callable[[Progress], None] | None
 
 def plan_settings(
     name: str,
-    kind: config.Text,
+    kind: config.Kind,
     *,
     threshold: ThresholdLike,
     recall: ThresholdLike,
@@ -68,7 +68,7 @@ def plan_settings(
 def changed_settings(
     present: CollectionSettings,
     *,
-    kind: config.Text | None,
+    kind: config.Kind | None,
     threshold: ThresholdLike | None,
     recall: ThresholdLike | None,
     bands: int | None,
@@ -76,7 +76,16 @@ def changed_settings(
     sketch: config.SketchScheme | None,
     seed: int | None,
 ) -> CollectionSettings:
-    """Return settings in which what is not None has changed."""
+    """Return settings in which what is not None has changed.
+
+    Raises:
+        ConfigurationError: another kind of item, which the stored ones are not.
+    """
+    if kind is not None and type(kind) is not type(present.kind):
+        raise ConfigurationError(
+            f"the items of collection {present.name!r} are stored for {present.kind}; they cannot "
+            f"become {kind}"
+        )
     settings = plan_settings(
         present.name,
         present.kind if kind is None else kind,

@@ -8,7 +8,7 @@ from typing import Any
 
 from simdb.datatypes import Key
 from simdb.errors import BadItemError, UsageError
-from simdb.items.text import TextItems
+from simdb.items.kinds import Items
 from simdb.storage import values
 from simdb.storage.keys import encode_user_key
 
@@ -62,7 +62,7 @@ class RowBatch:
 
 def read_batches(
     rows: Iterable[Any],
-    items: TextItems,
+    items: Items,
     *,
     batch_items: int,
     batch_bytes: int,
@@ -106,8 +106,9 @@ def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tup
     position = size = 0
     for row in rows:
         part.append(row)
-        with_item = type(row) is tuple and len(row) > 1
-        size += len(row[1]) if with_item and isinstance(row[1], Sized) else 0
+        if type(row) is tuple and len(row) > 1:
+            item = row[1]
+            size += len(item) if type(item) is str or isinstance(item, Sized) else 0
         if len(part) >= most_rows or size >= most_bytes:
             yield position, part
             position += len(part)
@@ -117,7 +118,7 @@ def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tup
 
 
 def _take_plain(
-    part: list[Any], first: int, items: TextItems, batch: RowBatch, seen: set[bytes]
+    part: list[Any], first: int, items: Items, batch: RowBatch, seen: set[bytes]
 ) -> bool:
     """Add rows that are all (str, item) with new keys, column by column; else change nothing."""
     if set(map(type, part)) != {tuple} or set(map(len, part)) != {2}:
@@ -138,7 +139,7 @@ def _take_plain(
     return True
 
 
-def _read_row(row: Any, items: TextItems) -> tuple[Key, bytes, bytes, bytes]:  # noqa: ANN401
+def _read_row(row: Any, items: Items) -> tuple[Key, bytes, bytes, bytes]:  # noqa: ANN401
     if isinstance(row, BaseException):
         # A reader of files hands on what was wrong with a line.
         raise row

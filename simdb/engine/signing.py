@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from simdb.engine.catalogue import CollectionSettings
 from simdb.exact.thresholds import Threshold
+from simdb.items.kinds import items_of
 from simdb.items.symbols import SymbolSets
-from simdb.items.text import TextItems
 from simdb.lsh.banding import Banding, minimum_matches
 from simdb.lsh.sketching import Sketcher
 
@@ -38,7 +38,7 @@ class Signer:
     """Signs the items of one collection. Safe to use from several threads."""
 
     def __init__(self, settings: CollectionSettings) -> None:
-        self.items = TextItems(settings.kind, settings.secret)
+        self.items = items_of(settings.kind, settings.secret)
         self.plan = settings.plan
         self._sketcher = Sketcher(settings.sketch, self.plan.signature_rows, settings.secret)
         self._banding = Banding(settings.bands, settings.rows, settings.secret)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import reprlib
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,6 +28,7 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 _COLLECTIONS = (set, frozenset, list, tuple)
 _NO_COLLECTIONS = (str, bytes, bytearray, memoryview, Mapping)
 _STRINGS = 16
+_INTEGERS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}  # by width, which is the first byte
 _UNSIGNED = {1: "B", 2: "H", 4: "I"}  # the letters of struct, by width
 
 
@@ -53,15 +54,7 @@ class SetItems:
         """
         if isinstance(item, np.ndarray):
             return _encode_array(item)
-        elements = item if type(item) in _COLLECTIONS else _elements_of(item)
-        types = set(map(type, elements))  # type: ignore[call-overload]
-        if not types <= {int} and not types <= {str}:
-            elements = _plain(elements)  # type: ignore[arg-type]
-            types = set(map(type, elements))
-        ordered: list[Any] = sorted(set(elements))  # type: ignore[call-overload]
-        if not ordered:
-            return b""
-        return _encode_integers(ordered) if types == {int} else _encode_strings(ordered)
+        return _encode(item if isinstance(item, _COLLECTIONS) else _elements_of(item))
 
     def decode(self, data: bytes | memoryview) -> frozenset[int] | frozenset[str]:
         """Return the set of its stored form.
@@ -71,15 +64,15 @@ class SetItems:
         """
         if not len(data):
             return frozenset()
-        width = data[0] & (_STRINGS - 1)
+        form = data[0]
         try:
-            if data[0] < _STRINGS:
-                kind = "<i8" if width == 8 else f"<u{width}"
-                return frozenset(np.frombuffer(data, kind, offset=1).tolist())
-            count = int.from_bytes(data[1:5], "little")
-            lengths = struct.unpack_from(f"<{count}{_UNSIGNED[width]}", data, 5)
-            return frozenset(_strings(bytes(data[5 + count * width :]), lengths))
-        except (ValueError, TypeError, KeyError, struct.error) as error:
+            if form in _INTEGERS:
+                return frozenset(np.frombuffer(data, _INTEGERS[form], offset=1).tolist())
+            letter = _UNSIGNED[form - _STRINGS]
+            (count,) = struct.unpack_from("<I", data, 1)
+            lengths = struct.unpack_from(f"<{count}{letter}", data, 5)
+            return frozenset(_strings(bytes(data[5 + count * (form - _STRINGS) :]), lengths))
+        except (ValueError, KeyError, struct.error) as error:
             raise CorruptionError(f"a stored set cannot be read: {error}") from error
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
@@ -112,8 +105,11 @@ def _elements_of(item: object) -> list[Any]:
             f"a set must be a collection of integers or of strings, not {kind} "
             f"{reprlib.repr(item)}{hint}"
         )
-    # An element takes a byte at least, so one more than that is too many for any set.
-    return list(islice(item, MAXIMUM_ITEM_BYTES + 1))
+    # An element takes a byte at least; an iterable may be endless.
+    elements = list(islice(item, MAXIMUM_ITEM_BYTES + 1))
+    if len(elements) > MAXIMUM_ITEM_BYTES:
+        raise BadItemError(f"a set of more than {MAXIMUM_ITEM_BYTES:,} elements is too large")
+    return elements
 
 
 def _plain(elements: Iterable[Any]) -> list[Any]:
@@ -143,7 +139,7 @@ def _encode_array(item: npt.NDArray[Any]) -> bytes:
     if item.ndim != 1:
         raise BadItemError(f"a set must be an array of one dimension, not of {item.ndim}")
     if item.dtype.kind in "UTO":
-        return _ENCODER.encode(item.tolist())
+        return _encode(item.tolist())
     if item.dtype.kind not in "iu":
         if not item.size:
             return b""
@@ -157,10 +153,21 @@ def _encode_array(item: npt.NDArray[Any]) -> bytes:
     low, high = int(ordered[0]), int(ordered[-1])
     width = _width_of(low, high)
     _require_room(ordered.size, 1 + ordered.size * width)
-    return bytes([width]) + ordered.astype("<i8" if width == 8 else f"<u{width}").tobytes()
+    return bytes([width]) + ordered.astype(_INTEGERS[width]).tobytes()
 
 
 # -- the stored form -----------------------------------------------------------------------------
+
+
+def _encode(elements: Collection[Any]) -> bytes:
+    types = set(map(type, elements))
+    if not types <= {int} and not types <= {str}:
+        elements = _plain(elements)
+        types = {type(elements[0])}
+    ordered = sorted(set(elements))
+    if not ordered:
+        return b""
+    return _encode_integers(ordered) if types == {int} else _encode_strings(ordered)
 
 
 def _width_of(low: int, high: int) -> int:
@@ -230,13 +237,10 @@ def _refuse_surrogate(ordered: list[str]) -> NoReturn:
 
 def _strings(data: bytes, lengths: tuple[int, ...]) -> list[str]:
     """Cut UTF-8 into strings of so many bytes each."""
-    ends = list(chain((0,), np.cumsum(lengths, dtype=np.int64).tolist()))
+    ends = list(accumulate(lengths, initial=0))
     if ends[-1] != len(data):
         raise ValueError(f"{len(data)} bytes of strings where {ends[-1]} are expected")
     if data.isascii():
         text = data.decode()
-        return [text[start:end] for start, end in zip(ends, ends[1:], strict=False)]
-    return [data[start:end].decode() for start, end in zip(ends, ends[1:], strict=False)]
-
-
-_ENCODER = SetItems(b"")  # encoding needs no secret
+        return [text[start:end] for start, end in pairwise(ends)]
+    return [data[start:end].decode() for start, end in pairwise(ends)]

@@ -40,27 +40,27 @@ def _number(data: npt.NDArray[np.uint8], start: int, width: int) -> np.uint64:
 
 
 @kernel
-def _count(data: npt.NDArray[np.uint8], start: int, end: int) -> int:
+def _count(data: npt.NDArray[np.uint8], start: int, end: int) -> np.int64:
     """Return how many elements the stored set in ``data[start:end]`` has, -1 if it is none."""
     size = end - start
     if size == 0:
-        return 0
+        return np.int64(0)
     width = np.int64(data[start]) & (STRINGS - 1)
     strings = np.int64(data[start]) & STRINGS
-    known = width in {1, 2, 4} or (width == 8 and strings == 0)
+    known = width in (1, 2, 4) or (width == 8 and strings == 0)
     if not known or data[start] > STRINGS + width:
-        return -1
+        return np.int64(-1)
     if strings == 0:
-        return (size - 1) // width if (size - 1) % width == 0 else -1
+        return np.int64((size - 1) // width) if (size - 1) % width == 0 else np.int64(-1)
     if size < 1 + COUNT_BYTES:
-        return -1
+        return np.int64(-1)
     count = np.int64(_number(data, start + 1, COUNT_BYTES))
     begin = start + 1 + COUNT_BYTES + count * width
     if begin > end:
-        return -1
+        return np.int64(-1)
     for place in range(start + 1 + COUNT_BYTES, begin, width):
         begin += np.int64(_number(data, place, width))
-    return count if begin == end else -1
+    return count if begin == end else np.int64(-1)
 
 
 @kernel

@@ -90,34 +90,61 @@ def _advance(
     return multiply_add(state, keys[0], multiply_add(departed, keys[1], arrived))
 
 
+@inlined
+def _roll_quarters(
+    sequence: Sequence, count: int, window: int, keys: Keys, symbols: Symbols
+) -> None:
+    """Write the unreduced polynomial of every window, of which there are at least four."""
+    windows = count - window + 1
+    quarter = (windows + 3) // 4
+    second_start, third_start = quarter, 2 * quarter
+    fourth_start = windows - quarter
+    first = _hash_window(sequence, 0, window, keys[0])
+    second = _hash_window(sequence, second_start, second_start + window, keys[0])
+    third = _hash_window(sequence, third_start, third_start + window, keys[0])
+    fourth = _hash_window(sequence, fourth_start, fourth_start + window, keys[0])
+    symbols[0] = first
+    symbols[second_start] = second
+    symbols[third_start] = third
+    symbols[fourth_start] = fourth
+    last = window - 1
+    arriving = sequence[last:count]
+    second_leaving, second_arriving = sequence[second_start:], sequence[second_start + last : count]
+    third_leaving, third_arriving = sequence[third_start:], sequence[third_start + last : count]
+    fourth_leaving, fourth_arriving = sequence[fourth_start:], sequence[fourth_start + last : count]
+    second_symbols, third_symbols = symbols[second_start:], symbols[third_start:]
+    fourth_symbols = symbols[fourth_start:]
+    for step in range(1, quarter):
+        first = _advance(first, sequence, arriving, step, keys)
+        second = _advance(second, second_leaving, second_arriving, step, keys)
+        third = _advance(third, third_leaving, third_arriving, step, keys)
+        fourth = _advance(fourth, fourth_leaving, fourth_arriving, step, keys)
+        symbols[step] = first
+        second_symbols[step] = second
+        third_symbols[step] = third
+        fourth_symbols[step] = fourth
+
+
 @kernel
 def _roll(sequence: Sequence, count: int, size: int, keys: Keys, symbols: Symbols) -> int:
     """Write the symbol of every window of ``size`` values; return how many there are.
 
     ``keys`` are the base, minus the base to the power ``size``, and the secret of the finaliser.
     A shorter sequence has one window, all of it; an empty one has none. Each state waits for the
-    one before, so the two halves of the sequence roll side by side; where they meet both write.
+    one before, so the four quarters of the sequence roll side by side; where they meet both write.
     """
     if count == 0:
         return 0
     window = min(count, size)
     windows = count - window + 1
-    half = windows // 2
-    first = _hash_window(sequence, 0, window, keys[0])
-    second = _hash_window(sequence, half, half + window, keys[0])
-    first_departing, second_departing = sequence[:count], sequence[half:count]
-    first_arriving, second_arriving = (
-        sequence[window - 1 : count],
-        sequence[half + window - 1 : count],
-    )
-    first_symbols, second_symbols = symbols[:windows], symbols[half:windows]
-    first_symbols[0] = first
-    second_symbols[0] = second
-    for step in range(1, windows - half):
-        first = _advance(first, first_departing, first_arriving, step, keys)
-        second = _advance(second, second_departing, second_arriving, step, keys)
-        first_symbols[step] = first
-        second_symbols[step] = second
+    if windows < 8:
+        state = _hash_window(sequence, 0, window, keys[0])
+        symbols[0] = state
+        for step in range(1, windows):
+            state = _advance(state, sequence, sequence[window - 1 :], step, keys)
+            symbols[step] = state
+    else:
+        _roll_quarters(sequence, count, window, keys, symbols)
     for position in range(windows):  # a loop of its own is compiled to vector instructions
         symbols[position] = mixed(reduced(symbols[position]), keys[2])
     return windows

@@ -39,12 +39,12 @@ def _fill_scattered(
     """Run the rounds that scatter the symbols over the bins; return how many bins are filled.
 
     The first round takes the minimum without a branch, since it fills most bins of a large set;
-    the later ones seldom write.
+    the later ones seldom write. It takes the symbols as the hashes that they are.
     """
     rows = np.uint64(bins.size)
     bins[:] = _EMPTY
     for symbol in symbols:
-        hashed = mixed(symbol, seeds[0])
+        hashed = symbol ^ seeds[0]
         position = _bin_of(hashed, rows)
         bins[position] = min(bins[position], hashed & _VALUE_MASK)
     filled = 0
@@ -78,7 +78,8 @@ def fast_sketches(
     Dahlgaard, Knudsen and Thorup, Fast Similarity Sketching, FOCS 2017: round r < rows hashes each
     symbol to a bin and a value; round rows + j sends every symbol to bin j. A bin keeps its
     smallest (round, value); the rounds stop when no bin is empty. A bin that an earlier round
-    filled cannot change in a later one. ``seeds`` are 2 * rows words, one a round.
+    filled cannot change in a later one. ``seeds`` are 2 * rows words, one a round. Symbols must be
+    evenly spread 64-bit hashes, as those of all kinds of items are.
     """
     sketches = np.zeros((offsets.size - 1, rows), np.uint16)
     bins = np.empty(rows, np.uint64)

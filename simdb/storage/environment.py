@@ -452,9 +452,9 @@ def create(path: Path) -> None:
             lib_version=ENGINE,
         )
         with created:
-            handles = [created.open_db(name) for name in TABLE_NAMES]
             header = values.pack(_header())
             with created.begin(write=True) as transaction:
+                handles = [created.open_db(name, transaction) for name in TABLE_NAMES]
                 transaction.put(
                     HEADER_KEY, values.seal(Table.META, HEADER_KEY, header), db=handles[Table.META]
                 )

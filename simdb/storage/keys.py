@@ -12,8 +12,8 @@ KEYS        collection (4) + tag (1) + user's key       item number
 SIGNATURES  index (4) + first item number (4)           block of signatures
 MARKS       collection (4) + item number // 8192 (4)    bitmap of deleted items
 BANDS       index (4) + run (8) + chunk (4)             chunk of a run of bucket keys
-POSTINGS    index (4) + run (8) + chunk (4)             chunk of a run of postings
-SYMBOLS     index (4) + epoch (4)                       table of the frequent symbols
+POSTINGS    epoch (4) + run (8) + chunk (4)             chunk of a run of postings
+SYMBOLS     epoch (4) + 0 (4)                           table of the frequent symbols
 =========== =========================================== ==================================
 
 Numbers in keys are big-endian, so that the order of bytes is their order.

@@ -26,6 +26,7 @@ from simdb import kernels
 from simdb.errors import CorruptionError, StorageError
 from simdb.storage import values
 from simdb.storage.blocks import BlockReader, BlockWriter, Tail
+from simdb.storage.epochs import ExactState, postings_writer
 from simdb.storage.keys import Table, owner_prefix, pack_numbered, state_key
 from simdb.storage.run_views import RunView
 from simdb.storage.runs import RunDirectory, RunWriter
@@ -78,11 +79,12 @@ class IndexState:
     """What an index knows of itself; a rebuild makes a second one beside the first.
 
     Attributes:
-        number: owner of its signatures, bucket runs and postings.
-        signature_width: bytes of a signature.
+        number: owner of its signatures and bucket runs.
+        signature_width: bytes of a signature; 0 without a probable index.
         bands: runs of bucket keys.
         signature_tail: small blocks of signatures at the end.
         entries_per_item: bucket keys of an item.
+        exact: the exact index, if there is one.
     """
 
     number: int
@@ -90,6 +92,12 @@ class IndexState:
     entries_per_item: int
     bands: RunDirectory = field(default_factory=RunDirectory)
     signature_tail: Tail = field(default_factory=Tail)
+    exact: ExactState | None = None
+
+    @property
+    def owners(self) -> list[int]:
+        """Its own number and those of the epochs of its exact index."""
+        return [self.number] if self.exact is None else [self.number, *self.exact.owners]
 
     def encode(self) -> list[Any]:
         """Return it as plain lists."""
@@ -99,13 +107,21 @@ class IndexState:
             self.entries_per_item,
             self.bands.encode(),
             self.signature_tail.blocks,
+            None if self.exact is None else self.exact.encode(),
         ]
 
     @classmethod
     def decode(cls, stored: list[Any]) -> IndexState:
         """Return what ``encode`` stored."""
-        number, width, entries, bands, tail = stored
-        return cls(number, width, entries, RunDirectory.decode(bands), Tail(tail))
+        number, width, entries, bands, tail, exact = stored
+        return cls(
+            number,
+            width,
+            entries,
+            RunDirectory.decode(bands),
+            Tail(tail),
+            None if exact is None else ExactState.decode(exact),
+        )
 
 
 @dataclass(slots=True)
@@ -396,6 +412,8 @@ class CollectionWriter(CollectionReader):
         index = self.state.index
         for number in ordered.tolist():
             index.bands.note_deleted(number, index.entries_per_item)
+            if index.exact is not None:
+                index.exact.note_deleted(number)
         self._drop_dead(self.index_writer(index).signatures, ordered)
 
     def _mark(self, numbers: npt.NDArray[np.uint32]) -> None:
@@ -466,6 +484,8 @@ class IndexWriter:
             width=index.signature_width,
         )
         self.bands = RunWriter(transaction, Table.BANDS, index.number, index.bands)
+        exact = index.exact
+        self.postings = None if exact is None else postings_writer(transaction, exact.current)
 
     def insert(
         self,
@@ -482,8 +502,10 @@ class IndexWriter:
             with_symbols: uint32 (m,), ascending; the items that have symbols.
             bucket_keys: uint64 (m, bands), theirs.
         """
-        raw = signatures.tobytes()
         width = self._index.signature_width
+        if not width:
+            return
+        raw = signatures.tobytes()
         self.signatures.append(
             numbers, [raw[begin : begin + width] for begin in range(0, len(raw), width)]
         )
@@ -502,10 +524,22 @@ class IndexWriter:
 
     def step(self) -> bool:
         """Do one step of a merge under way; return whether there was one."""
-        return self.bands.step(lambda: self._collection.marks)
+        return any(runs.step(lambda: self._collection.marks) for runs in self._writers())
+
+    def start_full_merge(self) -> None:
+        """Start merging all bucket runs into one, and all runs of postings into another."""
+        for runs in self._writers():
+            runs.start_full_merge()
+
+    def _writers(self) -> list[RunWriter]:
+        return [self.bands] if self.postings is None else [self.bands, self.postings]
 
     def merge_after(self, changed_items: int) -> None:
         """Do the merging that is due after so many items were added or deleted."""
         self.bands.merge_after(
             changed_items * self._index.entries_per_item, lambda: self._collection.marks
         )
+        if self.postings is not None and self._index.exact is not None:
+            self.postings.merge_after(
+                changed_items * self._index.exact.entries_per_item, lambda: self._collection.marks
+            )
