@@ -26,12 +26,21 @@ from simdb.datatypes import (
     Progress,
     Record,
 )
-from simdb.engine import describing, grouping, joining, maintaining, searching
+from simdb.engine import (
+    describing,
+    exact_joining,
+    exact_searching,
+    grouping,
+    joining,
+    maintaining,
+    searching,
+)
 from simdb.engine.auditing import audit
 from simdb.engine.catalogue import CollectionSettings, require_settings, stored_settings
 from simdb.engine.checking import check_collection
 from simdb.engine.indexing import AddPolicy, BatchAdder, delete_keys
 from simdb.engine.loading import load
+from simdb.engine.serving import AskedGuarantee, Served, parse_measure, serve
 from simdb.engine.signing import Signer
 from simdb.errors import (
     BadItemError,
@@ -54,7 +63,6 @@ if TYPE_CHECKING:
     from simdb.database import Handle
 
 DELETED_AT_ONCE = 10_000
-AskedGuarantee = Literal["auto", "exact", "probable"]
 OnExisting = Literal["error", "skip", "replace"]
 OnDuplicate = Literal["keep", "skip"]
 OnBad = Literal["error", "skip"]
@@ -105,8 +113,13 @@ class CollectionView:
 
     @property
     def threshold(self) -> Fraction:
-        """The similarity that its index is planned for."""
+        """The similarity that its index is planned for; the floor if there is only an exact one."""
         return self._known.settings.threshold
+
+    @property
+    def exact_floor(self) -> Fraction | None:
+        """The least threshold that its exact index serves; None without one."""
+        return self._known.settings.exact_floor
 
     @property
     def recall(self) -> Fraction:
@@ -186,11 +199,13 @@ class CollectionView:
         limit: int | None = None,
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
+        measure: str = "jaccard",
     ) -> Matches:
         """Find the stored items that are similar to an item.
 
-        Probable: a match *at* the threshold is found with probability ``expected_recall``, a more
-        similar one with a higher one. Every similarity is the true one.
+        Exact if the exact index answers. Else probable: a match *at* the threshold is found with
+        probability ``expected_recall``, a more similar one with a higher one. Every similarity is
+        the true one.
 
         Args:
             item: what to look for; need not be stored.
@@ -198,14 +213,17 @@ class CollectionView:
             limit: at most so many matches, the best ones.
             min_recall: permits a threshold below the collection's, if at least this share of the
                 matches at the threshold is expected to be found.
-            guarantee: ``"auto"`` and ``"probable"`` use the LSH index; ``"exact"`` needs an exact
-                index.
+            guarantee: ``"auto"`` takes the exact index where it serves the threshold, else the
+                probable one; ``"exact"`` and ``"probable"`` take no other.
+            measure: ``"jaccard"``; with an exact index also ``"dice"``, ``"cosine"`` and
+                ``"stored-in-probe"`` (the share of the stored item that the probe contains), and
+                if it posts all symbols ``"probe-in-stored"``.
 
         Returns:
             Matches by falling similarity, equal ones in order of insertion.
 
         Raises:
-            ThresholdTooLowError: below the collection's threshold without ``min_recall``.
+            ThresholdTooLowError: no index serves the threshold; the message names the remedy.
         """
         return self.search_many(
             [item],
@@ -213,6 +231,7 @@ class CollectionView:
             limit=limit,
             min_recall=min_recall,
             guarantee=guarantee,
+            measure=measure,
         )[0]
 
     def search_many(
@@ -223,19 +242,29 @@ class CollectionView:
         limit: int | None = None,
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
+        measure: str = "jaccard",
     ) -> list[Matches]:
         """Search for each of several items in one snapshot; see ``search``."""
         if limit is not None and (isinstance(limit, bool) or limit < 1):
             raise ConfigurationError(f"limit must be a whole number of at least 1, not {limit!r}")
         with self._opened() as (collection, settings, signer):
-            wanted, recall = self._serve(settings, threshold, min_recall, guarantee)
+            served = serve(
+                settings, threshold, min_recall, guarantee, measure=parse_measure(measure)
+            )
             encoded = [signer.items.encode(item) for item in items]
             answers = []
             for item in encoded:
-                similar = searching.search(signer, collection, item, wanted, limit)
+                if served.is_exact:
+                    similar = exact_searching.search(
+                        signer, collection, item, served.criterion, limit
+                    )
+                else:
+                    similar = searching.search(signer, collection, item, served.threshold, limit)
                 keys = [decode_user_key(document.key) for document in similar.documents]
                 matches = tuple(map(Match, keys, similar.similarities))
-                answers.append(Matches(matches, "probable", recall, similar.candidates))
+                answers.append(
+                    Matches(matches, served.guarantee, served.recall, similar.candidates)
+                )
             return answers
 
     def pairs(
@@ -244,24 +273,56 @@ class CollectionView:
         *,
         guarantee: AskedGuarantee = "auto",
         min_recall: float | None = None,
+        resume: str | None = None,
     ) -> Pairs:
         """Find all pairs of stored items that are similar to each other.
 
-        Probable as ``search`` is, streaming, in bounded memory. Each pair comes once, ``left``
-        being the item inserted first. The pairs are those of the moment iteration begins: items
-        may be added and deleted meanwhile.
+        Exact or probable as ``search`` is, streaming, in bounded memory. Each pair comes once,
+        ``left`` being the item inserted first. The pairs are those of the moment iteration begins:
+        items may be added and deleted meanwhile.
+
+        Args:
+            threshold: least similarity of a pair; the collection's if not given.
+            guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
+                items fit into the memory setting.
+            min_recall: as for ``search``.
+            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``.
 
         Returns:
             An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
         """
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        wanted, recall = self._serve(settings, threshold, min_recall, guarantee)
-        return Pairs(lambda: self._pair_batches(wanted), "probable", recall)
+        served = serve(settings, threshold, min_recall, guarantee, without_index=True)
+        if not served.is_exact:
+            if resume is not None:
+                raise ConfigurationError("only exact pairs can be resumed")
+            return Pairs(
+                lambda: self._pair_batches(served.threshold), "probable", served.recall
+            )
+        return Pairs(
+            lambda: self._exact_pair_batches(served.threshold, resume), "exact", served.recall
+        )
+
+    def _exact_pair_batches(
+        self, threshold: Threshold, resume: str | None
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str]]:
+        with self._opened() as (collection, _, signer):
+            batches = exact_joining.join(
+                signer, collection, threshold, self._join_resources(), resume=resume
+            )
+            for batch, token in batches:
+                yield batch, partial(_with_keys, collection, batch), token
+                self._require_open()
+
+    def _join_resources(self) -> exact_joining.JoinResources:
+        return exact_joining.JoinResources(
+            self._handle.memory, self._handle.pool(), self._require_open
+        )
 
     def _pair_batches(
         self, threshold: Threshold
-    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]]]]:
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], None]]:
         with self._opened() as (collection, _, signer):
             batches = joining.join(
                 signer,
@@ -271,7 +332,7 @@ class CollectionView:
                 joining.JoinCounters(),
             )
             for batch in batches:
-                yield batch, partial(_with_keys, collection, batch)
+                yield batch, partial(_with_keys, collection, batch), None
                 self._require_open()
 
     def groups(
@@ -290,51 +351,17 @@ class CollectionView:
             An iterable of ``Group`` of two items or more, by the insertion of their first items.
         """
         with self._opened() as (collection, settings, signer):
-            wanted, recall = self._serve(settings, threshold, min_recall, "auto")
+            wanted, _, recall = serve(settings, threshold, min_recall, "probable")
             numbers = grouping.group(
                 signer,
                 collection,
-                wanted,
+                wanted.threshold,
                 self._handle.memory,
                 joining.JoinCounters(),
                 progress=progress,
             )
             keys = [keys_of_numbers(collection, members) for members in numbers]
         return Groups(keys, "probable", recall)
-
-    def _serve(
-        self,
-        settings: CollectionSettings,
-        threshold: ThresholdLike | None,
-        min_recall: float | None,
-        guarantee: AskedGuarantee,
-    ) -> tuple[Threshold, float]:
-        """Return the threshold as a rational, and the recall at it, if the index serves it."""
-        if guarantee not in ("auto", "exact", "probable"):
-            raise ConfigurationError(
-                f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
-            )
-        if guarantee == "exact":
-            raise ConfigurationError(f"collection {self._name!r} has no exact index")
-        own = Threshold(settings.threshold)
-        wanted = own if threshold is None else Threshold.parse(threshold)
-        recall = settings.plan.expected_recall(wanted.fraction)
-        if wanted >= own:
-            return wanted, recall
-        if min_recall is None:
-            raise ThresholdTooLowError(
-                f"threshold {wanted} is below {own}, for which collection {self._name!r} is "
-                f"planned; at {wanted} it finds {recall:.1%}. Call rebuild(threshold={wanted}), or "
-                f"permit it with min_recall={int(recall * 100) / 100}"
-            )
-        if not 0 <= min_recall <= 1:
-            raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
-        if recall < min_recall:
-            raise ThresholdTooLowError(
-                f"at threshold {wanted} collection {self._name!r} finds {recall:.1%}, less than "
-                f"min_recall={min_recall}; call rebuild(threshold={wanted})"
-            )
-        return wanted, recall
 
     # -- looking inside ----------------------------------------------------------------------
 
@@ -548,7 +575,7 @@ class Collection(CollectionView):
     def _duplicate_threshold(self, threshold: ThresholdLike | None) -> Threshold:
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        return self._serve(settings, threshold, None, "auto")[0]
+        return serve(settings, threshold, None, "auto").threshold
 
     def _load(
         self,
@@ -558,8 +585,8 @@ class Collection(CollectionView):
         outcomes: Callable[[Sequence[Outcome]], None] | None,
     ) -> AddReport:
         with self._writing() as environment:
-            with self._reading() as transaction:
-                _, settings, signer = self._refresh(transaction)
+            # Should they have changed since, the adder notices within its transaction.
+            _, settings, signer = self._known
             adder = BatchAdder(environment, settings, signer, policy, self._handle.busy_timeout)
             return load(
                 rows,

@@ -233,25 +233,31 @@ class Database:
         name: str,
         kind: config.Kind | None = None,
         *,
-        threshold: ThresholdLike = 0.8,
+        threshold: ThresholdLike | None = 0.8,
         recall: ThresholdLike = 0.99,
         bands: int | None = None,
         rows: int | None = None,
         sketch: config.SketchScheme = "fast",
         seed: int | None = None,
+        exact_floor: ThresholdLike | None = None,
+        containment: bool = False,
     ) -> Collection:
         """Open a collection, or create it if there is none of that name.
 
         Args:
             name: any printable text.
             kind: what its items are; without it the collection must exist, and is opened as it is.
-            threshold: the similarity that the index is planned for.
+            threshold: the similarity that the probable index is planned for; None for no such
+                index.
             recall: the share of pairs at the threshold that the index is to find.
             bands: of the index; planned if not given.
             rows: a band; planned if not given.
             sketch: ``"fast"`` similarity sketching, or the ``"classical"`` n hash functions.
             seed: makes all hashes reproducible, and open to whoever knows it. Without one the
                 store draws a secret.
+            exact_floor: the least threshold that an exact index serves; none is made without it.
+            containment: the exact index posts all symbols of every item, not only as many as the
+                floor asks for, and serves every threshold and every measure of ``search``.
 
         Raises:
             ConfigurationError: it exists with other settings; ``rebuild`` changes them.
@@ -273,6 +279,8 @@ class Database:
             rows=rows,
             sketch=sketch,
             secret=catalogue.secret_of(seed),
+            exact_floor=exact_floor,
+            containment=containment,
         )
         if present is None:
             present = self._create(wanted)
@@ -284,12 +292,14 @@ class Database:
         name: str,
         kind: config.Kind,
         *,
-        threshold: ThresholdLike = 0.8,
+        threshold: ThresholdLike | None = 0.8,
         recall: ThresholdLike = 0.99,
         bands: int | None = None,
         rows: int | None = None,
         sketch: config.SketchScheme = "fast",
         seed: int | None = None,
+        exact_floor: ThresholdLike | None = None,
+        containment: bool = False,
     ) -> Collection:
         """Create a collection; see ``collection``.
 
@@ -307,6 +317,8 @@ class Database:
             rows=rows,
             sketch=sketch,
             seed=seed,
+            exact_floor=exact_floor,
+            containment=containment,
         )
 
     def _create(self, wanted: catalogue.CollectionSettings) -> catalogue.CollectionSettings:
@@ -452,7 +464,8 @@ def _require_same(
     present: catalogue.CollectionSettings, wanted: catalogue.CollectionSettings, *, seeded: bool
 ) -> None:
     """Refuse to open a collection under other settings than its own."""
-    names = ["kind", "threshold", "recall", "bands", "rows", "sketch"] + ["secret"] * seeded
+    names = ["kind", "threshold", "recall", "bands", "rows", "sketch", "exact_floor", "containment"]
+    names += ["secret"] * seeded
     differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
     if differing:
         name = differing[0]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from simdb.datatypes import Group, Guarantee, Key, Pair, PairBatch
 
-PairSource = Callable[[], Iterator[tuple[PairBatch, Callable[[], list[Pair]]]]]
+# Batches, what turns each into pairs with keys, and a token to go on after it.
+PairSource = Callable[[], Iterator[tuple[PairBatch, Callable[[], list[Pair]], str | None]]]
 
 
 class Pairs:
@@ -15,21 +16,26 @@ class Pairs:
     Attributes:
         guarantee: ``"exact"`` (none is missing) or ``"probable"``.
         expected_recall: the share of the pairs *at the threshold* expected to be found.
+        token: of exact pairs, what ``pairs(..., resume=token)`` goes on from: after the last batch
+            that ``batches`` has given, or the last one of which iteration has given all pairs.
     """
 
     def __init__(self, source: PairSource, guarantee: Guarantee, expected_recall: float) -> None:
         self._source = source
+        self.token: str | None = None
         self.guarantee = guarantee
         self.expected_recall = expected_recall
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield one ``Pair`` after the other."""
-        for _, pairs in self._source():
+        for _, pairs, token in self._source():
             yield from pairs()
+            self.token = token
 
     def batches(self) -> Iterator[PairBatch]:
         """Yield the pairs as columns of item numbers; ``keys_of`` turns these into keys."""
-        for batch, _ in self._source():
+        for batch, _, token in self._source():
+            self.token = token
             yield batch
 
 

@@ -66,6 +66,10 @@ class Child:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
+    def ended(self) -> bool:
+        """Return whether it has ended; ``end`` must still be called."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
     def end(self, timeout: float = 30.0) -> int:
         """Wait for the end and return the exit code, negative for a signal."""
         deadline = time.monotonic() + timeout

@@ -54,13 +54,6 @@ def test_bytes_that_were_never_packed_are_damage(data):
         values.unpack(data)
 
 
-def test_a_time_stamp_is_not_packed_for_it_is_an_extension():
-    with pytest.raises(TypeError):
-        values.pack({"at": msgpack.Timestamp(1)})
-    with pytest.raises(CorruptionError):
-        values.unpack(msgpack.packb(msgpack.Timestamp(1)))
-
-
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**64, "\ud800"])
 def test_what_cannot_be_packed_is_refused(value):
     with pytest.raises((TypeError, ValueError, OverflowError)):

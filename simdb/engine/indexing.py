@@ -9,8 +9,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from simdb.datatypes import Action, Key, Outcome
+from simdb.engine import exact_indexing
 from simdb.engine.catalogue import CollectionSettings, require_settings, stored_settings
 from simdb.engine.deduplicating import Decisions, Deduplicator
+from simdb.engine.exact_arranging import Prefixes
 from simdb.engine.reading_rows import RowBatch
 from simdb.engine.signing import Signed, Signer
 from simdb.errors import KeyExistsError
@@ -120,6 +122,8 @@ class BatchAdder:
             writer = CollectionWriter(transaction, self._settings.number)
             if self._first_new is None:
                 self._first_new = writer.state.next_number
+            prefixes = exact_indexing.present_prefixes(writer, self._signer, batch.items, signed)
+            signed = signed._replace(prefixes=prefixes)
             stored = writer.find_many(batch.keys)
             actions = self._actions(writer, batch, stored)
             decisions = self._decisions(batch, signed, actions, stored)
@@ -224,11 +228,22 @@ class BatchAdder:
         if replaced:
             writer.remove(replaced)
         first = insert_rows(writer, batch, signed, kept)
+        if signed.prefixes is not None:
+            self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
         if self._policy.on_existing == "same":
             for number in range(first, first + len(kept)):
                 self._seen.add(number)
         writer.index_writer(writer.state.index).merge_after(len(kept) + len(replaced))
+        exact_indexing.advance(writer, self._signer, len(kept))
         writer.save()
+
+    def _measure(self, writer: CollectionWriter, first: int, prefixes: Prefixes) -> None:
+        """Note now and then how many postings an item of the batch scans in the store before it."""
+        exact = writer.state.index.exact
+        if exact is not None and exact_indexing.is_measured(first, prefixes):
+            with self._environment.read() as snapshot:
+                before = CollectionReader(snapshot, self._settings.number)
+                exact_indexing.measure(before, exact, first, prefixes)
 
     def _outcomes(
         self,
@@ -288,7 +303,12 @@ def _duplicate(
     return Outcome(outcome.row, outcome.key, outcome.action, of, similarity, within_input)
 
 
-def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
+def insert_rows(
+    writer: CollectionWriter,
+    batch: RowBatch,
+    signed: Signed,
+    kept: list[int],
+) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
     keys, items, metadata = batch.keys, batch.items, batch.metadata
     if len(kept) < len(batch.rows):
@@ -304,6 +324,9 @@ def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept:
         numbers[has_symbols],
         signed.bucket_keys[kept][has_symbols],
     )
+    if signed.prefixes is not None:
+        prefixes = signed.prefixes.select(np.array(kept, np.int64))
+        exact_indexing.insert(writer, numbers, prefixes)
     return first
 
 

@@ -34,34 +34,52 @@ def plan_settings(
     name: str,
     kind: config.Kind,
     *,
-    threshold: ThresholdLike,
+    threshold: ThresholdLike | None,
     recall: ThresholdLike,
     bands: int | None,
     rows: int | None,
     sketch: config.SketchScheme,
     secret: bytes,
+    exact_floor: ThresholdLike | None = None,
+    containment: bool = False,
 ) -> CollectionSettings:
     """Return the settings of a collection, bands and rows planned where they are not given.
 
+    Without a threshold there is no probable index, without a floor no exact one.
+
     Raises:
-        ConfigurationError: a value is out of range, or no plan reaches the recall.
+        ConfigurationError: a value is out of range, no plan reaches the recall, or there would be
+            no index.
     """
     if sketch not in ("fast", "classical"):
         raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
-    wanted = Threshold.parse(threshold).fraction
+    floor = None
+    if exact_floor is not None:
+        floor = Threshold.parse(exact_floor, name="exact_floor").fraction
+    elif containment:
+        raise ConfigurationError("containment=True needs an exact_floor")
     wanted_recall = Threshold.parse(recall, name="recall").fraction
-    planned = plan(wanted, wanted_recall, bands, rows)
+    planned = None
+    if threshold is not None:
+        planned = plan(Threshold.parse(threshold).fraction, wanted_recall, bands, rows)
+    elif bands is not None or rows is not None:
+        raise ConfigurationError("bands and rows need a threshold")
+    wanted = floor if planned is None else planned.threshold
+    if wanted is None:
+        raise ConfigurationError("a collection needs a threshold, an exact_floor, or both")
     return CollectionSettings(
         name=name,
         number=0,
         kind=kind,
         threshold=wanted,
         recall=wanted_recall,
-        bands=planned.bands,
-        rows=planned.rows,
+        bands=0 if planned is None else planned.bands,
+        rows=0 if planned is None else planned.rows,
         sketch=sketch,
         secret=secret,
         unicode_version=unicodedata.unidata_version,
+        exact_floor=floor,
+        containment=containment,
     )
 
 
@@ -75,6 +93,10 @@ def changed_settings(
     rows: int | None,
     sketch: config.SketchScheme | None,
     seed: int | None,
+    exact_floor: ThresholdLike | None = None,
+    containment: bool | None = None,
+    drop_exact: bool = False,
+    drop_probable: bool = False,
 ) -> CollectionSettings:
     """Return settings in which what is not None has changed.
 
@@ -86,15 +108,27 @@ def changed_settings(
             f"the items of collection {present.name!r} are stored for {present.kind}; they cannot "
             f"become {kind}"
         )
+    if drop_exact and (exact_floor is not None or containment):
+        raise ConfigurationError("drop_exact=True contradicts exact_floor and containment")
+    if drop_probable and threshold is not None:
+        raise ConfigurationError("drop_probable=True contradicts a threshold")
+    if threshold is None and present.is_probable and not drop_probable:
+        threshold = present.threshold
+    if exact_floor is None and not drop_exact:
+        exact_floor = present.exact_floor
+    if containment is None:
+        containment = present.containment and not drop_exact
     settings = plan_settings(
         present.name,
         present.kind if kind is None else kind,
-        threshold=present.threshold if threshold is None else threshold,
+        threshold=threshold,
         recall=present.recall if recall is None else recall,
         bands=bands,
         rows=rows,
         sketch=present.sketch if sketch is None else sketch,
         secret=present.secret if seed is None else catalogue.secret_of(seed),
+        exact_floor=exact_floor,
+        containment=containment,
     )
     return replace(settings, number=present.number)
 
@@ -220,7 +254,7 @@ def rebuild(
     collect_garbage(environment, busy_timeout)
     with environment.write(busy_timeout) as transaction:
         index = catalogue.new_index(transaction, settings)
-        catalogue.add_garbage(transaction, catalogue.index_tables(index.number))
+        catalogue.add_garbage(transaction, catalogue.index_tables(index))
     work = _Rebuild(Signer(settings), index, settings, pool, memory)
     report = _Reporter("signing", progress)
     while True:
@@ -243,8 +277,8 @@ def _switch(
     settings: CollectionSettings,
     index: IndexState,
 ) -> None:
-    catalogue.keep_from_garbage(transaction, catalogue.index_tables(index.number))
-    catalogue.add_garbage(transaction, catalogue.index_tables(writer.state.index.number))
+    catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
+    catalogue.add_garbage(transaction, catalogue.index_tables(writer.state.index))
     writer.state.index = index
     writer.save()
     catalogue.write_settings(transaction, settings)
@@ -279,7 +313,7 @@ class _Rebuild:
         self._most_bytes = max(1, memory // SHARE_OF_MEMORY)
 
     def require_index(self, transaction: WriteTransaction) -> None:
-        owned = catalogue.index_tables(self._index.number)
+        owned = catalogue.index_tables(self._index)
         if any(entry not in catalogue.garbage(transaction) for entry in owned):
             raise StorageError(
                 "the rebuild was cancelled: another process compacted or rebuilt meanwhile; "

@@ -15,6 +15,7 @@ from simdb.storage.keys import encode_user_key
 BATCH_ITEMS = 10_000
 PART_ROWS = 500  # rows read column by column
 LARGEST_METADATA = 2**20  # bytes
+ELEMENT_BYTES = 64  # about what Python takes for an element of a set
 
 
 @dataclass(slots=True)
@@ -108,7 +109,10 @@ def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tup
         part.append(row)
         if type(row) is tuple and len(row) > 1:
             item = row[1]
-            size += len(item) if type(item) is str or isinstance(item, Sized) else 0
+            if type(item) is str:
+                size += len(item)
+            elif isinstance(item, Sized):
+                size += ELEMENT_BYTES * len(item)
         if len(part) >= most_rows or size >= most_bytes:
             yield position, part
             position += len(part)

@@ -1,8 +1,9 @@
 """Blocks: records of consecutive item numbers, many in one LMDB value.
 
 A document of its own would waste a third of its last page, so records are kept in blocks of
-about ``TARGET_BYTES``. A commit writes its records as new blocks; small blocks at the end are
-joined, ``FAN_IN`` of like size at a time, so that a record is rewritten a few times at most.
+about ``TARGET_BYTES``. A commit writes its records as new blocks. Small blocks at the end are
+joined, ``FAN_IN`` of them or more, when together they are of a higher size class than each of
+them, a class being a factor of 8: so a record is rewritten a few times at most.
 
 ====== ======== ==============================================================
 offset bytes    field
@@ -41,7 +42,7 @@ from simdb.storage.keys import Table, pack_numbered, unpack_numbered
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
 TARGET_BYTES = 131_072
-FAN_IN = 8
+FAN_IN = 8  # small blocks that wait before they are joined
 DEAD_SHARE = 0.3
 MOST_REMEMBERED = 65_536  # blocks known to be verified; small ones come and go with every commit
 _HEADER = struct.Struct("<QII")
@@ -242,8 +243,11 @@ class BlockWriter(BlockReader):
 
     def append(self, numbers: npt.NDArray[np.uint32], records: Sequence[Data]) -> None:
         """Write records under ascending item numbers, past every earlier one."""
-        sizes = np.fromiter(map(len, records), np.int64, len(records))
-        total = np.cumsum(sizes)
+        if len(records) == 1:
+            self._tail.blocks.append([int(numbers[0]), self._put(numbers, records)])
+            self._join_tail()
+            return
+        total = np.cumsum(np.fromiter(map(len, records), np.int64, len(records)))
         begin = 0
         while begin < len(records):
             before = total[begin - 1] if begin else 0
@@ -284,12 +288,11 @@ class BlockWriter(BlockReader):
     # -- joining small blocks ----------------------------------------------------------------
 
     def _join_tail(self) -> None:
-        """Join the last ``FAN_IN`` blocks of one size class while there are so many."""
+        """Join blocks at the end as long as there are some to be joined."""
         blocks = self._tail.blocks
-        while (group := _due_group(blocks)) is not None:
-            begin, end = group
-            size = self._join([first for first, _ in blocks[begin:end]])
-            blocks[begin:end] = [[blocks[begin][0], size]]
+        while (begin := _first_to_join(blocks)) is not None:
+            size = self._join([first for first, _ in blocks[begin:]])
+            blocks[begin:] = [[blocks[begin][0], size]]
         large = [place for place, (_, size) in enumerate(blocks) if size >= TARGET_BYTES // 2]
         if large:
             del blocks[: large[-1] + 1]
@@ -347,26 +350,22 @@ class BlockWriter(BlockReader):
         return count
 
 
-def _due_group(blocks: list[list[int]]) -> tuple[int, int] | None:
-    """Return the range of the first ``FAN_IN`` successive blocks that are small and alike."""
-    begin = 0
-    while begin < len(blocks):
-        size_class = _size_class(blocks[begin][1])
-        end = begin
-        total = 0
-        while (
-            end < len(blocks)
-            and _size_class(blocks[end][1]) <= size_class
-            and (total < TARGET_BYTES // 2)
+def _first_to_join(blocks: list[list[int]]) -> int | None:
+    """Return the place from which on the blocks at the end are to be joined, or None."""
+    total = largest = 0
+    due = None
+    for place in range(len(blocks) - 1, -1, -1):
+        size = blocks[place][1]
+        if size >= TARGET_BYTES // 2 or total >= TARGET_BYTES:
+            break
+        total += size
+        largest = max(largest, _size_class(size))
+        count = len(blocks) - place
+        if (count >= FAN_IN and _size_class(total) > largest) or (
+            count > 1 and total >= TARGET_BYTES // 2
         ):
-            total += blocks[end][1]
-            end += 1
-        if blocks[begin][1] < TARGET_BYTES // 2 and (
-            end - begin >= FAN_IN or (end - begin > 1 and total >= TARGET_BYTES // 2)
-        ):
-            return begin, end
-        begin += 1
-    return None
+            due = place
+    return due
 
 
 def _size_class(size: int) -> int:

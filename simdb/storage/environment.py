@@ -95,6 +95,11 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
         raise DatabaseFullError(
             f"{path}: no space is left ({error}); nothing of this write was stored"
         ) from error
+    if code == errno.EIO:
+        # LMDB says so for a write that was cut short, as the first one is when a disk fills up.
+        raise StorageError(
+            f"{path}: the system failed to read or write ({error}): the disk is full or damaged"
+        ) from error
     if code == errno.ENOENT:
         raise DatabaseNotFoundError(f"{path} does not exist") from error
     raise StorageError(f"{path}: {error}") from error

@@ -31,6 +31,7 @@ DATA_FORMAT = 1
 SMALLEST_PAGE = 256
 LARGEST_PAGE = 65_536
 _META = struct.Struct("<16x I I 16x I 44x 48x Q Q")
+_NEWER = struct.Struct("<24x I I")
 assert _META.size == 152
 
 
@@ -82,7 +83,10 @@ def _parse(path: Path, data: bytes) -> tuple[int, int, int] | None:
         return None
     magic, version, page_size, last_page, transaction = _META.unpack(data)
     if magic != MAGIC:
-        return None
+        # LMDB 1.0 has a longer page header.
+        magic, version = _NEWER.unpack_from(data)
+        if magic != MAGIC:
+            return None
     if version != DATA_FORMAT:
         raise FormatVersionError(
             f"{path} has LMDB data format {version}, this simdb reads {DATA_FORMAT}; "

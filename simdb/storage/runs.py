@@ -356,12 +356,24 @@ def due_merges(runs: list[Run]) -> list[list[Run]]:
     for segment in _idle_segments(runs):
         levels = [run.level for run in segment]
         begin = 0
-        while begin < len(segment):
+        while begin < len(segment) and _something_due(segment, levels, begin):
             end = _due_group_end(segment, levels, begin)
             if end > begin:
                 due.append(segment[begin:end])
             begin = max(end, begin + 1)
     return due
+
+
+def _something_due(segment: list[Run], levels: list[int], begin: int) -> bool:
+    """Look once through the runs from ``begin`` on; after most commits nothing is due."""
+    alike = 0
+    level = levels[begin]
+    for run, its_level in zip(segment[begin:], levels[begin:], strict=True):
+        alike = alike + 1 if its_level == level else 1
+        if its_level > level or alike >= FAN_IN or run.dead > run.entries * DEAD_SHARE:
+            return True
+        level = its_level
+    return False
 
 
 def _due_group_end(segment: list[Run], levels: list[int], begin: int) -> int:

@@ -340,7 +340,13 @@ class CollectionWriter(CollectionReader):
         self.transaction = transaction
 
     def _read_state(self) -> CollectionState:
-        return self._load_state()  # it will be changed, so it cannot be a shared one
+        """Read the state; it will be changed, so it cannot be one that readers share."""
+        written = self.transaction.environment.caches.pop("written states", None)
+        if written is not None and written[0] + 1 == self.transaction.identity:
+            state: CollectionState | None = written[1].get(self.number)
+            if state is not None:
+                return state
+        return self._load_state()
 
     def _open_documents(self) -> BlockWriter:
         assert isinstance(self.transaction, WriteTransaction)
@@ -351,6 +357,7 @@ class CollectionWriter(CollectionReader):
     def save(self) -> None:
         """Store the state; the last step of every change."""
         self.state.changes += 1
+        self.transaction.written_states[self.number] = self.state
         key = state_key(self.number)
         self.transaction.put(Table.META, key, values.seal(Table.META, key, self.state.encode()))
 

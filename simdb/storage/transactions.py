@@ -137,9 +137,17 @@ class WriteTransaction(ReadTransaction):
     """The one transaction that may change the file: all of it is committed, or nothing.
 
     Reads see its own writes. A view is valid until the next write.
+
+    Attributes:
+        written_states: states that it stores, by collection; once committed, the next transaction
+            of this process takes them from the cache if nobody has committed in between.
     """
 
-    __slots__ = ()
+    __slots__ = ("written_states",)
+
+    def __init__(self, environment: Environment, transaction: Any) -> None:  # noqa: ANN401
+        super().__init__(environment, transaction)
+        self.written_states: dict[int, Any] = {}
 
     def put(self, table: Table, key: bytes, value: bytes | memoryview) -> None:
         """Store a value under a key, in place of an older one."""
@@ -166,7 +174,9 @@ class WriteTransaction(ReadTransaction):
             if kind is None:
                 if self._owner != os.getpid():
                     raise DatabaseClosedError("a transaction cannot be committed by a forked child")
+                commit = self.identity
                 self.environment.commit(self._transaction)
+                self.environment.caches["written states"] = commit, self.written_states
             elif error is not None:
                 self.environment.raise_translated(error)
         finally:

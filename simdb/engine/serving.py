@@ -1,0 +1,146 @@
+"""Which index answers a question: the exact one if it can, else the probable one if it may."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from simdb.datatypes import Guarantee
+from simdb.engine.catalogue import CollectionSettings
+from simdb.errors import ConfigurationError, ThresholdTooLowError
+from simdb.exact.measures import Criterion, Measure
+from simdb.exact.thresholds import Threshold, ThresholdLike
+
+AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
+
+
+class Served(NamedTuple):
+    """How a question is answered.
+
+    Attributes:
+        criterion: what similar enough means.
+        guarantee: ``"exact"`` or ``"probable"``.
+        recall: the share of the true matches *at* the threshold that is expected to be found.
+    """
+
+    criterion: Criterion
+    guarantee: Guarantee
+    recall: float
+
+    @property
+    def threshold(self) -> Threshold:
+        """The least similarity."""
+        return self.criterion.threshold
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is missed."""
+        return self.guarantee == "exact"
+
+
+def parse_measure(measure: object) -> Measure:
+    """Return a measure by its name.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    try:
+        return Measure(measure)  # type: ignore[arg-type]
+    except ValueError:
+        known = ", ".join(repr(str(known)) for known in Measure)
+        raise ConfigurationError(f"measure must be one of {known}, not {measure!r}") from None
+
+
+def serve(
+    settings: CollectionSettings,
+    threshold: ThresholdLike | None,
+    min_recall: float | None,
+    guarantee: AskedGuarantee,
+    *,
+    measure: Measure = Measure.JACCARD,
+    without_index: bool = False,
+) -> Served:
+    """Choose the index that answers.
+
+    Args:
+        settings: of the collection.
+        threshold: as the caller wrote it; the collection's own if None.
+        min_recall: permits the probable index below its threshold.
+        guarantee: what the caller asked for.
+        measure: of similarity; other than Jaccard's only the exact index serves.
+        without_index: an exact answer needs no index where everything fits into memory.
+
+    Raises:
+        ConfigurationError: there is no such index.
+        ThresholdTooLowError: no index that may answer serves the threshold; names the remedy.
+    """
+    if guarantee not in ("auto", "exact", "probable"):
+        raise ConfigurationError(
+            f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
+        )
+    own = Threshold(settings.threshold)
+    wanted = own if threshold is None else Threshold.parse(threshold)
+    criterion = Criterion(measure, wanted)
+    exact = Served(criterion, "exact", 1.0)
+    if guarantee == "exact":
+        if not without_index:
+            _require_exact(settings, criterion)
+        return exact
+    if guarantee == "auto" and _serves_exactly(settings, criterion):
+        return exact
+    if measure is not Measure.JACCARD or not settings.is_probable:
+        if guarantee == "probable":
+            raise ConfigurationError(
+                f"collection {settings.name!r} has no probable index for {measure} similarity"
+            )
+        _require_exact(settings, criterion)
+    return Served(criterion, "probable", _probable_recall(settings, wanted, min_recall))
+
+
+def _serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
+    floor, needed = settings.posted_floor, criterion.floor
+    return settings.is_exact and (floor is None or (needed is not None and floor <= needed))
+
+
+def _require_exact(settings: CollectionSettings, criterion: Criterion) -> None:
+    needed = criterion.floor
+    if not settings.is_exact:
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no exact index; "
+            f"rebuild(exact_floor={needed or criterion.threshold}) adds one"
+        )
+    if _serves_exactly(settings, criterion):
+        return
+    if needed is None:
+        raise ThresholdTooLowError(
+            f"{criterion.measure} needs an exact index of all symbols, which collection "
+            f"{settings.name!r} has not; call rebuild(containment=True)"
+        )
+    at = "" if criterion.measure is Measure.JACCARD else f" ({criterion.measure}: floor {needed})"
+    raise ThresholdTooLowError(
+        f"threshold {criterion.threshold}{at} is below the floor {settings.posted_floor} of the "
+        f"exact index of collection {settings.name!r}; call rebuild(exact_floor={needed})"
+    )
+
+
+def _probable_recall(
+    settings: CollectionSettings, wanted: Threshold, min_recall: float | None
+) -> float:
+    """Return the expected recall of the probable index if it may answer."""
+    own = Threshold(settings.threshold)
+    recall = settings.plan.expected_recall(wanted.fraction)
+    if wanted >= own:
+        return recall
+    if min_recall is None:
+        raise ThresholdTooLowError(
+            f"threshold {wanted} is below {own}, for which collection {settings.name!r} is "
+            f"planned; at {wanted} it finds {recall:.1%}. Call rebuild(threshold={wanted}), or "
+            f"permit it with min_recall={int(recall * 100) / 100}"
+        )
+    if not 0 <= min_recall <= 1:
+        raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
+    if recall < min_recall:
+        raise ThresholdTooLowError(
+            f"at threshold {wanted} collection {settings.name!r} finds {recall:.1%}, less than "
+            f"min_recall={min_recall}; call rebuild(threshold={wanted})"
+        )
+    return recall

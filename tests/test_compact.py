@@ -1,0 +1,112 @@
+"""Compacting: one run, nothing of the dead, the same answers, and others are let in between."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import simdb
+from tests.strategies import SURE, cluster_corpus, found_groups, found_pairs
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+
+
+def filled(collection, seed=1):
+    generator = random.Random(seed)
+    rows = [(n, text) for n, (_, text) in enumerate(cluster_corpus(seed, 40, 10))]
+    for begin in range(0, len(rows), 9):
+        collection.add_many(rows[begin : begin + 9])
+    collection.delete_many(generator.sample(range(len(rows)), len(rows) // 3))
+    return len(rows)
+
+
+def test_compacting_leaves_one_run_without_the_dead_and_the_same_answers(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        filled(collection)
+        pairs, groups = found_pairs(collection), found_groups(collection)
+        records = list(collection.items())
+        before = collection.stats()
+        assert before["deleted_not_yet_dropped"] > 0
+        assert before["index"]["runs"] > 1
+        report = collection.compact()
+        after = collection.stats()
+        assert after["index"]["runs"] == report["runs"] == 1
+        assert after["deleted_not_yet_dropped"] == report["deleted_not_yet_dropped"] == 0
+        assert after["index"]["bucket_entries"] == 40 * len(records)
+        assert after["items"] == report["items"] == len(records)
+        assert (found_pairs(collection), found_groups(collection)) == (pairs, groups)
+        assert list(collection.items()) == records
+        assert collection.check(deep=True).sound
+        collection.compact()
+        assert collection.check(deep=True).sound
+
+
+def test_others_may_write_while_a_collection_is_compacted(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        count = filled(collection)
+        stored = {record.key for record in collection.items()}
+        steps = []
+
+        def write(progress):
+            steps.append(progress)
+            number = count + len(steps)
+            collection.add(number, f"something {number}")
+            doomed = min(stored)
+            collection.delete(doomed)
+            stored.discard(doomed)
+            stored.add(number)
+
+        collection.compact(progress=write)
+        assert len(steps) > 2
+        assert {record.key for record in collection.items()} == stored
+        assert collection.check(deep=True).sound
+        collection.compact()
+        assert collection.check(deep=True).sound
+        assert {record.key for record in collection.items()} == stored
+
+
+def test_a_compaction_that_is_cut_off_leaves_a_sound_store(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        filled(collection)
+        pairs = found_pairs(collection)
+
+        def stop(_):
+            raise ZeroDivisionError
+
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                collection.compact(progress=stop)
+            assert found_pairs(collection) == pairs
+            assert collection.check(deep=True).sound
+        collection.compact()
+        assert found_pairs(collection) == pairs
+        assert collection.stats()["deleted_not_yet_dropped"] == 0
+
+
+def test_an_empty_collection_and_a_whole_database_can_be_compacted(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        db.collection("a", WORDS)
+        filled(db.collection("b", WORDS, **SURE))
+        report = db.compact()
+        assert report["a"]["items"] == 0
+        assert report["b"]["runs"] == 1
+        assert db.check(deep=True).sound
+
+
+def test_an_old_snapshot_keeps_its_answers_through_a_compaction(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        filled(collection)
+        with db.snapshot() as state:
+            view = state["c"]
+            pairs, records = found_pairs(view), list(view.items())
+            collection.delete_many([record.key for record in records[::2]])
+            collection.compact()
+            assert found_pairs(view) == pairs
+            assert list(view.items()) == records
+            assert view.check(deep=True).sound
+        assert len(list(collection.items())) == len(records) // 2
