@@ -586,8 +586,10 @@ class Collection(CollectionView):
     ) -> AddReport:
         with self._writing() as environment:
             # Should they have changed since, the adder notices within its transaction.
-            _, settings, signer = self._known
-            adder = BatchAdder(environment, settings, signer, policy, self._handle.busy_timeout)
+            stored, settings, signer = self._known
+            adder = BatchAdder(
+                environment, stored, settings, signer, policy, self._handle.busy_timeout
+            )
             return load(
                 rows,
                 signer,
@@ -669,8 +671,8 @@ class Collection(CollectionView):
         """
         with self._writing() as environment:
             with self._reading() as transaction:
-                number = self._refresh(transaction).settings.number
-            return maintaining.compact(environment, number, self._handle.busy_timeout, progress)
+                signer = self._refresh(transaction).signer
+            return maintaining.compact(environment, signer, self._handle.busy_timeout, progress)
 
     def rebuild(
         self,
@@ -682,12 +684,27 @@ class Collection(CollectionView):
         rows: int | None = None,
         sketch: config.SketchScheme | None = None,
         seed: int | None = None,
+        exact_floor: ThresholdLike | None = None,
+        containment: bool | None = None,
+        drop_exact: bool = False,
+        drop_probable: bool = False,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        """Sign all stored items anew under other settings, in bounded steps.
+        """Index all stored items anew under other settings, in bounded steps.
 
         What is not given stays; bands and rows are planned anew unless both are given. Others may
         read and write meanwhile, and see the old index until one transaction switches.
+
+        Args:
+            kind: what the items are; the same kind with other settings.
+            threshold, recall, bands, rows, sketch: of the probable index, which a threshold adds
+                where there is none.
+            seed: of all hashes.
+            exact_floor: of the exact index, which a floor adds where there is none.
+            containment: whether the exact index posts all symbols.
+            drop_exact: leave the exact index out.
+            drop_probable: leave the probable index out.
+            progress: called now and then.
         """
         with self._reading() as transaction:
             present = self._refresh(transaction).settings

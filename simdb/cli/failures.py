@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -39,6 +40,9 @@ class CommandGroup(TyperGroup):
         **extra: Any,  # noqa: ANN401 typer leaves it open
     ) -> Any:  # noqa: ANN401 likewise
         """Run a command; in standalone mode leave the process with its exit code."""
+        if standalone_mode:
+            # A polite end, as Ctrl-C: temporary files and throw-away stores are removed.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         code = 0
         try:
             result = super().main(

@@ -107,14 +107,15 @@ def _order_of_keys(
 
 
 def insert(
-    writer: CollectionWriter, numbers: npt.NDArray[np.uint32], prefixes: Prefixes | None
+    transaction: WriteTransaction,
+    exact: ExactState,
+    epoch: Epoch,
+    numbers: npt.NDArray[np.uint32],
+    prefixes: Prefixes,
 ) -> None:
-    """Post new items in the current epoch."""
-    exact = writer.state.index.exact
-    epoch = current_epoch(writer)
-    if exact is None or epoch is None or prefixes is None:
-        return
-    target = postings_writer(writer.transaction, exact.current)
+    """Post items, past every earlier one, in the current epoch, which is the one given."""
+    assert prefixes.epoch == epoch.number == exact.current.number
+    target = postings_writer(transaction, exact.current)
     exact.posted_entries += post(target, numbers, prefixes, epoch)
     exact.posted_items += numbers.size
 

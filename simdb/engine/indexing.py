@@ -88,7 +88,8 @@ class BatchAdder:
 
     Args:
         environment: the file.
-        settings: of the collection, by which the batches are signed.
+        stored: the settings of the collection as they are stored.
+        settings: the same, by which the batches are signed.
         signer: its signer.
         policy: what to do with rows stored already or similar to something.
         busy_timeout: seconds to wait for other writers.
@@ -97,6 +98,7 @@ class BatchAdder:
     def __init__(
         self,
         environment: Environment,
+        stored: bytes,
         settings: CollectionSettings,
         signer: Signer,
         policy: AddPolicy,
@@ -104,7 +106,7 @@ class BatchAdder:
     ) -> None:
         self._environment = environment
         self._settings = settings
-        self._stored = settings.encode()
+        self._stored = stored
         self._signer = signer
         self._policy = policy
         self._busy_timeout = busy_timeout
@@ -324,9 +326,10 @@ def insert_rows(
         numbers[has_symbols],
         signed.bucket_keys[kept][has_symbols],
     )
-    if signed.prefixes is not None:
+    exact, epoch = writer.state.index.exact, exact_indexing.current_epoch(writer)
+    if exact is not None and epoch is not None and signed.prefixes is not None:
         prefixes = signed.prefixes.select(np.array(kept, np.int64))
-        exact_indexing.insert(writer, numbers, prefixes)
+        exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)
     return first
 
 

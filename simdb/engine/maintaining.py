@@ -12,14 +12,17 @@ import numpy as np
 
 from simdb import config
 from simdb.datatypes import Progress
-from simdb.engine import catalogue
+from simdb.engine import catalogue, exact_indexing
 from simdb.engine.catalogue import CollectionSettings
+from simdb.engine.exact_arranging import Epoch
 from simdb.engine.signing import Signer
 from simdb.errors import ConfigurationError, StorageError
+from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.lsh.planning import plan
 from simdb.storage.blocks import BlockWriter
 from simdb.storage.environment import Environment
+from simdb.storage.epochs import write_frequent
 from simdb.storage.tables import CollectionReader, CollectionWriter, IndexState, IndexWriter
 from simdb.storage.transactions import WriteTransaction
 
@@ -138,15 +141,18 @@ def changed_settings(
 
 def compact(
     environment: Environment,
-    collection: int,
+    signer: Signer,
     busy_timeout: float | None,
     progress: ProgressCallback,
 ) -> dict[str, Any]:
     """Merge all runs into one and drop what belongs to deleted items.
 
+    An epoch of an exact index that is being built is finished before.
+
     The marks of items deleted before it began are taken back at the end: everything written
     since leaves such items out, and everything older has been rewritten.
     """
+    collection = signer.settings.number
     with environment.read() as snapshot:
         before = CollectionReader(snapshot, collection)
         dead, index = before.marks.copy(), before.state.index.number
@@ -155,19 +161,22 @@ def compact(
     steps = 0
     report = _Reporter("compacting", progress)
 
+    def finish_epoch(writer: CollectionWriter) -> bool:
+        present = catalogue.require_settings(writer.transaction, signer.settings.name)
+        own = signer if present == signer.settings else Signer(present)
+        return exact_indexing.finish(writer, own, writer.state.index)
+
     def merge(writer: CollectionWriter) -> bool:
         return writer.index_writer(writer.state.index).step()
 
-    while _step(environment, collection, busy_timeout, merge):
-        steps += 1
-        report.advance(1)
-    with environment.write(busy_timeout) as transaction:
-        writer = CollectionWriter(transaction, collection)
-        writer.index_writer(writer.state.index).bands.start_full_merge()
-        writer.save()
-    while _step(environment, collection, busy_timeout, merge):
-        steps += 1
-        report.advance(1)
+    def start_full_merge(writer: CollectionWriter) -> bool:
+        writer.index_writer(writer.state.index).start_full_merge()
+        return False
+
+    for work in (finish_epoch, merge, start_full_merge, merge):
+        while _step(environment, collection, busy_timeout, work):
+            steps += 1
+            report.advance(1)
     steps += _drop_dead(environment, collection, busy_timeout, report)
     with environment.write(busy_timeout) as transaction:
         writer = CollectionWriter(transaction, collection)
@@ -179,8 +188,13 @@ def compact(
         "steps": steps,
         "items": state.live,
         "runs": len(state.index.bands.runs),
+        "postings_runs": _postings_runs(state.index),
         "deleted_not_yet_dropped": state.marked,
     }
+
+
+def _postings_runs(index: IndexState) -> int:
+    return 0 if index.exact is None else len(index.exact.current.postings.runs)
 
 
 def _step(
@@ -252,10 +266,19 @@ def rebuild(
         StorageError: another process collected the garbage meanwhile; nothing has changed.
     """
     collect_garbage(environment, busy_timeout)
+    signer = Signer(settings)
+    order = SymbolOrder()
+    with environment.read() as snapshot:
+        present = CollectionReader(snapshot, settings.number)
+        if settings.is_exact and present.state.live >= exact_indexing.FIRST_TABLE:
+            order = exact_indexing.sampled_order(present, signer)
     with environment.write(busy_timeout) as transaction:
         index = catalogue.new_index(transaction, settings)
         catalogue.add_garbage(transaction, catalogue.index_tables(index))
-    work = _Rebuild(Signer(settings), index, settings, pool, memory)
+        if index.exact is not None:
+            write_frequent(transaction, index.exact.current, order.frequent)
+            signer.epoch = Epoch(index.exact.current.number, order)
+    work = _Rebuild(signer, index, settings, pool, memory)
     report = _Reporter("signing", progress)
     while True:
         with environment.read() as snapshot:
@@ -351,6 +374,11 @@ class _Rebuild:
                 prepared.numbers[with_symbols],
                 prepared.signed.bucket_keys[with_symbols],
             )
+            exact, prefixes = self._index.exact, prepared.signed.prefixes
+            if exact is not None and prefixes is not None and self._signer.epoch is not None:
+                exact_indexing.insert(
+                    transaction, exact, self._signer.epoch, prepared.numbers, prefixes
+                )
             target.merge_after(prepared.numbers.size)
         self.position = prepared.end
 

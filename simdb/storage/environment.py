@@ -474,12 +474,16 @@ def create(path: Path) -> None:
 def _header() -> dict[str, Any]:
     from importlib import metadata
 
+    try:
+        version = metadata.version("simdb-store")
+    except metadata.PackageNotFoundError:  # used from a checkout that is not installed
+        version = "of a checkout"
     return {
         "magic": MAGIC,
         "format": FORMAT_VERSION,
         "uuid": uuid.uuid4().bytes,
         "lmdb": list(lmdb.version(lib_version=ENGINE)),
-        "created_by": f"simdb-store {metadata.version('simdb-store')}",
+        "created_by": f"simdb-store {version}",
     }
 
 
