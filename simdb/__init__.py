@@ -49,7 +49,7 @@ from simdb.errors import (
     UsageError,
 )
 from simdb.lsh.planning import Plan
-from simdb.planning import plan
+from simdb.planning import ExactPlan, plan, plan_exact
 from simdb.results import Groups, Pairs
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "DatabaseClosedError",
     "DatabaseFullError",
     "DatabaseNotFoundError",
+    "ExactPlan",
     "FormatVersionError",
     "Group",
     "Groups",
@@ -99,4 +100,5 @@ __all__ = [
     "WordShingles",
     "open",
     "plan",
+    "plan_exact",
 ]

@@ -28,6 +28,7 @@ from simdb.datatypes import (
 )
 from simdb.engine import (
     describing,
+    exact_crossing,
     exact_joining,
     exact_searching,
     grouping,
@@ -40,7 +41,7 @@ from simdb.engine.catalogue import CollectionSettings, require_settings, stored_
 from simdb.engine.checking import check_collection
 from simdb.engine.indexing import AddPolicy, BatchAdder, delete_keys
 from simdb.engine.loading import load
-from simdb.engine.serving import AskedGuarantee, Served, parse_measure, serve
+from simdb.engine.serving import AskedGuarantee, parse_measure, serve
 from simdb.engine.signing import Signer
 from simdb.errors import (
     BadItemError,
@@ -48,7 +49,6 @@ from simdb.errors import (
     DatabaseClosedError,
     KeyNotFoundError,
     ReadOnlyError,
-    ThresholdTooLowError,
 )
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.lsh.planning import Plan
@@ -104,27 +104,27 @@ class CollectionView:
     @property
     def kind(self) -> config.Kind:
         """What its items are and how they are compared."""
-        return self._known.settings.kind
+        return self._present.settings.kind
 
     @property
     def plan(self) -> Plan:
         """The banding of its index, with the S-curve."""
-        return self._known.settings.plan
+        return self._present.settings.plan
 
     @property
     def threshold(self) -> Fraction:
         """The similarity that its index is planned for; the floor if there is only an exact one."""
-        return self._known.settings.threshold
+        return self._present.settings.threshold
 
     @property
     def exact_floor(self) -> Fraction | None:
         """The least threshold that its exact index serves; None without one."""
-        return self._known.settings.exact_floor
+        return self._present.settings.exact_floor
 
     @property
     def recall(self) -> Fraction:
         """The share of pairs at the threshold that its index was planned to find."""
-        return self._known.settings.recall
+        return self._present.settings.recall
 
     def __repr__(self) -> str:
         return f"<simdb collection {self._name!r} of {self._handle.path}>"
@@ -297,9 +297,7 @@ class CollectionView:
         if not served.is_exact:
             if resume is not None:
                 raise ConfigurationError("only exact pairs can be resumed")
-            return Pairs(
-                lambda: self._pair_batches(served.threshold), "probable", served.recall
-            )
+            return Pairs(lambda: self._pair_batches(served.threshold), "probable", served.recall)
         return Pairs(
             lambda: self._exact_pair_batches(served.threshold, resume), "exact", served.recall
         )
@@ -340,6 +338,7 @@ class CollectionView:
         threshold: ThresholdLike | None = None,
         *,
         min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
         progress: Callable[[Progress], None] | None = None,
     ) -> Groups:
         """Return the groups of items connected by similar pairs, each with a representative.
@@ -351,17 +350,71 @@ class CollectionView:
             An iterable of ``Group`` of two items or more, by the insertion of their first items.
         """
         with self._opened() as (collection, settings, signer):
-            wanted, _, recall = serve(settings, threshold, min_recall, "probable")
-            numbers = grouping.group(
-                signer,
-                collection,
-                wanted.threshold,
-                self._handle.memory,
-                joining.JoinCounters(),
-                progress=progress,
-            )
+            served = serve(settings, threshold, min_recall, guarantee, without_index=True)
+            if served.is_exact:
+                numbers = exact_joining.group(
+                    signer, collection, served.threshold, self._join_resources()
+                )
+            else:
+                numbers = grouping.group(
+                    signer,
+                    collection,
+                    served.threshold,
+                    self._handle.memory,
+                    joining.JoinCounters(),
+                    progress=progress,
+                )
             keys = [keys_of_numbers(collection, members) for members in numbers]
-        return Groups(keys, "probable", recall)
+        return Groups(keys, served.guarantee, served.recall)
+
+    def join(
+        self,
+        other: CollectionView,
+        threshold: ThresholdLike | None = None,
+        *,
+        guarantee: AskedGuarantee = "auto",
+        resume: str | None = None,
+    ) -> Pairs:
+        """Find all pairs of an item of this collection and a similar one of another.
+
+        Exact, streaming, in bounded memory; each pair once, ``left`` of this collection, ``right``
+        of the other. Both must have the same kind of items. Needs no index where the symbols of
+        both fit into the memory setting; else the other collection needs an exact index that serves
+        the threshold.
+
+        Args:
+            other: a collection of this or of another database.
+            threshold: least similarity of a pair; the other collection's if not given.
+            guarantee: ``"auto"`` or ``"exact"``.
+            resume: go on where an answer was left off: the ``token`` of its ``Pairs``.
+
+        Raises:
+            ConfigurationError: the kinds of items differ.
+        """
+        if guarantee == "probable":
+            raise ConfigurationError("a join of two collections is exact; there is no probable one")
+        with other._reading() as transaction:
+            settings = other._refresh(transaction).settings
+        served = serve(settings, threshold, None, "exact", without_index=True)
+        with self._reading() as transaction:
+            exact_crossing.require_same_kind(self._refresh(transaction).settings, settings)
+        return Pairs(lambda: self._crossing(other, served.threshold, resume), "exact", 1.0)
+
+    def _crossing(
+        self, other: CollectionView, threshold: Threshold, resume: str | None
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str]]:
+        with self._opened() as (own, _, signer), other._opened() as (others, _, other_signer):
+            batches = exact_crossing.cross(
+                exact_crossing.Side(signer, own),
+                exact_crossing.Side(other_signer, others),
+                threshold,
+                self._join_resources(),
+                resume=resume,
+            )
+            for batch, token in batches:
+                yield batch, partial(_with_keys_of_both, own, others, batch), token
+                self._require_open()
+                other._require_open()
 
     # -- looking inside ----------------------------------------------------------------------
 
@@ -414,6 +467,11 @@ class CollectionView:
         self._handle.require_open()
         if self._snapshot is not None and self._snapshot.closed:
             raise DatabaseClosedError("the snapshot has ended")
+
+    @property
+    def _present(self) -> _Known:
+        with self._reading() as transaction:
+            return self._refresh(transaction)
 
     @contextmanager
     def _reading(self) -> Iterator[ReadTransaction]:
@@ -717,6 +775,10 @@ class Collection(CollectionView):
             rows=rows,
             sketch=sketch,
             seed=seed,
+            exact_floor=exact_floor,
+            containment=containment,
+            drop_exact=drop_exact,
+            drop_probable=drop_probable,
         )
         with self._writing() as environment:
             maintaining.rebuild(
@@ -758,6 +820,14 @@ def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32
 def _with_keys(collection: CollectionReader, batch: PairBatch) -> list[Pair]:
     keys = keys_of_numbers(collection, np.concatenate([batch.left, batch.right]))
     return list(map(Pair, keys[: len(batch)], keys[len(batch) :], batch.similarity.tolist()))
+
+
+def _with_keys_of_both(
+    left: CollectionReader, right: CollectionReader, batch: PairBatch
+) -> list[Pair]:
+    left_keys = keys_of_numbers(left, batch.left)
+    right_keys = keys_of_numbers(right, batch.right)
+    return list(map(Pair, left_keys, right_keys, batch.similarity.tolist()))
 
 
 def _distinct_batches(keys: Iterable[Key]) -> Iterator[list[tuple[bytes, Key]]]:

@@ -436,7 +436,9 @@ def open_database(
         raise ConfigurationError(f"sync must be 'full' or 'batch', not {sync!r}")
     if busy_timeout is not None and not busy_timeout >= 0:
         raise ConfigurationError(f"busy_timeout must be at least 0, not {busy_timeout!r}")
-    if threads is not None and (isinstance(threads, bool) or threads < 1):
+    if threads is not None and (
+        not isinstance(threads, int) or isinstance(threads, bool) or threads < 1
+    ):
         raise ConfigurationError(f"threads must be at least 1, not {threads!r}")
     if isinstance(memory, bool) or memory < SMALLEST_MEMORY:
         raise ConfigurationError(f"memory must be at least {SMALLEST_MEMORY:,}, not {memory!r}")
@@ -464,8 +466,8 @@ def _require_same(
     present: catalogue.CollectionSettings, wanted: catalogue.CollectionSettings, *, seeded: bool
 ) -> None:
     """Refuse to open a collection under other settings than its own."""
-    names = ["kind", "threshold", "recall", "bands", "rows", "sketch", "exact_floor", "containment"]
-    names += ["secret"] * seeded
+    names = ["kind", "threshold", "recall", "bands", "rows", "sketch"]
+    names += ["exact_floor", "containment", *["secret"] * seeded]
     differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
     if differing:
         name = differing[0]

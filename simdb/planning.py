@@ -1,8 +1,14 @@
-"""``simdb.plan``: which banding a threshold and a recall lead to, before a collection is made."""
+"""What settings lead to, before a collection is made: ``simdb.plan`` and ``simdb.plan_exact``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from simdb import config
+from simdb.engine import exact_planning
+from simdb.engine.exact_planning import ExactPlan as ExactPlan  # noqa: PLC0414 - exported
 from simdb.exact.thresholds import Threshold, ThresholdLike
+from simdb.items.kinds import items_of
 from simdb.lsh import planning
 from simdb.lsh.planning import Plan
 
@@ -38,3 +44,37 @@ def plan(
         bands,
         rows,
     )
+
+
+def plan_exact(
+    sample: Iterable[object],
+    kind: config.Kind,
+    *,
+    exact_floor: ThresholdLike = 0.7,
+    containment: bool = False,
+) -> ExactPlan:
+    """Count what an exact index would take for items like those of a sample.
+
+    Args:
+        sample: items, which are read once.
+        kind: what they are and how they are compared.
+        exact_floor: the least threshold that the index is to serve.
+        containment: as for ``Database.collection``.
+
+    Raises:
+        ConfigurationError: the floor is out of range.
+        BadItemError: an item cannot be stored.
+
+    >>> plan_exact([range(10), range(20)], config.Set(), exact_floor=0.7).postings
+    11
+    """
+    floor = Threshold.parse(exact_floor, name="exact_floor")
+    return exact_planning.measure(items_of(kind, b""), sample, floor, containment=containment)
+
+
+def expected_weight(
+    kind: config.Kind, exact_floor: ThresholdLike, *, containment: bool = False
+) -> float | None:
+    """Return bytes of an exact index for one byte of English text; None if that says nothing."""
+    floor = Threshold.parse(exact_floor, name="exact_floor")
+    return exact_planning.expected_weight(kind, floor, containment=containment)

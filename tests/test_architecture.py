@@ -32,7 +32,7 @@ ALLOWED_IMPORTS = {
     "storage": {"storage", "kernels"} | BOTTOM,
     "engine": {"engine"} | MIDDLE | MATHEMATICS | BOTTOM,
     "results": BOTTOM,
-    "planning": {"lsh", "exact"} | BOTTOM,
+    "planning": {"engine", "items", "lsh", "exact"} | BOTTOM,
     "database": {"engine"} | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
     "collection": {"engine"} | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
     "interchange": {"interchange"} | DATABASE | BOTTOM,

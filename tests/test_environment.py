@@ -34,8 +34,10 @@ from tests.forked import Child, answer_of
 MIB = 2**20
 
 
-def acquire(path, *, read_only=False, sync="batch", map_size=None):
-    return registry.acquire(path, read_only=read_only, sync=sync, map_size=map_size)
+def acquire(path, *, read_only=False, sync="batch", map_size=None, busy_timeout=10):
+    return registry.acquire(
+        path, read_only=read_only, sync=sync, map_size=map_size, busy_timeout=busy_timeout
+    )
 
 
 @pytest.fixture
@@ -361,14 +363,41 @@ def hold_writer(path):
 
 def test_a_busy_store_is_waited_for_as_long_as_busy_timeout_says(path, environment):
     child = hold_writer(path)
-    began = time.monotonic()
-    with pytest.raises(DatabaseBusyError, match="busy_timeout"):
-        put(environment, b"a", timeout=0.2)
-    assert time.monotonic() - began < 2
-    assert get(environment, b"held") is None  # readers do not wait
+    for _ in range(2):
+        began = time.monotonic()
+        with pytest.raises(DatabaseBusyError, match="busy_timeout"):
+            put(environment, b"a", timeout=0.2)
+        assert time.monotonic() - began < 2
     child.say("end")
     put(environment, b"a", timeout=10)
     assert get(environment, b"held") == b"x"
+    assert child.end() == 0
+
+
+def test_readers_do_not_wait_for_a_writer(path, environment):
+    def work(child):
+        child.hear()
+        with environment.write(10) as transaction:
+            transaction.put(Table.KEYS, b"held", b"x")
+            child.say("writing")
+            child.hear()
+
+    child = Child(work)
+    put(environment, b"a")
+    child.say("begin")
+    assert child.hear() == "writing"
+    assert (get(environment, b"a"), get(environment, b"held")) == (b"value", None)
+    child.say("end")
+    assert child.end() == 0
+
+
+def test_opening_waits_for_another_writer_no_longer_than_its_timeout(path):
+    child = hold_writer(path)
+    with pytest.raises(DatabaseBusyError):
+        acquire(path, busy_timeout=0.1)
+    registry.release(acquire(path, read_only=True))  # for which nobody waits
+    child.say("end")
+    registry.release(acquire(path, busy_timeout=10))
     assert child.end() == 0
 
 

@@ -70,7 +70,8 @@ def test_items_added_replaced_and_deleted_meanwhile_are_in_the_new_index(
     tmp_path, monkeypatch, at_once
 ):
     monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", at_once)
-    rows = [text for _, text in cluster_corpus(2, 6, 10)]
+    rows = [text for _, text in cluster_corpus(2, 10, 12)]
+    assert len(rows) > 30
     stored = dict(enumerate(rows[:30]))
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
         collection = db.collection("c", WORDS, **SURE)

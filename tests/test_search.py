@@ -178,13 +178,13 @@ def test_below_its_threshold_a_collection_refuses_and_names_rebuild_unless_permi
         collection.search("one", threshold=0.5, min_recall=permitted)
 
 
-def test_an_exact_answer_is_refused_without_an_exact_index(tmp_path):
+def test_an_exact_search_is_refused_without_an_exact_index(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS)
         with pytest.raises(simdb.ConfigurationError, match="exact"):
             collection.search("x", guarantee="exact")
-        with pytest.raises(simdb.ConfigurationError, match="exact"):
-            collection.pairs(guarantee="exact")
+        with pytest.raises(simdb.ConfigurationError, match="guarantee"):
+            collection.search("x", guarantee="certain")
 
 
 @pytest.mark.parametrize("sketch", ["fast", "classical"])

@@ -100,19 +100,18 @@ def test_a_snapshot_that_has_ended_says_so(database):
         lambda: view.get(1),
         lambda: list(view.items()),
         lambda: list(view.pairs()),
-        lambda: view.groups(),
+        view.groups,
         lambda: next(items),
-        lambda: list(pairs)[100:],
+        lambda: list(pairs),
         lambda: 1 in view,
         lambda: state["c"],
-        lambda: state.collection_names(),
     ):
-        try:
+        with pytest.raises(simdb.DatabaseClosedError, match="snapshot"):
             use()
-        except simdb.DatabaseClosedError as error:
-            assert "snapshot" in str(error)
-        else:
-            assert use() == []  # only what was read before
+    with pytest.raises(simdb.DatabaseClosedError, match="snapshot"):
+        state.collection_names()
+    with pytest.raises(simdb.DatabaseClosedError, match="snapshot"):
+        "c" in state  # noqa: B015
 
 
 def test_iterators_that_are_open_when_the_database_is_closed_end_with_an_error(tmp_path):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simdb.cli.output import note
@@ -51,9 +50,6 @@ class Feed:
     def __init__(
         self, sources: Sequence[str], options: ReadingOptions, *, on_bad: str, keep_raw: bool
     ) -> None:
-        for source in sources:
-            if source != "-" and not Path(source).exists():
-                raise FileNotFoundError(2, "no such file or folder", source)
         self.bad = 0
         self.bad_rows: list[tuple[str, str]] = []
         self.done = 0
@@ -65,7 +61,7 @@ class Feed:
         self._waiting: deque[Waiting] = deque()
         self._finished = 0
 
-    def rows(self) -> Iterator[tuple[Key, str, Mapping[str, Any] | None]]:
+    def rows(self) -> Iterator[tuple[Key, Any, Mapping[str, Any] | None]]:
         """Yield the rows that can be stored; afterwards ``reader`` is the last input."""
         for source in self._sources:
             with open_rows(source, self._options) as reader:
@@ -77,6 +73,8 @@ class Feed:
                     raw = row.raw if self._keep_raw else b""
                     self._waiting.append(Waiting(reader, row.line, raw))
                     yield row.key, row.item, row.metadata
+                # The elements of the next input are what those of this one were.
+                self._options = replace(self._options, elements=reader.tokens.elements)
             self._finished += 1
 
     def _refuse(self, reader: RowReader, row: Row) -> None:

@@ -12,7 +12,6 @@ from simdb.config import CharacterShingles, Shingles, StopWordShingles, Text, Wo
 from simdb.datatypes import Key
 from simdb.errors import ConfigurationError, UsageError
 from simdb.exact import thresholds
-from simdb.interchange import Format, ReadingOptions
 
 StorePath = Annotated[str, typer.Argument(metavar="STORE", help="The store's file.")]
 CollectionName = Annotated[
@@ -46,6 +45,15 @@ MinRecall = Annotated[
         help="Below the collection's threshold: answer when at least this recall is expected.",
     ),
 ]
+Exact = Annotated[bool, typer.Option("--exact", help="The same as --guarantee exact.")]
+ExactFloor = Annotated[
+    str | None,
+    typer.Option(
+        "--exact-floor",
+        metavar="SIMILARITY",
+        help="Also an exact index, which serves thresholds from this one on.",
+    ),
+]
 GuaranteeText = Annotated[
     str, typer.Option("--guarantee", metavar="auto|exact|probable", help="What may be missing.")
 ]
@@ -56,19 +64,38 @@ TextFields = Annotated[
     list[str] | None,
     typer.Option(
         "--text-field",
+        "--set-field",
         metavar="FIELD",
-        help="The field that is the text (text); several are joined by line ends.",
+        help="The field of the item (text or set); several are joined.",
     ),
 ]
 IdField = Annotated[
     str | None,
-    typer.Option("--id-field", metavar="FIELD", help="The field that is the key; else the line."),
+    typer.Option(
+        "--id-field",
+        metavar="FIELD",
+        help="The field, or in lines and baskets the place from 1, of the key; else the line.",
+    ),
 ]
 FormatName = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="jsonl|csv|text", help="Where the input's name does not tell it."
+        "--format",
+        metavar="jsonl|csv|text|lines|baskets",
+        help="Where the input's name does not tell it; lines and baskets hold sets.",
     ),
+]
+ElementsText = Annotated[
+    str | None,
+    typer.Option(
+        "--elements",
+        metavar="auto|integers|strings",
+        help="What the elements of sets in text are; auto asks the collection, then the first.",
+    ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option("--separator", metavar="TEXT", help="Between elements, instead of white space."),
 ]
 Pattern = Annotated[
     str | None,
@@ -149,6 +176,14 @@ def one_of(option: str, value: str, *choices: str) -> Any:  # noqa: ANN401 it is
     return value
 
 
+def guarantee_of(guarantee: str, *, exact: bool) -> Any:  # noqa: ANN401 likewise
+    """Return what --guarantee and --exact ask for together."""
+    asked = one_of("--guarantee", guarantee, "auto", "exact", "probable")
+    if exact and asked == "probable":
+        raise UsageError("--exact and --guarantee probable contradict each other")
+    return "exact" if exact else asked
+
+
 @overload
 def rational(text: str, *, name: str = "threshold") -> Fraction: ...
 @overload
@@ -207,20 +242,3 @@ def sketch_scheme(sketch: str | None) -> Literal["fast", "classical"] | None:
     if sketch is None:
         return None
     return cast('Literal["fast", "classical"]', one_of("--sketch", sketch, "fast", "classical"))
-
-
-def reading_options(
-    text_fields: list[str] | None,
-    id_field: str | None,
-    format_name: str | None,
-    integer_keys: bool,
-    pattern: str | None,
-) -> ReadingOptions:
-    """Return how the rows of an input are read."""
-    return ReadingOptions(
-        text_fields=tuple(text_fields or ("text",)),
-        id_field=id_field,
-        format=cast("Format | None", format_name),
-        integer_keys=integer_keys,
-        pattern=pattern,
-    )

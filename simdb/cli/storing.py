@@ -1,19 +1,23 @@
-"""The commands that put items into a store and take them out: create add get delete export."""
+"""The commands that make collections and put items into them: create add."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feeding import Feed
+from simdb.cli.indexes import indexes_of, warn_of_weight
+from simdb.cli.inputs import InputOptions, require_inputs
+from simdb.cli.kinds import kind_from
 from simdb.cli.options import (
     AsJson,
     Bands,
     CollectionName,
+    ElementsText,
+    ExactFloor,
     FormatName,
     IdField,
     IntegerKeys,
@@ -22,6 +26,7 @@ from simdb.cli.options import (
     Pattern,
     Rows,
     Seed,
+    Separator,
     ShinglesText,
     Sketch,
     StorePath,
@@ -31,32 +36,19 @@ from simdb.cli.options import (
     ThresholdText,
     UnicodeForm,
     WhiteSpace,
-    key_from,
     one_of,
     rational,
-    reading_options,
     settings_of,
     sketch_scheme,
-    text_kind,
 )
-from simdb.cli.output import (
-    ProgressBar,
-    counted,
-    note,
-    print_json,
-    print_json_line,
-    print_line,
-    printable,
-    shown_key,
-)
-from simdb.cli.stores import opened, opened_collection, viewed_collection
-from simdb.config import Text
-from simdb.datatypes import AddReport, Key, Outcome, Record
+from simdb.cli.output import ProgressBar, note, print_json
+from simdb.cli.stores import opened, opened_collection
+from simdb.datatypes import AddReport, Outcome
 from simdb.errors import UsageError
 from simdb.interchange import Output, json_line, written_together
-from simdb.interchange.compression import InputStream
 
-_LONGEST_KEY_LINE = 1 << 20
+if TYPE_CHECKING:
+    from simdb.collection import Collection
 
 
 def create(
@@ -64,12 +56,24 @@ def create(
     *,
     store: StorePath,
     collection: CollectionName,
-    kind: Annotated[str, typer.Option("--kind", metavar="text", help="What it holds.")] = "text",
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="text|set", help="What it holds.")
+    ] = "text",
     shingles: ShinglesText = None,
     threshold: Threshold = "0.8",
     recall: Annotated[
         str, typer.Option("--recall", metavar="SHARE", help="Share of such pairs to find.")
     ] = "0.99",
+    exact_floor: ExactFloor = None,
+    exact_only: Annotated[
+        bool, typer.Option("--exact-only", help="No probable index; needs --exact-floor.")
+    ] = False,
+    containment: Annotated[
+        bool,
+        typer.Option(
+            "--containment", help="The exact index posts all: every threshold and measure."
+        ),
+    ] = False,
     lowercase: Lowercase = None,
     white_space: WhiteSpace = None,
     unicode: UnicodeForm = None,
@@ -83,27 +87,26 @@ def create(
     Its settings say what is similar to what; they are kept with it. A collection that exists
     already is refused.
     """
-    one_of("--kind", kind, "text")
-    settings = text_kind(Text(), shingles, lowercase, white_space, unicode)
-    chosen_threshold = rational(threshold)
-    chosen_recall = rational(recall, name="recall")
-    scheme = sketch_scheme(sketch) or "fast"
+    settings = kind_from(kind, shingles, lowercase, white_space, unicode)
+    if exact_only and exact_floor is None:
+        raise UsageError("--exact-only needs --exact-floor")
+    chosen: dict[str, Any] = {
+        "threshold": None if exact_only else rational(threshold),
+        "recall": rational(recall, name="recall"),
+        "bands": bands,
+        "rows": rows,
+        "sketch": sketch_scheme(sketch) or "fast",
+        "seed": seed,
+        "exact_floor": rational(exact_floor, name="exact_floor"),
+        "containment": containment,
+    }
     with opened(context, store, create=True) as database:
-        created = database.create_collection(
-            collection,
-            settings,
-            threshold=chosen_threshold,
-            recall=chosen_recall,
-            bands=bands,
-            rows=rows,
-            sketch=scheme,
-            seed=seed,
-        )
+        created = database.create_collection(collection, settings, **chosen)
         note(
-            f"created collection {created.name} in {store}: threshold {created.threshold},"
-            f" {created.plan.bands} bands of {created.plan.rows} rows",
+            f"created collection {created.name} in {store}: {indexes_of(created)}",
             quiet=settings_of(context).quiet,
         )
+        warn_of_weight(created, containment=containment)
 
 
 def add(
@@ -123,6 +126,8 @@ def add(
     format_name: FormatName = None,
     pattern: Pattern = None,
     integer_keys: IntegerKeys = False,
+    elements: ElementsText = None,
+    separator: Separator = None,
     on_existing: Annotated[
         str,
         typer.Option(
@@ -151,10 +156,12 @@ def add(
 ) -> None:
     """Add the rows of files and folders to a collection.
 
-    Fields that are neither key nor text are kept as metadata. Rows are committed in batches; when
+    Fields that are neither key nor item are kept as metadata. Rows are committed in batches; when
     the work is cut short, the same command with --on-existing skip continues it.
     """
-    options = reading_options(text_field, id_field, format_name, integer_keys, pattern)
+    wanted = InputOptions(
+        text_field, id_field, format_name, integer_keys, pattern, elements, separator
+    )
     policy: dict[str, Any] = {
         "on_bad": one_of("--on-bad", on_bad, "error", "skip"),
         "on_existing": one_of("--on-existing", on_existing, "error", "skip", "replace"),
@@ -162,16 +169,24 @@ def add(
         "find_duplicates": find_duplicates or duplicates is not None,
         "threshold": rational(threshold),
     }
-    feed = Feed(inputs, options, on_bad=on_bad, keep_raw=False)
+    require_inputs(inputs)
     quiet = settings_of(context).quiet
+    with opened_collection(context, store, collection, sync=sync) as target:
+        feed = Feed(inputs, wanted.of(target.kind, target), on_bad=on_bad, keep_raw=False)
+        report = _added(target, feed, duplicates, policy, quiet=quiet)
+    _tell_report(report, feed, as_json=as_json, quiet=quiet)
+
+
+def _added(
+    target: Collection, feed: Feed, duplicates: str | None, policy: dict[str, Any], *, quiet: bool
+) -> AddReport:
     with (
-        opened_collection(context, store, collection, sync=sync) as target,
         written_together(*([duplicates] if duplicates else [])) as files,
         told_when_interrupted(lambda: _stored(feed)),
         ProgressBar(feed.share, quiet=quiet) as bar,
     ):
         try:
-            report = target.add_many(
+            return target.add_many(
                 feed.rows(),
                 progress=bar.callback,
                 outcomes=lambda outcomes: _write_duplicates(feed, outcomes, files),
@@ -182,7 +197,6 @@ def add(
             if feed.done:
                 placed = UsageError(f"{placed}; {_stored(feed)}")
             raise placed from error
-    _tell_report(report, feed, as_json=as_json, quiet=quiet)
 
 
 def _stored(feed: Feed) -> str:
@@ -223,146 +237,3 @@ def _tell_report(report: AddReport, feed: Feed, *, as_json: bool, quiet: bool) -
         return
     told = [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count]
     note("; ".join(told) or "no rows", quiet=quiet)
-
-
-def get(
-    context: typer.Context,
-    *,
-    store: StorePath,
-    collection: CollectionName,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY", help="Keys of stored items.")],
-    integer_keys: IntegerKeys = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print stored items: the text as it was given, and its metadata."""
-    with viewed_collection(context, store, collection) as source:
-        for text in keys:
-            record = source.get(key_from(text, integer_keys=integer_keys))
-            if as_json:
-                _print_record(record)
-                continue
-            print_line(f"key: {shown_key(record.key)}")
-            for name, value in (record.metadata or {}).items():
-                print_line(f"{printable(str(name))}: {printable(str(value))}")
-            print_line("")
-            print_line(printable(record.item, keep="\n\t"))
-
-
-def _print_record(record: Record) -> None:
-    with _told_as_usage(record.key):
-        print_json_line({"key": record.key, "item": record.item, "metadata": record.metadata})
-
-
-@contextlib.contextmanager
-def _told_as_usage(key: Key) -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the item {key!r} cannot be written as JSON: {error}") from error
-
-
-def delete(
-    context: typer.Context,
-    *,
-    store: StorePath,
-    collection: CollectionName,
-    keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY", help="Keys of stored items.")
-    ] = None,
-    keys_file: Annotated[
-        str | None,
-        typer.Option("--keys", metavar="FILE", help="A file of keys, one a line; - reads them."),
-    ] = None,
-    missing: Annotated[
-        str, typer.Option("--missing", metavar="error|skip", help="A key that is not stored.")
-    ] = "error",
-    integer_keys: IntegerKeys = False,
-    as_json: AsJson = False,
-) -> None:
-    """Delete items by their keys.
-
-    A key that is not stored is an error, told after others were deleted; --missing skip passes
-    over it.
-    """
-    one_of("--missing", missing, "error", "skip")
-    if not keys and keys_file is None:
-        raise UsageError("name keys to delete, or a file of them with --keys")
-    texts = [*(keys or ()), *(_keys_in(keys_file) if keys_file else ())]
-    chosen = [key_from(text, integer_keys=integer_keys) for text in texts]
-    with opened_collection(context, store, collection) as target:
-        deleted = target.delete_many(chosen, missing="skip" if missing == "skip" else "error")
-    if as_json:
-        print_json({"keys": len(chosen), "deleted": deleted})
-    else:
-        note(
-            f"deleted {deleted:,} of {counted(len(chosen), 'key', 'keys')}",
-            quiet=settings_of(context).quiet,
-        )
-
-
-def _keys_in(source: str) -> list[str]:
-    """Return the keys in a file, one a line; empty lines are none."""
-    keys = []
-    with InputStream(source) as stream:
-        number = 0
-        while line := stream.readline(_LONGEST_KEY_LINE):
-            number += 1
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            try:
-                text = line.removesuffix(b"\n").removesuffix(b"\r").decode()
-            except UnicodeDecodeError:
-                raise UsageError(f"{source}, line {number}: not UTF-8") from None
-            if text:
-                keys.append(text)
-    return keys
-
-
-def export(
-    context: typer.Context,
-    *,
-    store: StorePath,
-    collection: CollectionName,
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="FILE", help="JSON lines, or .gz, .zst; - prints."),
-    ] = "-",
-    text_field: Annotated[
-        str, typer.Option("--text-field", metavar="FIELD", help="The field for the text.")
-    ] = "text",
-    id_field: Annotated[
-        str, typer.Option("--id-field", metavar="FIELD", help="The field for the key.")
-    ] = "id",
-) -> None:
-    """Write all items as JSON lines.
-
-    In order of insertion, with their metadata as fields. What it writes can be added again with
-    the same field names. The file appears when it is complete.
-    """
-    if text_field == id_field:
-        raise UsageError("the key and the text cannot go to one field")
-    quiet = settings_of(context).quiet
-    count = 0
-    with (
-        viewed_collection(context, store, collection) as source,
-        written_together(output) as (target,),
-        ProgressBar(quiet=quiet) as bar,
-    ):
-        total = len(source)
-        for record in source.items():
-            target.write(_exported(record, id_field, text_field))
-            count += 1
-            if count % 1000 == 0:
-                bar.advance("exporting", count, total)
-    note(f"exported {counted(count, 'item', 'items')}", quiet=quiet)
-
-
-def _exported(record: Record, id_field: str, text_field: str) -> bytes:
-    metadata: Mapping[str, Any] = record.metadata or {}
-    for option, field in (("--id-field", id_field), ("--text-field", text_field)):
-        if field in metadata:
-            raise UsageError(
-                f"the metadata of {record.key!r} has a field {field!r}: name another with {option}"
-            )
-    with _told_as_usage(record.key):
-        return json_line({id_field: record.key, text_field: record.item, **metadata})

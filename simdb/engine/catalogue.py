@@ -214,7 +214,7 @@ def require_settings(transaction: ReadTransaction, name: str) -> CollectionSetti
     Raises:
         CollectionNotFoundError: there is none of that name; the message lists those there are.
     """
-    settings = settings_of(transaction, name)
+    settings = settings_of(transaction, check_name(name))
     if settings is None:
         known = ", ".join(repr(known) for known in names(transaction)) or "none yet"
         raise CollectionNotFoundError(f"there is no collection {name!r} (there are: {known})")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from simdb.datatypes import CheckReport, Problem, Progress
 from simdb.engine.catalogue import CollectionSettings
+from simdb.engine.exact_checking import PostingsChecker
 from simdb.engine.searching import stored_signatures
 from simdb.engine.signing import Signer
 from simdb.errors import CorruptionError
@@ -54,6 +55,7 @@ class Checker:
             ("keys", self._check_keys),
             ("signatures", self._check_signatures),
             ("bands", self._check_bands),
+            ("postings", self._check_postings),
         ):
             try:
                 step()
@@ -122,6 +124,8 @@ class Checker:
     # -- signatures and buckets --------------------------------------------------------------
 
     def _check_signatures(self) -> None:
+        if not self._settings.is_probable:
+            return
         live = 0
         for block in self._collection.signatures.scan():
             alive = ~marked(self._collection.marks, block.numbers)
@@ -146,6 +150,8 @@ class Checker:
             self._note("signatures", str(number), "is not the signature of the item")
 
     def _check_bands(self) -> None:
+        if not self._settings.is_probable:
+            return
         self._verify_chunks()
         found = 0
         last_key = 0
@@ -159,6 +165,12 @@ class Checker:
             self._advance(keys.size)
         if found != self._entries_expected:
             self._note("bands", "", f"{found} entries, {self._entries_expected} expected")
+
+    def _check_postings(self) -> None:
+        checker = PostingsChecker(self._signer, self._collection, deep=self._deep)
+        for record, problem in checker.problems():
+            self._note("postings", record, problem)
+        self._advance(checker.postings)
 
     def _verify_chunks(self) -> None:
         """Verify every chunk, also those that this process has verified before."""

@@ -20,8 +20,12 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.engine.comparing import Compared, compare_batch_with_stored, compare_items
+from simdb.engine.exact_arranging import arrange, first_identical, selected_sets
+from simdb.engine.exact_searching import Prober, jaccard
 from simdb.engine.searching import Candidates, propose
 from simdb.engine.signing import Signed, Signer, needed_matches
+from simdb.exact.joins import self_join
+from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
 from simdb.storage.run_views import NO_LIMIT
 from simdb.storage.tables import CollectionReader
@@ -62,6 +66,7 @@ class Deduplicator:
         threshold: what is similar enough.
         keep: rows are kept although they are duplicates, so that later rows may duplicate them.
         excluded: item numbers, ascending, that the batch replaces.
+        exact: the exact index of the collection proposes; else the probable one.
     """
 
     def __init__(
@@ -72,15 +77,20 @@ class Deduplicator:
         *,
         keep: bool,
         excluded: npt.NDArray[np.uint32],
+        exact: bool = False,
     ) -> None:
         self._signer = signer
         self._collection = collection
         self._threshold = threshold
         self._keep = keep
         self._excluded = excluded
+        self._prober = Prober(collection, jaccard(threshold)) if exact else None
 
     def decide(self, items: Sequence[bytes], signed: Signed) -> Decisions:
-        """Find what each row duplicates. Probable, as a search; similarities are exact."""
+        """Find what each row duplicates.
+
+        Exact or probable as a search; similarities are exact.
+        """
         count = len(items)
         decisions = Decisions(
             np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count)
@@ -106,7 +116,11 @@ class Deduplicator:
             self._compare_in_order(items, everything, decisions)
 
     def _propose(self, signed: Signed, limit: int) -> Candidates:
-        candidates = propose(self._collection, signed, self._threshold, limit=limit)
+        if self._prober is None:
+            candidates = propose(self._collection, signed, self._threshold, limit=limit)
+        else:
+            assert signed.prefixes is not None
+            candidates = self._prober.propose(signed.prefixes, np.flatnonzero(signed.has_symbols))
         if not self._excluded.size:
             return candidates
         stays = ~np.isin(candidates.numbers, self._excluded)
@@ -144,6 +158,10 @@ class Deduplicator:
         self, items: Sequence[bytes], signed: Signed, decisions: Decisions
     ) -> None:
         first_equal = _first_equal(items, signed.has_symbols)
+        arranged = None
+        if self._prober is not None:
+            arranged = arrange(self._prober.epoch.order, self._signer.symbols(items))
+            first_equal = first_identical(arranged, signed.has_symbols)
         own = np.arange(len(items))
         takes_part = (first_equal == own) & signed.has_symbols
         if not self._keep:
@@ -151,7 +169,10 @@ class Deduplicator:
         rows = np.flatnonzero(takes_part)
         if rows.size > 1:
             wanted = decisions.stored[rows] < 0
-            self._decide_rows(items, signed, rows, wanted, decisions)
+            if arranged is None:
+                self._decide_rows(items, signed, rows, wanted, decisions)
+            else:
+                self._decide_exactly(arranged, rows, wanted, decisions)
         # A row equal to an earlier one duplicates what that one does, or else that one itself.
         copies = np.flatnonzero((first_equal != own) & signed.has_symbols & (decisions.stored < 0))
         origin = first_equal[copies]
@@ -201,6 +222,31 @@ class Deduplicator:
             if not self._keep:
                 status[left[met]] = DROPPED
             undecided = undecided[~settled[undecided]]
+
+    def _decide_exactly(
+        self,
+        arranged: ArrangedSets,
+        rows: npt.NDArray[np.int64],
+        wanted: npt.NDArray[np.bool_],
+        decisions: Decisions,
+    ) -> None:
+        """Decide about the given rows, all different, from all their similar pairs."""
+        sets = selected_sets(arranged, rows)
+        pairs = list(self_join(sets, self._threshold))
+        if not pairs:
+            return
+        left, right, similarity = (
+            np.concatenate([getattr(part, name) for part in pairs])
+            for name in ("left", "right", "similarities")
+        )
+        dropped = np.zeros(rows.size, np.bool_)
+        for place in np.lexsort((left, right)).tolist():
+            row, earlier = int(right[place]), int(left[place])
+            settled = decisions.row[rows[row]] >= 0
+            if wanted[row] and not settled and not dropped[earlier]:
+                decisions.row[rows[row]] = rows[earlier]
+                decisions.similarity[rows[row]] = similarity[place]
+                dropped[row] = not self._keep
 
     @staticmethod
     def _note(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from simdb.engine.catalogue import CollectionSettings, describe_kind
+from simdb.exact.thresholds import Threshold
 from simdb.storage.blocks import BlockReader
 from simdb.storage.chunks import HEADER_SIZE
-from simdb.storage.tables import CollectionReader
+from simdb.storage.epochs import POSTING_BYTES
+from simdb.storage.tables import CollectionReader, CollectionState
 
+SYMBOL_BYTES = 8
 CHUNK_ENTRY_BYTES = 12  # bucket key and item number
 
 
@@ -33,8 +36,12 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
             "rows": settings.rows,
             "sketch": settings.sketch,
             "unicode_version": settings.unicode_version,
+            "exact_floor": None if settings.exact_floor is None else float(settings.exact_floor),
+            "containment": settings.containment,
         },
-        "expected_recall": settings.plan.expected_recall(settings.threshold),
+        "expected_recall": (
+            settings.plan.expected_recall(settings.threshold) if settings.is_probable else 1.0
+        ),
         "index": {
             "runs": len(runs),
             "merges_under_way": len(state.index.bands.merges),
@@ -43,8 +50,37 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
             "signature_bytes": signatures,
             "bytes_per_item": (bands + signatures) / state.live if state.live else 0.0,
         },
+        "exact_index": describe_exact(settings, state),
         "item_numbers_used": state.next_number,
         "commits": state.changes,
+    }
+
+
+def describe_exact(settings: CollectionSettings, state: CollectionState) -> dict[str, Any] | None:
+    """Return counts and sizes of an exact index, None without one."""
+    exact = state.index.exact
+    if exact is None:
+        return None
+    runs = exact.current.postings.runs
+    entries = exact.current.postings.entries
+    chunks = sum(run.end_chunk - run.first_chunk for run in runs)
+    size = entries * POSTING_BYTES + chunks * HEADER_SIZE + exact.current.frequent * SYMBOL_BYTES
+    building = exact.building
+    return {
+        "floor": str(Threshold(settings.exact_floor)) if settings.exact_floor else None,
+        "epoch": exact.current.number,
+        "frequent_symbols": exact.current.frequent,
+        "runs": len(runs),
+        "merges_under_way": len(exact.current.postings.merges),
+        "postings": entries,
+        "postings_bytes": size,
+        "bytes_per_posting": size / entries if entries else 0.0,
+        "postings_per_item": exact.entries_per_item,
+        "scanned_per_probe": exact.scanned * state.live,
+        "lowest_scanned_per_probe": exact.baseline * state.live,
+        "next_epoch": None if building is None else building.number,
+        "next_epoch_items": 0 if building is None else building.position,
+        "retired_epochs": len(exact.retired),
     }
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from simdb import kernels
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.items.symbols import SymbolSets
@@ -83,9 +84,7 @@ def open_epoch(transaction: ReadTransaction, state: EpochState) -> Epoch:
     return epoch
 
 
-def slices(
-    starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def slices(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the places of slices of an array, one slice after the other."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if ends.size else 0
@@ -95,6 +94,28 @@ def slices(
 def arrange(order: SymbolOrder, symbols: SymbolSets) -> ArrangedSets:
     """Write sets down in an order."""
     return order.arrange(symbols.values, symbols.offsets)
+
+
+def selected_sets(sets: ArrangedSets, chosen: npt.NDArray[np.int64]) -> ArrangedSets:
+    """Return some of the sets."""
+    lengths = sets.sizes[chosen]
+    return ArrangedSets(
+        sets.values[slices(sets.offsets[chosen], lengths)],
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+    )
+
+
+def first_identical(
+    sets: ArrangedSets, takes_part: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Return the first set that is identical to each, both of those that take part."""
+    first = np.arange(len(sets))
+    chosen = np.flatnonzero(takes_part)
+    few = selected_sets(sets, chosen)
+    shift = kernels.ordering.table_shift(max(1, chosen.size))
+    same, _ = kernels.classes.identical_representatives(few.values, few.offsets, shift)
+    first[chosen] = chosen[same]
+    return first
 
 
 def prefixes_of(epoch: Epoch, symbols: SymbolSets, floor: Threshold | None) -> Prefixes:

@@ -88,9 +88,7 @@ def post(
     return ordered.keys.size
 
 
-def _order_of_keys(
-    keys: npt.NDArray[np.uint64], lowest_rank: np.uint64
-) -> npt.NDArray[np.int64]:
+def _order_of_keys(keys: npt.NDArray[np.uint64], lowest_rank: np.uint64) -> npt.NDArray[np.int64]:
     """Return the places of the keys by rising key, equal ones in their order.
 
     The keys of frequent symbols crowd at the upper end, so they are sorted apart.
@@ -128,9 +126,7 @@ def is_measured(first: int, prefixes: Prefixes) -> bool:
     return -first % MEASURED_EVERY < prefixes.sizes.size
 
 
-def measure(
-    snapshot: CollectionReader, exact: ExactState, first: int, prefixes: Prefixes
-) -> None:
+def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes: Prefixes) -> None:
     """Note how many postings some items of a batch would scan in the store before it.
 
     Args:

@@ -1,8 +1,7 @@
-"""Many-many, exact: all similar pairs of a collection, or of two, streamed; none is missed.
+"""Many-many, exact: all similar pairs of a collection, streamed; none is missed.
 
 Where the symbols of all items fit into a share of the memory setting, they are loaded and joined
-there (``simdb.exact.joins``). Else the postings of the exact index are swept
-(``exact_sweeping``).
+there (``simdb.exact.joins``). Else the postings of the exact index are swept (``exact_sweeping``).
 """
 
 from __future__ import annotations
@@ -12,14 +11,26 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from simdb import kernels
 from simdb.datatypes import PairBatch
+from simdb.engine.exact_arranging import selected_sets
+from simdb.engine.exact_classes import ItemClasses, classify
+from simdb.engine.exact_indexing import current_epoch
 from simdb.engine.exact_loading import Loaded, join_order, load_sets
-from simdb.engine.exact_tokens import MemoryToken, Token, parse_token
+from simdb.engine.exact_sweeping import ClassPairs, Sweep, room_of
+from simdb.engine.exact_tokens import CrossToken, MemoryToken, SweepToken, parse_token
+from simdb.engine.grouping import Forest
+from simdb.engine.serving import require_index
 from simdb.engine.signing import Signer
-from simdb.exact.joins import Counters, PairColumns, self_join, two_sided_join
+from simdb.errors import ConfigurationError
+from simdb.exact.joins import CHUNK, Counters, PairColumns, self_join
+from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
 from simdb.storage.tables import CollectionReader
+
+OWN_PAIRS = -1  # number of the slice before the first one: pairs of identical items
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,40 +74,184 @@ def join(
     """Yield all pairs of live items at or above the threshold, and tokens to go on after them.
 
     Exact; each pair comes once, in no particular order. Empty sets are similar to nothing.
+
+    Raises:
+        ConfigurationError, ThresholdTooLowError: the items do not fit into memory, and there is no
+            exact index that serves the threshold.
     """
     counters = counters or Counters()
     token = None if resume is None else parse_token(resume, threshold)
-    if token is None or isinstance(token, MemoryToken):
+    if isinstance(token, CrossToken):
+        raise ConfigurationError("the resume token is one of a join of two collections")
+    if token is not None:
+        token.require(collection)
+    if not isinstance(token, SweepToken):
         loaded = load_all(signer, collection, resources)
         if loaded is not None:
-            pairs = self_join(loaded.sets, threshold, counters=counters)
-            yield from _in_memory(collection, threshold, loaded, pairs, token)
+            done = 0 if token is None else token.batches
+            yield from _in_memory(collection, threshold, loaded, done, counters)
             return
-    raise NotImplementedError
+    require_index(signer.settings, Criterion(Measure.JACCARD, threshold))
+    yield from _swept(signer, collection, threshold, resources, token=token, counters=counters)
 
 
 def _in_memory(
     collection: CollectionReader,
     threshold: Threshold,
     loaded: Loaded,
-    pairs: Iterator[PairColumns],
-    token: Token | None,
+    done: int,
+    counters: Counters,
 ) -> Iterator[tuple[PairBatch, str]]:
-    done = 0
-    if token is not None:
-        assert isinstance(token, MemoryToken)
-        token.require(collection)
-        done = token.batches
-    for place, columns in enumerate(pairs, 1):
-        if place > done and len(columns):
-            after = MemoryToken(threshold, collection.number, collection.state.changes, place)
-            yield pair_batch(loaded, loaded, columns), str(after)
+    number, changes = collection.number, collection.state.changes
+    for place, columns in enumerate(self_join(loaded.sets, threshold, counters=counters), 1):
+        if place > done:
+            token = MemoryToken(threshold, number, changes, place)
+            yield pair_batch(loaded, loaded, columns), str(token)
 
 
 def pair_batch(left: Loaded, right: Loaded, columns: PairColumns) -> PairBatch:
     """Return pairs of places as pairs of item numbers."""
-    return PairBatch(
-        left.numbers[columns.left],
-        right.numbers[columns.right],
-        columns.similarities,
+    return PairBatch(left.numbers[columns.left], right.numbers[columns.right], columns.similarities)
+
+
+# -- sweeping ----------------------------------------------------------------------------------
+
+
+def _swept(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    resources: JoinResources,
+    *,
+    token: MemoryToken | SweepToken | None,
+    counters: Counters,
+) -> Iterator[tuple[PairBatch, str]]:
+    resumed = token if isinstance(token, SweepToken) else None
+    room = room_of(resources.memory) if resumed is None else resumed.room
+    first, done = (OWN_PAIRS, 0) if resumed is None else (resumed.slice, resumed.batches)
+    epoch = current_epoch(collection)
+    assert epoch is not None
+    classes = classify(signer, collection, epoch, resources.pool, resources.require_open)
+    sweep = Sweep(
+        signer,
+        collection,
+        epoch,
+        classes,
+        threshold,
+        room=room,
+        memory=resources.memory,
+        counters=counters,
     )
+    present, batches = first, 0
+    for slice_number, batch in _expanded(classes, sweep, first):
+        batches = batches + 1 if slice_number == present else 1
+        present = slice_number
+        if slice_number == first and batches <= done:
+            continue
+        after = SweepToken(
+            threshold, epoch.number, collection.state.changes, present, batches, room
+        )
+        yield batch, str(after)
+
+
+def _expanded(classes: ItemClasses, sweep: Sweep, first: int) -> Iterator[tuple[int, PairBatch]]:
+    """Write out the pairs of items of pairs of classes, and of items of one class."""
+    copied = np.unique(classes.representatives[classes.copies])
+    if first == OWN_PAIRS and copied.size:
+        own = ClassPairs(OWN_PAIRS, copied, copied, classes.sizes[copied])
+        for batch in _members(classes, own):
+            yield OWN_PAIRS, batch
+    for pairs in sweep.pairs(max(first, 0)):
+        if pairs.left.size:
+            for batch in _members(classes, pairs):
+                yield pairs.slice, batch
+
+
+def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
+    chosen = np.unique(np.concatenate([pairs.left, pairs.right]))
+    members = classes.members(chosen)
+    places = np.searchsorted(chosen, pairs.left), np.searchsorted(chosen, pairs.right)
+    sizes = classes.sizes[pairs.left], classes.sizes[pairs.right]
+    similarities = pairs.overlaps / (sizes[0] + sizes[1] - pairs.overlaps)
+    state = np.zeros(3, np.int64)
+    found = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
+    while state[0] < pairs.left.size:
+        count = kernels.classes.expand_pairs(
+            places, members, members, same=True, state=state, found=found
+        )
+        rows, one, other = (column[:count] for column in found)
+        if count:
+            yield PairBatch(
+                np.minimum(one, other).astype(np.uint32),
+                np.maximum(one, other).astype(np.uint32),
+                similarities[rows],
+            )
+
+
+# -- groups ------------------------------------------------------------------------------------
+
+
+def group(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    resources: JoinResources,
+    *,
+    counters: Counters | None = None,
+) -> list[npt.NDArray[np.uint32]]:
+    """Return the groups of items connected by pairs at or above the threshold.
+
+    Exact. Pairs of identical items are not written out: each is connected with the first one.
+    """
+    counters = counters or Counters()
+    forest = Forest(collection.state.next_number)
+    loaded = load_all(signer, collection, resources)
+    if loaded is None:
+        require_index(signer.settings, Criterion(Measure.JACCARD, threshold))
+        edges = _swept_edges(signer, collection, threshold, resources, counters)
+    else:
+        edges = _loaded_edges(loaded, threshold, counters)
+    for left, right in edges:
+        if left.size:
+            forest.connect(left, right)
+    return forest.groups()
+
+
+def _loaded_edges(
+    loaded: Loaded, threshold: Threshold, counters: Counters
+) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
+    sets = loaded.sets
+    shift = kernels.ordering.table_shift(max(1, len(sets)))
+    same, _ = kernels.classes.identical_representatives(sets.values, sets.offsets, shift)
+    copies = np.flatnonzero((same != np.arange(len(sets))) & (sets.sizes > 0))
+    yield loaded.numbers[same[copies]], loaded.numbers[copies]
+    chosen = np.flatnonzero(same == np.arange(len(sets)))
+    few = selected_sets(sets, chosen)
+    numbers = loaded.numbers[chosen]
+    for pairs in self_join(few, threshold, counters=counters):
+        yield numbers[pairs.left], numbers[pairs.right]
+
+
+def _swept_edges(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    resources: JoinResources,
+    counters: Counters,
+) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
+    epoch = current_epoch(collection)
+    assert epoch is not None
+    classes = classify(signer, collection, epoch, resources.pool, resources.require_open)
+    yield classes.representatives[classes.copies], classes.copies
+    sweep = Sweep(
+        signer,
+        collection,
+        epoch,
+        classes,
+        threshold,
+        room=room_of(resources.memory),
+        memory=resources.memory,
+        counters=counters,
+    )
+    for pairs in sweep.pairs():
+        yield pairs.left, pairs.right

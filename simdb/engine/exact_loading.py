@@ -70,25 +70,23 @@ def arranged_batches(
         yield _finished(*started.popleft())
 
 
-def _arranged(signer: Signer, order: SymbolOrder, items: list[bytes | memoryview]) -> ArrangedSets:
+def _arranged(signer: Signer, order: SymbolOrder, items: list[bytes]) -> ArrangedSets:
     return arrange(order, signer.symbols(items))
 
 
-def _finished(
-    numbers: list[int], size: int, sets: Future[ArrangedSets] | ArrangedSets
-) -> Batch:
+def _finished(numbers: list[int], size: int, sets: Future[ArrangedSets] | ArrangedSets) -> Batch:
     return Batch(numbers, size, sets.result() if isinstance(sets, Future) else sets)
 
 
 def _item_batches(
     collection: CollectionReader, start: int
-) -> Iterator[tuple[list[int], list[bytes | memoryview], int]]:
+) -> Iterator[tuple[list[int], list[bytes], int]]:
     numbers: list[int] = []
-    items: list[bytes | memoryview] = []
+    items: list[bytes] = []
     size = 0
     for document in collection.live_documents(start):
         numbers.append(document.number)
-        items.append(document.item)
+        items.append(bytes(document.item))  # threads may outlive the snapshot
         size += len(document.item)
         if size >= LOADED_AT_ONCE:
             yield numbers, items, size

@@ -79,9 +79,7 @@ class Prober:
         self._view: RunView = open_postings(collection.transaction, exact.current)
         self.counters.runs = self._view.run_count
 
-    def candidates(
-        self, keys: npt.NDArray[np.uint64], size: int
-    ) -> npt.NDArray[np.uint32]:
+    def candidates(self, keys: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.uint32]:
         """Return the live items that can be similar to a probe, ascending; no similar one misses.
 
         Args:
@@ -111,9 +109,7 @@ class Prober:
         self.counters.verified += numbers.size
         return np.sort(numbers)
 
-    def propose(
-        self, prefixes: Prefixes, rows: npt.NDArray[np.int64]
-    ) -> Candidates:
+    def propose(self, prefixes: Prefixes, rows: npt.NDArray[np.int64]) -> Candidates:
         """Return the candidates of several probes, as ``searching.propose`` does.
 
         Args:
@@ -141,7 +137,10 @@ def _bounds(criterion: Criterion, size: int, largest: int, positions: bool) -> B
 
 
 def bounds_of(
-    criterion: Criterion, size: int, largest_stored: int, positions: bool  # noqa: FBT001
+    criterion: Criterion,
+    size: int,
+    largest_stored: int,
+    positions: bool,  # noqa: FBT001
 ) -> Bounds:
     """Return what stored sets of every size must have, from the cache if it was computed before."""
     largest = criterion.largest_size(size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -49,19 +49,22 @@ class SweepToken:
         threshold: of the join.
         epoch: its number.
         changes: commits that had changed the collection.
-        key: the buckets of lower keys are done.
-        batches: how many batches after that were delivered.
+        slice: the slices before are done.
+        batches: how many batches of that slice were delivered.
+        room: postings of a slice.
     """
 
     threshold: Threshold
     epoch: int
     changes: int
-    key: int
+    slice: int
     batches: int
+    room: int
 
     def __str__(self) -> str:
         fraction = self.threshold.fraction
-        return f"s:{fraction}:{self.epoch}:{self.changes}:{self.key}:{self.batches}"
+        numbers = self.epoch, self.changes, self.slice, self.batches, self.room
+        return ":".join(["s", str(fraction), *map(str, numbers)])
 
     def require(self, collection: CollectionReader) -> None:
         """Raise unless the collection is as it was.
@@ -77,7 +80,43 @@ class SweepToken:
             raise _outdated()
 
 
-Token: TypeAlias = MemoryToken | SweepToken
+@dataclass(frozen=True, slots=True)
+class CrossToken:
+    """A join of two collections.
+
+    Attributes:
+        threshold: of the join.
+        left_changes, right_changes: commits that had changed the collections.
+        way: ``"m"`` in memory, ``"p"`` by probing the right collection.
+        done: batches that were delivered, or the left items of lower numbers are done.
+    """
+
+    threshold: Threshold
+    left_changes: int
+    right_changes: int
+    way: str
+    done: int
+
+    def __str__(self) -> str:
+        numbers = self.left_changes, self.right_changes, self.done
+        return ":".join([self.way + "x", str(self.threshold.fraction), *map(str, numbers)])
+
+    def after(self, done: int) -> CrossToken:
+        """Return the token when more is done."""
+        return replace(self, done=done)
+
+    def require(self, left: CollectionReader, right: CollectionReader) -> None:
+        """Raise unless both collections are as they were.
+
+        Raises:
+            ConfigurationError: one has changed.
+        """
+        present = left.state.changes, right.state.changes
+        if present != (self.left_changes, self.right_changes):
+            raise _outdated()
+
+
+Token: TypeAlias = MemoryToken | SweepToken | CrossToken
 
 
 def parse_token(text: str, threshold: Threshold) -> Token:
@@ -89,10 +128,8 @@ def parse_token(text: str, threshold: Threshold) -> Token:
     if not isinstance(text, str):
         raise TypeError(f"a resume token is a str, not {type(text).__name__}")
     try:
-        kind, fraction, *numbers = text.split(":")
-        token = {"m": MemoryToken, "s": SweepToken}[kind](
-            Threshold(Fraction(fraction)), *map(int, numbers)
-        )
+        kind, fraction, *fields = text.split(":")
+        token = _token(kind, Threshold(Fraction(fraction)), [int(field) for field in fields])
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise ConfigurationError(f"{text[:60]!r} is no resume token") from None
     if token.threshold != threshold:
@@ -100,6 +137,17 @@ def parse_token(text: str, threshold: Threshold) -> Token:
             f"the resume token is of a join at {token.threshold}, not at {threshold}"
         )
     return token
+
+
+def _token(kind: str, threshold: Threshold, fields: list[int]) -> Token:
+    if kind == "m":
+        return MemoryToken(threshold, *fields)
+    if kind == "s":
+        return SweepToken(threshold, *fields)
+    if kind in ("mx", "px"):
+        left, right, done = fields
+        return CrossToken(threshold, left, right, kind[0], done)
+    raise ValueError(kind)
 
 
 def _outdated() -> ConfigurationError:

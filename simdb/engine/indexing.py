@@ -14,6 +14,7 @@ from simdb.engine.catalogue import CollectionSettings, require_settings, stored_
 from simdb.engine.deduplicating import Decisions, Deduplicator
 from simdb.engine.exact_arranging import Prefixes
 from simdb.engine.reading_rows import RowBatch
+from simdb.engine.serving import serve
 from simdb.engine.signing import Signed, Signer
 from simdb.errors import KeyExistsError
 from simdb.exact.thresholds import Threshold
@@ -195,6 +196,7 @@ class BatchAdder:
     ) -> Decisions | None:
         if self._policy.threshold is None:
             return None
+        served = serve(self._settings, self._policy.threshold.fraction, None, "auto")
         new = np.array([action in ("added", "replaced") for action in actions], np.bool_)
         replaced = _replaced(actions, stored)
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
@@ -205,6 +207,7 @@ class BatchAdder:
                 self._policy.threshold,
                 keep=not self._policy.drop_duplicates,
                 excluded=np.array(sorted(replaced), np.uint32),
+                exact=served.is_exact,
             ).decide(batch.items, signed._replace(has_symbols=signed.has_symbols & new))
 
     def _targets(self, writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:

@@ -282,6 +282,7 @@ def rebuild(
     report = _Reporter("signing", progress)
     while True:
         with environment.read() as snapshot:
+            catalogue.require_settings(snapshot, settings.name)
             prepared = work.prepare(CollectionReader(snapshot, settings.number))
         with environment.write(busy_timeout) as transaction:
             work.require_index(transaction)

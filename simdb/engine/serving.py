@@ -83,7 +83,7 @@ def serve(
     exact = Served(criterion, "exact", 1.0)
     if guarantee == "exact":
         if not without_index:
-            _require_exact(settings, criterion)
+            require_index(settings, criterion)
         return exact
     if guarantee == "auto" and _serves_exactly(settings, criterion):
         return exact
@@ -92,7 +92,7 @@ def serve(
             raise ConfigurationError(
                 f"collection {settings.name!r} has no probable index for {measure} similarity"
             )
-        _require_exact(settings, criterion)
+        require_index(settings, criterion)
     return Served(criterion, "probable", _probable_recall(settings, wanted, min_recall))
 
 
@@ -101,7 +101,12 @@ def _serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
     return settings.is_exact and (floor is None or (needed is not None and floor <= needed))
 
 
-def _require_exact(settings: CollectionSettings, criterion: Criterion) -> None:
+def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
+    """Raise unless the collection has an exact index that serves a criterion.
+
+    Raises:
+        ConfigurationError, ThresholdTooLowError: it has not; the message names the remedy.
+    """
     needed = criterion.floor
     if not settings.is_exact:
         raise ConfigurationError(

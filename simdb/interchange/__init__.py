@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from simdb.interchange.reader import RowReader
 from simdb.interchange.reading import open_rows
-from simdb.interchange.rows import LONGEST_RECORD, Format, ReadingOptions, Row
+from simdb.interchange.rows import LONGEST_RECORD, Elements, Format, ReadingOptions, Row
 from simdb.interchange.writing import Output, json_line, written_together
 
 __all__ = [
     "LONGEST_RECORD",
+    "Elements",
     "Format",
     "Output",
     "ReadingOptions",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from simdb.datatypes import Key
 from simdb.interchange.rows import Format, ReadingOptions, Row, RowProblemError, whole_number
+from simdb.interchange.tokens import Tokens
 
 _KINDS = {
     type(None): "null",
@@ -29,6 +30,7 @@ class RowReader(ABC):
         preamble: the bytes before the first row (byte order mark, CSV header), known once the
             first row was read.
         header: the names of the fields in order where the input names them once, else None.
+        tokens: what cuts text into the elements of sets, and knows what they are here.
     """
 
     format: ClassVar[Format]
@@ -37,6 +39,7 @@ class RowReader(ABC):
         self.source = source
         self.options = options
         self.preamble = b""
+        self.tokens = Tokens(options)
         self.header: tuple[str, ...] | None = None
 
     @abstractmethod
@@ -77,8 +80,10 @@ class RowReader(ABC):
         self.close()
 
 
-def item_of(fields: Mapping[str, Any], options: ReadingOptions) -> str:
+def item_of(fields: Mapping[str, Any], options: ReadingOptions) -> str | list[Any]:
     """Return the item among a row's fields; raise RowProblemError where there is none."""
+    if options.kind == "set":
+        return _set_of(fields, options)
     texts = []
     for name in options.text_fields:
         if name not in fields:
@@ -88,6 +93,17 @@ def item_of(fields: Mapping[str, Any], options: ReadingOptions) -> str:
             raise RowProblemError(f"the field {name!r} is {_KINDS[type(text)]}, not text")
         texts.append(text)
     return texts[0] if len(texts) == 1 else "\n".join(texts)
+
+
+def _set_of(fields: Mapping[str, Any], options: ReadingOptions) -> list[Any]:
+    elements: list[Any] = []
+    for name in options.text_fields:
+        if name not in fields:
+            raise RowProblemError(f"the field {name!r} is missing")
+        if not isinstance(fields[name], list):
+            raise RowProblemError(f"the field {name!r} is {_KINDS[type(fields[name])]}, not a list")
+        elements += fields[name]
+    return elements
 
 
 def key_of(fields: Mapping[str, Any], options: ReadingOptions, line: int) -> Key:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from simdb.errors import ConfigurationError
+from simdb.interchange.baskets import BasketReader, LinesReader
 from simdb.interchange.compression import STANDARD_STREAM, InputStream, plain_name
 from simdb.interchange.jsonl import JsonLinesReader
 from simdb.interchange.reader import RowReader
-from simdb.interchange.rows import Format, ReadingOptions
+from simdb.interchange.rows import FORMATS_OF_SETS, FORMATS_OF_TEXTS, Format, ReadingOptions
 from simdb.interchange.separated import SeparatedReader
 from simdb.interchange.texts import TextReader
 
+FORMAT_OF_SET_SUFFIX: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".basket": "baskets",
+    ".txt": "lines",
+    ".text": "lines",
+    ".dat": "lines",
+}
 FORMAT_OF_SUFFIX: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -20,6 +31,14 @@ FORMAT_OF_SUFFIX: dict[str, Format] = {
     ".text": "text",
     ".md": "text",
     ".rst": "text",
+}
+
+
+_READERS: dict[Format, type[JsonLinesReader | SeparatedReader | LinesReader | BasketReader]] = {
+    "jsonl": JsonLinesReader,
+    "csv": SeparatedReader,
+    "lines": LinesReader,
+    "baskets": BasketReader,
 }
 
 
@@ -41,11 +60,9 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
             raise FileNotFoundError(2, "no such file or folder", source)
         return TextReader(source, options)
     if Path(source).is_dir() and source != STANDARD_STREAM:
-        raise ConfigurationError(f"{source} is a folder: folders are read as text files")
-    stream = InputStream(source)
-    return (
-        JsonLinesReader(stream, options) if chosen == "jsonl" else SeparatedReader(stream, options)
-    )
+        of_sets = ", of which none is a set" if options.kind == "set" else ""
+        raise ConfigurationError(f"{source} is a folder: folders are read as text files{of_sets}")
+    return _READERS[chosen](InputStream(source), options)
 
 
 def _format(source: str, options: ReadingOptions) -> Format:
@@ -53,11 +70,15 @@ def _format(source: str, options: ReadingOptions) -> Format:
         return options.format
     if source == STANDARD_STREAM:
         return "jsonl"
+    sets = options.kind == "set"
     if Path(source).is_dir():
-        return "text"
-    told = FORMAT_OF_SUFFIX.get(Path(plain_name(source)).suffix.lower())
+        return "lines" if sets else "text"
+    suffixes = FORMAT_OF_SET_SUFFIX if sets else FORMAT_OF_SUFFIX
+    told = suffixes.get(Path(plain_name(source)).suffix.lower())
     if told is None:
+        formats = ", ".join(FORMATS_OF_SETS if sets else FORMATS_OF_TEXTS)
         raise ConfigurationError(
-            f"the name of {source} does not tell its format: name it, jsonl, csv or text"
+            f"the name of {source} does not tell its format: name it, one of {formats}"
         )
-    return told
+    # What the name tells has to agree with the other options too.
+    return replace(options, format=told).format or told

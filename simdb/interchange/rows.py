@@ -14,14 +14,18 @@ from typing import Any, Literal, TypeAlias
 from simdb.datatypes import Key
 from simdb.errors import ConfigurationError
 
-Format: TypeAlias = Literal["jsonl", "csv", "text"]
+Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets"]
+Elements: TypeAlias = Literal["auto", "integers", "strings"]
+
+FORMATS_OF_TEXTS: tuple[Format, ...] = ("jsonl", "csv", "text")
+FORMATS_OF_SETS: tuple[Format, ...] = ("jsonl", "csv", "lines", "baskets")
 
 # A file without line ends, or a CSV file with one stray quote, is one endless record.
 LONGEST_RECORD = 64 * 2**20
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Row:
     Attributes:
         line: number of the record's first line, from 1; of text files, the number of the file.
         key: the row's key, None where it could not be read.
-        item: the text, None where there is a problem.
+        item: the text, or the elements of the set, None where there is a problem.
         metadata: the other fields, None where there are none.
         raw: the record exactly as it stands in the input, line end included; empty where it was
             too long to be kept. Of text files, the path and a line end.
@@ -40,7 +44,7 @@ class Row:
 
     line: int
     key: Key | None
-    item: str | None
+    item: str | list[Any] | None
     metadata: Mapping[str, Any] | None
     raw: bytes
     problem: str | None = None
@@ -55,11 +59,18 @@ class ReadingOptions:
     """How rows are taken from an input.
 
     Attributes:
-        text_fields: the fields that are the item; several are joined by a line end.
-        id_field: the field that is the key; None makes the line number the key.
+        text_fields: the fields that are the item; several texts are joined by a line end, several
+            sets united.
+        id_field: the field that is the key; None makes the line number the key. In lines and
+            baskets, the place of the token that is the key, from "1".
         format: None tells it from the file's name; standard input is then JSON lines.
         integer_keys: read keys that are text as whole numbers.
         pattern: of a folder, take only files whose name matches (shell wildcards).
+        kind: what the items are.
+        elements: what the elements of sets are where the input does not tell (all formats but
+            JSON lines); ``"auto"`` takes integers if the first set is one of integers.
+        separator: what stands between the elements of a set in lines and in a field of CSV; white
+            space if None.
     """
 
     text_fields: tuple[str, ...] = ("text",)
@@ -67,16 +78,36 @@ class ReadingOptions:
     format: Format | None = None
     integer_keys: bool = False
     pattern: str | None = None
+    kind: Literal["text", "set"] = "text"
+    elements: Elements = "auto"
+    separator: str | None = None
 
     def __post_init__(self) -> None:
         if not self.text_fields:
             raise ConfigurationError("text_fields must name at least one field")
         if self.id_field in self.text_fields:
             raise ConfigurationError(f"{self.id_field!r} cannot be both the key and the text")
-        if self.format not in (None, "jsonl", "csv", "text"):
+        formats = FORMATS_OF_SETS if self.kind == "set" else FORMATS_OF_TEXTS
+        if self.format is not None and self.format not in formats:
+            names = ", ".join(formats)
             raise ConfigurationError(
-                f"the format must be 'jsonl', 'csv' or 'text', not {self.format!r}"
+                f"the format of {self.kind}s must be one of {names}, not {self.format!r}"
             )
+        if self.elements not in ("auto", "integers", "strings"):
+            raise ConfigurationError(
+                f"elements must be 'auto', 'integers' or 'strings', not {self.elements!r}"
+            )
+        if self.separator == "":
+            raise ConfigurationError("the separator must not be empty")
+        if self.format in ("lines", "baskets") and not _is_place(self.id_field):
+            raise ConfigurationError(
+                f"{self.format} have no names: the key is told by its place, from 1, not by "
+                f"{self.id_field!r}"
+            )
+
+
+def _is_place(text: str | None) -> bool:
+    return text is None or re.fullmatch(r"[1-9][0-9]{0,8}", text) is not None
 
 
 def whole_number(text: str) -> int:
@@ -84,7 +115,7 @@ def whole_number(text: str) -> int:
 
     Other spellings (``007``, ``+7``, ``7.0``) raise RowProblemError: two keys must not become one.
     """
-    if not _WHOLE_NUMBER.fullmatch(text):
+    if not WHOLE_NUMBER.fullmatch(text):
         raise RowProblemError(f"the key {shortened(text)} is not a whole number")
     return int(text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from simdb.errors import BadItemError
 from simdb.interchange.compression import InputStream
@@ -19,6 +19,7 @@ from simdb.interchange.rows import (
     RowProblemError,
     decoded,
 )
+from simdb.interchange.tokens import split_fields
 
 
 class _Place(Enum):
@@ -152,7 +153,7 @@ class SeparatedReader(RowReader):
         self.preamble += raw
         if problem is None:
             try:
-                names = _values(without_mark(raw) if line == 1 else raw)
+                names = values_of(without_mark(raw) if line == 1 else raw)
             except RowProblemError as error:
                 problem = str(error)
             else:
@@ -166,7 +167,10 @@ class SeparatedReader(RowReader):
         try:
             fields = self.fields(raw)
             key = key_of(fields, self.options, line)
-            item = item_of(fields, self.options)
+            if self.options.kind == "set":
+                item: str | list[Any] = split_fields(fields, self.options, self.tokens)
+            else:
+                item = item_of(fields, self.options)
             return Row(line, key, item, metadata_of(fields, self.options), raw)
         except RowProblemError as problem:
             return Row(line, key, None, None, raw, str(problem))
@@ -174,7 +178,7 @@ class SeparatedReader(RowReader):
     def fields(self, raw: bytes) -> dict[str, str]:
         """Return the fields of a record by the names of the header."""
         header = self.header or ()
-        values = _values(raw)
+        values = values_of(raw)
         if len(values) != len(header):
             raise RowProblemError(f"{len(values)} fields, but the header has {len(header)}")
         return dict(zip(header, values, strict=True))
@@ -203,7 +207,8 @@ def _header_problem(names: list[str], options: ReadingOptions) -> str | None:
     return None
 
 
-def _values(raw: bytes) -> list[str]:
+def values_of(raw: bytes) -> list[str]:
+    """Return the fields of a record; what is no CSV raises RowProblemError."""
     try:
         return next(csv.reader((decoded(raw),)))
     except csv.Error as error:

@@ -10,8 +10,7 @@ Rules that hold the store together:
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
   their next use. A fork while transactions are open leaves the child without the store.
 - The map is reserved so large that it need not grow; it is grown only while no transaction of
-  this process is open, since growing moves it. It is grown by opening the file again: LMDB's own
-  ``set_mapsize`` gives the old map up first, and leaves none if the system refuses the new one.
+  this process is open, since growing moves it.
 - A store that is closed while transactions are open is unmapped when the last of them has ended:
   kernels and iterators may hold addresses into the map.
 """
@@ -56,6 +55,7 @@ MOST_READERS = 1024
 MOST_TABLES = 16
 FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
+OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
 Sync: TypeAlias = Literal["full", "batch"]
 
@@ -137,22 +137,25 @@ class Environment:
 
     # -- opening and closing ---------------------------------------------------------------
 
-    def open(self) -> None:
-        """Map the file and read its header."""
+    def open(self, timeout: float | None) -> None:
+        """Map the file and read its header.
+
+        Raises:
+            DatabaseBusyError: another writer held the store for longer than ``timeout``.
+        """
         with translated(self.path):
             preflight.inspect(self.path, _problems)
-            had_lock_file = Path(f"{self.path}-lock").exists()
-            self._environment = self._map(self.map_size or LARGEST_MAP)
+            beside = [Path(f"{self.path}-lock"), Path(f"{self.path}-turn")]
+            made_here = [file for file in beside if not file.exists()]
             try:
-                self.handles = self._open_tables()
+                self._environment = self._map(self.map_size or LARGEST_MAP)
+                self.handles = self._open_tables_in_turn(timeout)
                 self._read_header()
-                if not self.read_only:
-                    self._queue = WriterQueue(self.path)
             except BaseException as error:
-                self._environment.close()
-                self._environment = None
-                if isinstance(error, NotADatabaseError) and not had_lock_file:
-                    Path(f"{self.path}-lock").unlink(missing_ok=True)
+                self._close_handles()
+                if isinstance(error, NotADatabaseError):
+                    for file in made_here:
+                        file.unlink(missing_ok=True)
                 raise
             self._environment.reader_check()
             status = self.path.stat()
@@ -187,6 +190,20 @@ class Environment:
             max_dbs=MOST_TABLES,
             lib_version=ENGINE,
         )
+
+    def _open_tables_in_turn(self, timeout: float | None) -> list[Any]:
+        """Open the tables when no one else is writing.
+
+        LMDB does it in a write transaction, for which it would wait without end and deaf to Ctrl-C.
+        """
+        if self.read_only:
+            return self._open_tables()
+        self._queue = WriterQueue(self.path)
+        self._queue.acquire(timeout)
+        try:
+            return self._open_tables()
+        finally:
+            self._queue.release()
 
     def _open_tables(self) -> list[Any]:
         try:
@@ -257,7 +274,7 @@ class Environment:
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
         with self._gate:
-            self._require_open()
+            self._require_open(timeout)
             queue = self._queue
             assert queue is not None
             self._waiting += 1
@@ -288,7 +305,7 @@ class Environment:
                 return self._environment.begin(write=write, buffers=True)
             except lmdb.MapResizedError:
                 # Another process has grown the file past this process's map.
-                self._remap(self.map_size or LARGEST_MAP)
+                self._remap(0)
             except lmdb.ReadersFullError:
                 self._environment.reader_check()
             return self._environment.begin(write=write, buffers=True)
@@ -307,7 +324,7 @@ class Environment:
             self._gate.notify_all()
             self._close_if_unused()
 
-    def _require_open(self) -> None:
+    def _require_open(self, timeout: float | None = OPENING_PATIENCE) -> None:
         if self._abandoned:
             raise DatabaseClosedError(
                 f"{self.path}: this process was forked while a transaction of its parent was "
@@ -318,7 +335,7 @@ class Environment:
         if self._environment is None:
             if self.generation:
                 self._require_same_file()
-            self.open()
+            self.open(timeout)
 
     def _require_same_file(self) -> None:
         try:
@@ -358,7 +375,10 @@ class Environment:
             self._refused_size = size
 
     def _remap(self, size: int) -> None:
-        """Map the file anew, with that size or as much of it as the system gives."""
+        """Map the file anew, with that size or as much of it as the system gives.
+
+        Size 0 stands for that of the process which has grown the file.
+        """
         deadline = time.monotonic() + GROWTH_PATIENCE
         while self._live_count:
             if not self._gate.wait(deadline - time.monotonic()):
@@ -367,10 +387,14 @@ class Environment:
                     "this process are open; close them and their iterators"
                 )
         with translated(self.path):
-            self._environment.close()
-            self._environment = None
-            self._environment = self._map(size)
-            self.handles = self._open_tables()
+            try:
+                self._environment.set_mapsize(size)
+            except lmdb.Error:
+                # The old map is gone as well, where the system refuses the new one.
+                self._environment.close()
+                self._environment = None
+                self._environment = self._map(size or self.map_size or LARGEST_MAP)
+                self.handles = self._open_tables()
         self.generation += 1
         self.caches.clear()
 

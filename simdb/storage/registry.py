@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from simdb.errors import ConfigurationError, DatabaseNotFoundError
-from simdb.storage.environment import Environment, Sync, create, translated
+from simdb.storage.environment import OPENING_PATIENCE, Environment, Sync, create, translated
 
 _registry: dict[tuple[int, int], Environment] = {}
 _registry_lock = threading.RLock()
@@ -39,10 +39,18 @@ os.register_at_fork(
 )
 
 
-def acquire(path: Path, *, read_only: bool, sync: Sync, map_size: int | None) -> Environment:
+def acquire(
+    path: Path,
+    *,
+    read_only: bool,
+    sync: Sync,
+    map_size: int | None,
+    busy_timeout: float | None = OPENING_PATIENCE,
+) -> Environment:
     """Return the environment of a file, creating the file unless ``read_only``.
 
     Raises:
+        DatabaseBusyError: another process was writing for longer than ``busy_timeout`` seconds.
         DatabaseNotFoundError: the file, or its folder, does not exist.
         NotADatabaseError, FormatVersionError, CorruptionError: it cannot be opened.
     """
@@ -56,7 +64,7 @@ def acquire(path: Path, *, read_only: bool, sync: Sync, map_size: int | None) ->
         environment = _registry.get((status.st_dev, status.st_ino))
         if environment is None or environment.is_finished:
             environment = Environment(path, read_only=read_only, sync=sync, map_size=map_size)
-            environment.open()
+            environment.open(busy_timeout)
             _registry[environment.identity] = environment
         elif environment.sync != sync or (environment.read_only and not read_only):
             raise ConfigurationError(

@@ -22,6 +22,8 @@ class _Ended:
     """Stands in for LMDB's transaction when that has ended."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - never returns
+        if name.startswith("__"):  # asked for by tools that look at any object
+            raise AttributeError(name)
         raise DatabaseClosedError("the snapshot has ended; its database was closed, or it was")
 
 

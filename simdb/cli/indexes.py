@@ -1,0 +1,42 @@
+"""What the indexes of a collection are, and what an exact one would take, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simdb.cli.output import note
+
+if TYPE_CHECKING:
+    from simdb.collection import CollectionView
+
+
+def indexes_of(collection: CollectionView) -> str:
+    """Return the indexes of a collection in one line."""
+    from simdb.exact.thresholds import Threshold
+
+    described = []
+    settings = collection.stats()["settings"]
+    if settings["bands"]:
+        described.append(
+            f"threshold {Threshold(collection.threshold)}, {settings['bands']} bands of "
+            f"{settings['rows']} rows"
+        )
+    if collection.exact_floor is not None:
+        text = f"exact from {Threshold(collection.exact_floor)} on"
+        described.append(text + (", all symbols posted" if settings["containment"] else ""))
+    return "; ".join(described)
+
+
+def warn_of_weight(collection: CollectionView, *, containment: bool) -> None:
+    """Say so if the exact index of a collection is likely to outweigh its texts."""
+    from simdb.planning import expected_weight
+
+    if collection.exact_floor is None:
+        return
+    weight = expected_weight(collection.kind, collection.exact_floor, containment=containment)
+    if weight is not None and weight > 1:
+        note(
+            f"warning: the exact index is likely to take {weight:.1f} times the bytes of the "
+            "texts; longer steps (--shingles word:3) or a higher floor make it smaller, and "
+            "simdb plan --exact measures it on a sample"
+        )

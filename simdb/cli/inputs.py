@@ -1,0 +1,82 @@
+"""How inputs are read, once it is known what the collection holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from simdb.cli.kinds import name_of
+from simdb.cli.options import one_of
+from simdb.config import Kind, Set
+from simdb.errors import UsageError
+from simdb.interchange import Elements, Format, ReadingOptions
+
+if TYPE_CHECKING:
+    from simdb.collection import CollectionView
+
+_LOOKED_AT = 1_000  # stored sets, of which most may be empty
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """The options of an input as the user gave them."""
+
+    item_fields: list[str] | None = None
+    id_field: str | None = None
+    format_name: str | None = None
+    integer_keys: bool = False
+    pattern: str | None = None
+    elements: str | None = None
+    separator: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format_name is not None:
+            one_of("--format", self.format_name, "jsonl", "csv", "text", "lines", "baskets")
+        if self.elements is not None:
+            one_of("--elements", self.elements, "auto", "integers", "strings")
+        if self.id_field is not None and self.id_field in (self.item_fields or ()):
+            raise UsageError(f"{self.id_field!r} cannot be both the key and the item")
+
+    def of(self, kind: Kind, collection: CollectionView | None = None) -> ReadingOptions:
+        """Return how items of a kind are read for a collection.
+
+        Where the user does not say what the elements of sets are, they are what the collection
+        holds: ``1`` and ``"1"`` would never meet.
+        """
+        elements = self.elements or "auto"
+        if isinstance(kind, Set):
+            if elements == "auto" and collection is not None:
+                elements = _held(collection)
+        elif self.elements is not None or self.separator is not None:
+            option = "--separator" if self.elements is None else "--elements"
+            raise UsageError(f"{option} is for sets")
+        return ReadingOptions(
+            text_fields=tuple(self.item_fields or (name_of(kind),)),
+            id_field=self.id_field,
+            format=cast("Format | None", self.format_name),
+            integer_keys=self.integer_keys,
+            pattern=self.pattern,
+            kind=name_of(kind),
+            elements=cast("Elements", elements),
+            separator=self.separator,
+        )
+
+
+def _held(collection: CollectionView) -> str:
+    for record in islice(collection.items(), _LOOKED_AT):
+        for element in record.item:
+            return "strings" if isinstance(element, str) else "integers"
+    return "auto"
+
+
+def require_inputs(sources: list[str]) -> None:
+    """Raise unless every input is there.
+
+    Raises:
+        FileNotFoundError: one is not.
+    """
+    for source in sources:
+        if source != "-" and not Path(source).exists():
+            raise FileNotFoundError(2, "no such file or folder", source)

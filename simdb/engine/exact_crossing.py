@@ -1,0 +1,156 @@
+"""Two-sided joins, exact: which items of one collection are similar to which of another?
+
+Symbols depend on the secret of a collection, so the items of the left one are cut into symbols as
+those of the right one. In memory where both fit; else the left items are looked up in the exact
+index of the right collection, a batch at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.datatypes import PairBatch
+from simdb.engine.catalogue import CollectionSettings
+from simdb.engine.exact_classes import stored_sets
+from simdb.engine.exact_joining import JoinResources, pair_batch
+from simdb.engine.exact_loading import Batch, arranged_batches, join_order, load_sets
+from simdb.engine.exact_searching import Prober, jaccard
+from simdb.engine.exact_tokens import CrossToken, parse_token
+from simdb.engine.serving import require_index
+from simdb.engine.signing import Signer
+from simdb.errors import ConfigurationError
+from simdb.exact.joins import Counters, two_sided_join
+from simdb.exact.thresholds import Threshold
+from simdb.storage.tables import CollectionReader
+
+COMPARED_AT_ONCE = 256  # items
+
+
+class Side(NamedTuple):
+    """A collection in a snapshot, and what makes its symbols."""
+
+    signer: Signer
+    collection: CollectionReader
+
+
+def require_same_kind(left: CollectionSettings, right: CollectionSettings) -> None:
+    """Raise unless the items of both collections are cut into symbols alike.
+
+    Raises:
+        ConfigurationError: they are not.
+    """
+    if left.kind != right.kind:
+        raise ConfigurationError(
+            f"collections of different kinds cannot be joined: {left.name!r} has {left.kind}, "
+            f"{right.name!r} has {right.kind}"
+        )
+
+
+def cross(
+    left: Side,
+    right: Side,
+    threshold: Threshold,
+    resources: JoinResources,
+    *,
+    resume: str | None = None,
+    counters: Counters | None = None,
+) -> Iterator[tuple[PairBatch, str]]:
+    """Yield all pairs of a live left and a live right item at or above the threshold.
+
+    Exact; each pair comes once, with a token to go on after its batch.
+
+    Raises:
+        ConfigurationError: the kinds of items differ.
+        ConfigurationError, ThresholdTooLowError: the items do not fit into memory, and the right
+            collection has no exact index that serves the threshold.
+    """
+    require_same_kind(left.signer.settings, right.signer.settings)
+    changes = left.collection.state.changes, right.collection.state.changes
+    token = CrossToken(threshold, *changes, way="m", done=0)
+    if resume is not None:
+        resumed = parse_token(resume, threshold)
+        if not isinstance(resumed, CrossToken):
+            raise ConfigurationError("the resume token is not one of a join of two collections")
+        resumed.require(left.collection, right.collection)
+        token = resumed
+    if token.way == "m":
+        batches = _in_memory(left, right, token, resources, counters or Counters())
+        if batches is not None:
+            yield from batches
+            return
+        token = CrossToken(threshold, *changes, way="p", done=0)
+    require_index(right.signer.settings, jaccard(threshold))
+    yield from _probed(left, right, token, resources)
+
+
+def _in_memory(
+    left: Side, right: Side, token: CrossToken, resources: JoinResources, counters: Counters
+) -> Iterator[tuple[PairBatch, str]] | None:
+    """Return the batches of pairs, None if the items take too much memory."""
+    order = join_order(right.collection, right.signer)
+    loaded = []
+    for side in (right, left):
+        sets = load_sets(
+            side.collection,
+            right.signer,
+            order,
+            memory=resources.memory // 2,
+            pool=resources.pool,
+            require_open=resources.require_open,
+        )
+        if sets is None:
+            return None
+        loaded.append(sets)
+    right_sets, left_sets = loaded
+    pairs = two_sided_join(left_sets.sets, right_sets.sets, token.threshold, counters=counters)
+    return (
+        (pair_batch(left_sets, right_sets, columns), str(token.after(place)))
+        for place, columns in enumerate(pairs, 1)
+        if place > token.done
+    )
+
+
+def _probed(
+    left: Side, right: Side, token: CrossToken, resources: JoinResources
+) -> Iterator[tuple[PairBatch, str]]:
+    prober = Prober(right.collection, jaccard(token.threshold))
+    batches = arranged_batches(
+        left.collection, right.signer, prober.epoch.order, resources.pool, start=token.done
+    )
+    for batch in batches:
+        resources.require_open()
+        pairs = _batch_pairs(right, prober, token.threshold, batch)
+        if pairs is not None:
+            yield pairs, str(token.after(batch.numbers[-1] + 1))
+
+
+def _batch_pairs(
+    right: Side, prober: Prober, threshold: Threshold, batch: Batch
+) -> PairBatch | None:
+    """Return the pairs of the items of a batch; None if there are none."""
+    offsets = batch.sets.offsets.tolist()
+    lefts: list[npt.NDArray[np.uint32]] = []
+    rights: list[npt.NDArray[np.uint32]] = []
+    similarities: list[npt.NDArray[np.float64]] = []
+    for place, number in enumerate(batch.numbers):
+        keys = batch.sets.values[offsets[place] : offsets[place + 1]]
+        if not keys.size:
+            continue
+        candidates = prober.candidates(keys, keys.size)
+        for begin in range(0, candidates.size, COMPARED_AT_ONCE):
+            some = candidates[begin : begin + COMPARED_AT_ONCE]
+            sets = stored_sets(right.signer, right.collection, prober.epoch, some)
+            shared, sizes, _ = kernels.overlaps.probe_overlaps(keys, sets.values, sets.offsets)
+            unions = sizes + keys.size - shared
+            met = threshold.meets_many(shared, unions)
+            rights.append(some[met])
+            lefts.append(np.full(rights[-1].size, number, np.uint32))
+            similarities.append(shared[met] / unions[met])
+    if not lefts:
+        return None
+    return PairBatch(np.concatenate(lefts), np.concatenate(rights), np.concatenate(similarities))

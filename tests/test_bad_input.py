@@ -1,0 +1,561 @@
+"""Bad input: each has a clear error or a stated answer, and nothing that was stored is lost."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import simdb
+from tests.strategies import SURE
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+CHARACTERS = simdb.Text(simdb.CharacterShingles(9))
+
+
+@pytest.fixture
+def database(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add("kept", "what was stored before")
+        yield db
+        assert next(record.key for record in collection.items()) == "kept"
+        assert [match.key for match in collection.search("what was stored before")][:1] == ["kept"]
+        assert db.check(deep=True).sound
+
+
+@pytest.fixture
+def collection(database):
+    return database["c"]
+
+
+# ------------------------------------------------------------------------------------- items
+
+
+def test_a_text_shorter_than_a_shingle_is_one_shingle_and_an_empty_one_is_similar_to_nothing(
+    database,
+):
+    collection = database.collection("short", CHARACTERS, **SURE)
+    collection.add_many([("empty", ""), ("blank", " \n "), ("short", "abc"), ("same", " abc")])
+    assert len(collection) == 4
+    assert collection.get("empty").item == ""
+    assert collection.get("blank").item == " \n "
+    assert [(m.key, m.similarity) for m in collection.search("abc")] == [("short", 1), ("same", 1)]
+    for text in ("", " ", "\n\t"):
+        assert list(collection.search(text)) == []
+    assert [(pair.left, pair.right) for pair in collection.pairs()] == [("short", "same")]
+    report = collection.dedupe([(1, ""), (2, ""), (3, "abc")])
+    assert (report.added, report.duplicates_old) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "item", [None, 5, 5.5, math.nan, b"bytes", ["a"], ("a",), {"a": 1}, True, np.array(["a"])]
+)
+def test_an_item_that_is_no_text_is_a_bad_item(collection, item):
+    with pytest.raises(simdb.BadItemError, match="a text must be a str"):
+        collection.add("a", item)
+    with pytest.raises(simdb.BadItemError, match="a text must be a str"):
+        collection.search(item)
+    with pytest.raises(simdb.BadItemError, match="row 1: a text must be a str"):
+        collection.add_many([("b", "x"), ("a", item)])
+    assert len(collection) == 1
+
+
+def test_a_missing_text_of_a_table_is_named_so(collection):
+    with pytest.raises(simdb.BadItemError, match="nan usually stands for a missing text"):
+        collection.add("a", math.nan)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc80" * 3, "🙂\ud83d"])
+def test_half_a_surrogate_pair_is_a_bad_item(collection, text):
+    with pytest.raises(simdb.BadItemError, match="surrogate"):
+        collection.add("a", text)
+    with pytest.raises(simdb.BadItemError, match="surrogate"):
+        collection.search(text)
+    report = collection.add_many([(1, text), (2, "good")], on_bad="skip")
+    assert (report.bad, report.added) == (1, 1)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\0", "\0\0\0 \0", "\ufffe", "\U0010ffff", "\ufeffx"])
+def test_nul_and_other_odd_characters_are_stored_as_they_are(collection, text):
+    collection.add("odd", text)
+    assert collection.get("odd").item == text
+    database_text = collection.get("odd").item
+    assert [match.key for match in collection.search(database_text)] in ([], ["odd"])
+
+
+def test_a_text_beyond_the_limit_is_refused_with_its_size_and_one_of_5_mb_works(database):
+    collection = database.collection("large", CHARACTERS, seed=1)
+    with pytest.raises(simdb.BadItemError, match=r"34,603,008 bytes.*33,554,432"):
+        collection.add("large", "x" * (33 * 2**20))
+    with pytest.raises(simdb.BadItemError, match="row 1: the text has"):
+        collection.add_many([("a", "b"), ("large", "é" * (17 * 2**20))])
+    assert len(collection) == 0
+    words = np.random.default_rng(1).integers(0, 10**6, 800_000).tolist()
+    text = " ".join(map(str, words))
+    assert 5_000_000 < len(text) < 6_000_000
+    collection.add("five", text)
+    assert collection.get("five").item == text
+    near = text[: len(text) - 100_000]
+    assert [match.key for match in collection.search(near)] == ["five"]
+    assert collection.add("copy", near, on_duplicate="skip").duplicate_of == "five"
+
+
+def test_texts_of_one_repeated_character_are_one_shingle(database):
+    collection = database.collection("same", CHARACTERS, **SURE)
+    collection.add_many([(1, "a" * 9), (2, "a" * 100_000)])
+    assert [pair.similarity for pair in collection.pairs()] == [1.0]
+
+
+# -------------------------------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize(
+    "key", [1.5, math.nan, True, False, None, b"bytes", ("a",), ["a"], np.float64(1), np.bool_(1)]
+)
+def test_a_key_of_another_type_is_a_type_error(collection, key):
+    for use in (
+        lambda: collection.add(key, "x"),
+        lambda: collection.get(key),
+        lambda: collection.delete(key),
+        lambda: collection.delete_many(["kept", key]),
+        lambda: collection.replace(key, "x"),
+    ):
+        with pytest.raises(TypeError, match="a key must be str or int"):
+            use()
+    assert key not in collection
+    report = collection.add_many([(key, "x")], on_bad="skip")
+    assert report.bad == 1
+    with pytest.raises(simdb.BadItemError, match="row 0"):
+        collection.add_many([(key, "x")])
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("", "1 to 500"),
+        ("x" * 501, "501 bytes"),
+        ("é" * 251, "502 bytes"),
+        ("\ud800", "surrogate"),
+        (2**63, "64 bits"),
+        (-(2**63) - 1, "64 bits"),
+        (10**400, "64 bits"),
+    ],
+)
+def test_a_key_that_cannot_be_stored_is_a_bad_item(collection, key, message):
+    with pytest.raises(simdb.BadItemError, match=message):
+        collection.add(key, "x")
+    with pytest.raises(simdb.BadItemError, match=message):
+        collection.get(key)
+    with pytest.raises(simdb.BadItemError, match=message):
+        collection.delete(key)
+    assert key not in collection
+
+
+def test_keys_at_the_limits_work_and_numbers_are_not_texts(collection):
+    keys = [2**63 - 1, -(2**63), 0, "0", -1, "-1", "x" * 500, "é" * 250, "\0", "a\0", np.uint64(7)]
+    keys += [np.int8(-3), np.str_("numpy")]
+    collection.add_many((key, f"text {number}") for number, key in enumerate(keys))
+    stored = [record.key for record in collection.items()][1:]
+    assert stored == keys
+    assert {type(key) for key in stored} == {int, str}
+    for number, key in enumerate(keys):
+        assert key in collection
+        assert collection.get(key).item == f"text {number}"
+    assert 7 in collection
+    assert "7" not in collection
+    assert 1 not in collection
+    collection.delete_many(keys)
+    assert len(collection) == 1
+
+
+# ---------------------------------------------------------------------------------- metadata
+
+
+def nested(depth):
+    value: dict[str, object] = {}
+    for _ in range(depth):
+        value = {"deeper": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "text",
+        ["list"],
+        5,
+        {1: "number"},
+        {"a": {1: "number"}},
+        {"a": [{"b": {None: 1}}]},
+        {"a": {b"bytes": 1}},
+        {"a": {1, 2}},
+        {"a": object()},
+        {"a": 2**64},
+        {"a": -(2**63) - 1},
+        {"a": "\ud800"},
+        {"\ud800": 1},
+        {"a": 1j},
+        {"a": "x" * 2**20},
+        nested(65),
+        nested(5_000),
+    ],
+    ids=range(17),
+)
+def test_metadata_that_cannot_be_given_back_is_a_bad_item(collection, metadata):
+    with pytest.raises(simdb.BadItemError, match="metadata"):
+        collection.add("a", "x", metadata=metadata)
+    with pytest.raises(simdb.BadItemError, match="metadata"):
+        collection.replace("kept", "x", metadata=metadata)
+    report = collection.add_many([("a", "x", metadata)], on_bad="skip")
+    assert report.bad == 1
+    assert len(collection) == 1
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {},
+        {"": ""},
+        {"a": None, "b": True, "c": 1.5, "d": [1, "2", [3]], "e": {"f": {}}},
+        {"a": 2**64 - 1, "b": -(2**63), "c": math.inf, "d": b"bytes", "\0": "\0"},
+        nested(60),
+    ],
+)
+def test_metadata_comes_back_as_it_was_given(collection, metadata):
+    collection.add("a", "x", metadata=metadata)
+    assert collection.get("a").metadata == metadata
+
+
+# --------------------------------------------------------------------- thresholds and options
+
+
+@pytest.mark.parametrize(
+    "threshold",
+    [0, -0.5, 1.0000001, 2, math.nan, math.inf, True, "abc", "", "1/0", "-1/2", "1e-999999999"],
+)
+def test_a_threshold_outside_0_to_1_is_a_configuration_error(database, collection, threshold):
+    for use in (
+        lambda: collection.search("x", threshold=threshold),
+        lambda: collection.search_many(["x"], threshold=threshold),
+        lambda: collection.pairs(threshold),
+        lambda: collection.groups(threshold),
+        lambda: collection.add("a", "x", threshold=threshold, find_duplicates=True),
+        lambda: collection.add_many([], threshold=threshold, on_duplicate="skip"),
+        lambda: collection.dedupe([("a", "x")], threshold=threshold),
+        lambda: collection.self_audit(threshold=threshold),
+        lambda: collection.rebuild(threshold=threshold),
+        lambda: database.collection("new", WORDS, threshold=threshold),
+        lambda: simdb.plan(threshold),
+    ):
+        with pytest.raises(simdb.ConfigurationError, match="threshold"):
+            use()
+    assert database.collection_names() == ["c"]
+    assert len(collection) == 1
+
+
+@pytest.mark.parametrize("threshold", [[0.8], 0.8j, b"0.8", object()])
+def test_a_threshold_of_another_type_is_a_type_error(database, collection, threshold):
+    for use in (
+        lambda: collection.search("x", threshold=threshold),
+        lambda: collection.pairs(threshold),
+        lambda: database.collection("new", WORDS, threshold=threshold),
+        lambda: simdb.plan(threshold),
+    ):
+        with pytest.raises(TypeError, match="threshold"):
+            use()
+
+
+@pytest.mark.parametrize("threshold", [1, 1.0, "1", "4/5", ".8", Decimal("0.8"), Fraction(1, 1)])
+def test_thresholds_may_be_written_in_many_ways(collection, threshold):
+    assert collection.search("what was stored before", threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"recall": 0},
+        {"recall": 1},
+        {"recall": 1.01},
+        {"recall": math.nan},
+        {"bands": 0},
+        {"bands": -1},
+        {"bands": 1.5},
+        {"rows": True},
+        {"rows": "5"},
+        {"bands": 100_000, "rows": 100_000},
+        {"bands": 1},
+        {"threshold": 0.01},
+        {"sketch": "slow"},
+        {"seed": "secret"},
+        {"seed": 1.5},
+        {"seed": True},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_configuration_errors(database, options):
+    with pytest.raises(simdb.ConfigurationError):
+        database.collection("new", WORDS, **options)
+    assert "new" not in database
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: simdb.CharacterShingles(0),
+        lambda: simdb.CharacterShingles(-1),
+        lambda: simdb.CharacterShingles(2.5),
+        lambda: simdb.CharacterShingles(True),
+        lambda: simdb.WordShingles("3"),
+        lambda: simdb.StopWordShingles(0),
+        lambda: simdb.StopWordShingles(stop_words="the"),
+        lambda: simdb.StopWordShingles(stop_words=()),
+        lambda: simdb.Text("character"),
+        lambda: simdb.Text(9),
+        lambda: simdb.Text(white_space="drop"),
+        lambda: simdb.Text(unicode="nfc"),
+    ],
+)
+def test_kinds_that_cannot_be_are_configuration_errors(make):
+    with pytest.raises(simdb.ConfigurationError):
+        make()
+
+
+@pytest.mark.parametrize("kind", ["text", simdb.Text, simdb.CharacterShingles(9), 5])
+def test_a_kind_of_another_type_is_a_type_error(database, kind):
+    with pytest.raises(TypeError, match="kind"):
+        database.collection("new", kind)
+    with pytest.raises(TypeError, match="kind"):
+        database.create_collection("new", kind)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("add", {"on_existing": "ignore"}),
+        ("add", {"on_duplicate": "drop"}),
+        ("add", {"on_existing": None}),
+        ("add_many", {"on_bad": "ignore"}),
+        ("add_many", {"on_bad": True}),
+        ("dedupe", {"on_bad": "drop"}),
+        ("search", {"limit": 0}),
+        ("search", {"limit": -1}),
+        ("search", {"limit": True}),
+        ("search", {"guarantee": "maybe"}),
+        ("search", {"threshold": 0.4, "min_recall": math.nan}),
+        ("search", {"threshold": 0.4, "min_recall": 1.5}),
+        ("search", {"threshold": 0.4, "min_recall": -0.1}),
+        ("pairs", {"guarantee": None}),
+        ("delete_many", {"missing": "ignore"}),
+    ],
+)
+def test_options_that_are_not_known_are_configuration_errors(collection, method, options):
+    arguments = {
+        "add": ("a", "x"),
+        "add_many": ([("a", "x")],),
+        "dedupe": ([("a", "x")],),
+        "search": ("x",),
+        "pairs": (),
+        "delete_many": (["kept"],),
+    }
+    with pytest.raises(simdb.ConfigurationError):
+        getattr(collection, method)(*arguments[method], **options)
+    assert len(collection) == 1
+
+
+@pytest.mark.parametrize("limit", [2.5, "3"])
+def test_a_limit_of_another_type_is_a_type_error(collection, limit):
+    with pytest.raises((TypeError, simdb.ConfigurationError)):
+        collection.search("what was stored before", limit=limit)
+
+
+# ------------------------------------------------------------------------- names and databases
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\0", "x" * 201, "é" * 101, "tab\t", "\ud800"])
+def test_a_name_that_cannot_be_stored_is_a_configuration_error(database, name):
+    with pytest.raises(simdb.ConfigurationError, match="name"):
+        database.collection(name, WORDS)
+    with pytest.raises(simdb.ConfigurationError, match="name"):
+        database.create_collection(name, WORDS)
+    assert name not in database
+    with pytest.raises((simdb.CollectionNotFoundError, simdb.ConfigurationError)):
+        database[name]
+
+
+@pytest.mark.parametrize("name", [None, 5, b"c"])
+def test_a_name_of_another_type_is_a_type_error(database, name):
+    with pytest.raises(TypeError, match="name"):
+        database.collection(name, WORDS)
+    with pytest.raises(TypeError, match="name"):
+        database[name]
+    with pytest.raises(TypeError, match="name"):
+        database.drop_collection(name)
+
+
+@pytest.mark.parametrize("name", ["a b", "é" * 100, "x" * 200, "c", "#", "simdb", "g", "🙂"])
+def test_other_names_work(database, name):
+    if name != "c":
+        database.create_collection(name, WORDS).add("a", "b")
+    assert name in database
+    assert len(database[name]) == 1
+
+
+def test_a_missing_collection_is_an_error_that_lists_those_there_are(database):
+    for use in (
+        lambda: database["d"],
+        lambda: database.collection("d"),
+        lambda: database.drop_collection("d"),
+    ):
+        with pytest.raises(simdb.CollectionNotFoundError, match=r"'d'.*'c'"):
+            use()
+
+
+def test_other_settings_than_the_stored_ones_are_refused_and_named(database):
+    for kind, options, message in (
+        (simdb.Text(simdb.WordShingles(2)), {}, "kind"),
+        (WORDS, {"threshold": 0.6}, "threshold"),
+        (WORDS, {"recall": 0.5}, "recall"),
+        (WORDS, {"bands": 41}, "bands"),
+        (WORDS, {"seed": 2}, "seed"),
+        (WORDS, {"sketch": "classical"}, "sketch"),
+    ):
+        with pytest.raises(simdb.ConfigurationError, match=rf"{message}.*rebuild"):
+            database.collection("c", kind, **{**SURE, **options})
+    with pytest.raises(simdb.ConfigurationError, match="exists"):
+        database.create_collection("c", WORDS, **SURE)
+    assert database.collection("c").kind == WORDS
+    assert len(database.collection("c", WORDS, **SURE)) == 1
+
+
+def test_a_closed_database_says_so(tmp_path):
+    db = simdb.open(tmp_path / "s.simdb")
+    collection = db.collection("c", WORDS)
+    collection.add("a", "b")
+    pairs = collection.pairs()
+    db.close()
+    db.close()
+    for use in (
+        db.collection_names,
+        lambda: db["c"],
+        lambda: "c" in db,
+        lambda: db.collection("c", WORDS),
+        lambda: db.drop_collection("c"),
+        db.stats,
+        db.check,
+        db.compact,
+        lambda: db.backup(tmp_path / "copy"),
+        lambda: db.snapshot().__enter__(),
+        lambda: db.uuid,
+        lambda: len(collection),
+        lambda: collection.add("b", "c"),
+        lambda: collection.add_many([("b", "c")]),
+        lambda: collection.dedupe([("b", "c")]),
+        lambda: collection.get("a"),
+        lambda: "a" in collection,
+        lambda: collection.search("b"),
+        lambda: list(collection.items()),
+        collection.pairs,
+        lambda: list(pairs),
+        collection.groups,
+        collection.stats,
+        lambda: collection.delete("a"),
+        lambda: collection.replace("a", "x"),
+        collection.rebuild,
+        collection.compact,
+        collection.self_audit,
+    ):
+        with pytest.raises(simdb.DatabaseClosedError, match="closed"):
+            use()
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_read_only_database_reads_and_refuses_to_write(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        db.collection("c", WORDS, **SURE).add_many([("a", "b c"), ("b", "b c")])
+    before = (tmp_path / "s.simdb").read_bytes()
+    with simdb.open(tmp_path / "s.simdb", read_only=True) as db:
+        assert db.read_only
+        collection = db.collection("c", WORDS, **SURE)
+        assert [match.key for match in collection.search("b c")] == ["a", "b"]
+        assert len(list(collection.pairs())) == len(collection.groups()) == 1
+        assert db.check(deep=True).sound
+        for use in (
+            lambda: collection.add("x", "y"),
+            lambda: collection.add_many([("x", "y")]),
+            lambda: collection.add_many([]),
+            lambda: collection.dedupe([("x", "y")]),
+            lambda: collection.delete("a"),
+            lambda: collection.replace("a", "x"),
+            collection.compact,
+            collection.rebuild,
+            db.compact,
+            lambda: db.collection("new", WORDS),
+            lambda: db.create_collection("new", WORDS),
+            lambda: db.drop_collection("c"),
+        ):
+            with pytest.raises(simdb.ReadOnlyError, match="read-only"):
+                use()
+    assert (tmp_path / "s.simdb").read_bytes() == before
+
+
+def test_a_missing_file_or_folder_is_named(tmp_path):
+    with pytest.raises(simdb.DatabaseNotFoundError, match=r"absent\.simdb"):
+        simdb.open(tmp_path / "absent.simdb", read_only=True)
+    with pytest.raises(FileNotFoundError):
+        simdb.open(tmp_path / "no" / "such" / "folder.simdb")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_no_database(tmp_path):
+    with pytest.raises(simdb.NotADatabaseError, match="not a regular file"):
+        simdb.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sync": "none"},
+        {"sync": None},
+        {"busy_timeout": -1},
+        {"busy_timeout": math.nan},
+        {"threads": 0},
+        {"threads": -2},
+        {"threads": True},
+        {"threads": 1.5},
+        {"memory": 0},
+        {"memory": 2**20},
+        {"memory": True},
+        {"map_size": 5},
+        {"map_size": True},
+    ],
+    ids=str,
+)
+def test_openings_that_cannot_be_are_configuration_errors(tmp_path, options):
+    with pytest.raises(simdb.ConfigurationError, match=next(iter(options))):
+        simdb.open(tmp_path / "s.simdb", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [5, None, b"bytes", ["list"]])
+def test_a_path_of_another_type_is_a_type_error(path):
+    with pytest.raises(TypeError):
+        simdb.open(path)
+
+
+def test_a_backup_over_an_existing_file_is_refused(database, tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(simdb.StorageError, match="taken"):
+        database.backup(tmp_path / "taken")
+    assert (tmp_path / "taken").read_text() == "mine"
+    with pytest.raises(simdb.StorageError):
+        database.backup(tmp_path / "no" / "folder")
+    for compact in (False, True):
+        database.backup(tmp_path / f"copy {compact}", compact=compact)
+        with simdb.open(tmp_path / f"copy {compact}") as copy:
+            assert copy["c"].get("kept").item == "what was stored before"
+            assert copy.check(deep=True).sound

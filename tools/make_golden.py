@@ -1,0 +1,121 @@
+"""Make the golden database: a small store of the present format, and what it must answer.
+
+A released format must stay readable, so one such store of each is kept under ``tests/golden``
+(until 1.0 the format may change, and this store with it)::
+
+    python tools/make_golden.py
+
+writes ``tests/golden/format-N.simdb`` and ``.json``. The contents are the same every time, the
+UUID is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import simdb
+from simdb.storage.environment import FORMAT_VERSION
+
+FOLDER = Path(__file__).resolve().parent.parent / "tests" / "golden"
+SEED = 1
+LARGEST_FILE = 200_000  # bytes
+
+WORDS = (
+    "river mountain letter window garden market winter summer bridge silver paper morning "
+    "straße façade naïve über søndag žena łódź ελλάδα река гора 東京 大阪 नमस्ते سلام 🦜 🌍 "
+    "machine number signal pattern measure record segment similar copy distance bucket band"
+).split()
+
+
+def make_text(generator: random.Random) -> str:
+    """Return a text of some dozen words."""
+    return " ".join(generator.choice(WORDS) for _ in range(generator.randint(12, 60)))
+
+
+def change_text(generator: random.Random, text: str) -> str:
+    """Return a near copy: one word of it is another."""
+    words = text.split(" ")
+    words[generator.randrange(len(words))] = generator.choice(WORDS)
+    return " ".join(words)
+
+
+def fill(database: simdb.Database) -> None:
+    """Make two collections by several commits, with deletions and a replacement."""
+    generator = random.Random(SEED)
+    news = database.collection(
+        "news", simdb.Text(simdb.CharacterShingles(5)), threshold=0.7, seed=SEED
+    )
+    texts = [make_text(generator) for _ in range(30)]
+    texts += [change_text(generator, text) for text in texts[:12]]
+    news.add_many((f"n{number}", text) for number, text in enumerate(texts[:25]))
+    for number, text in enumerate(texts[25:], 25):
+        news.add(number, text, metadata={"number": number, "tags": ["é", None, 1.5]})
+    news.add("empty", "")
+    news.add("short", "ab")
+    news.delete("n3")
+    news.delete_many(["n7", 30])
+    news.replace("n5", texts[6])
+
+    notes = database.collection(
+        "notes – Notizen",
+        simdb.Text(simdb.WordShingles(2), lowercase=True, unicode="NFKC"),
+        threshold="1/2",
+        recall=0.95,
+        sketch="classical",
+        seed=SEED,
+    )
+    notes.add_many((-number, text.upper()) for number, text in enumerate(texts[:20]))
+    notes.add_many((number, change_text(generator, texts[number])) for number in range(1, 20))
+
+
+def contents(database: simdb.Database) -> dict[str, Any]:
+    """Return everything that a store must answer, as JSON values."""
+    collections = {}
+    for name in database.collection_names():
+        collection = database[name]
+        collections[name] = {
+            "kind": repr(collection.kind),
+            "threshold": str(collection.threshold),
+            "bands": collection.plan.bands,
+            "rows": collection.plan.rows,
+            "items": [[record.key, record.item, record.metadata] for record in collection.items()],
+            "pairs": sorted(
+                ([pair.left, pair.right, pair.similarity] for pair in collection.pairs()), key=repr
+            ),
+            "stats": {
+                name: collection.stats()[name]
+                for name in ("items", "deleted_not_yet_dropped", "item_bytes", "item_numbers_used")
+            },
+            "runs": collection.stats()["index"]["runs"],
+        }
+    return {"format": FORMAT_VERSION, "collections": collections}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the store and its contents."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--folder", type=Path, default=FOLDER, help=f"default: {FOLDER}")
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    store = options.folder / f"format-{FORMAT_VERSION}.simdb"
+    with tempfile.TemporaryDirectory() as scratch:
+        with simdb.open(Path(scratch) / "store.simdb", threads=1) as database:
+            fill(database)
+            expected = contents(database)
+            store.unlink(missing_ok=True)
+            database.backup(store, compact=True)
+    text = json.dumps(expected, ensure_ascii=False, indent=1)
+    store.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    size = store.stat().st_size
+    print(f"{store}: {size:,} bytes")
+    return 0 if size <= LARGEST_FILE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
