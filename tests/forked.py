@@ -16,7 +16,7 @@ class Child:
     An exception of the work is said as a last line, ``Name: message``, and the exit code is 1.
     """
 
-    def __init__(self, work: Callable[[Child], None]) -> None:
+    def __init__(self, work: Callable[[Child], object]) -> None:
         from_child, to_parent = os.pipe()
         from_parent, to_child = os.pipe()
         with warnings.catch_warnings():

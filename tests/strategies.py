@@ -100,7 +100,7 @@ def cluster_corpus(seed: int, clusters: int, size: int, words: int = 30) -> list
     Returns (cluster, text); texts of different clusters have no word in common.
     """
     generator = random.Random(seed)
-    rows = []
+    rows: list[tuple[int, str]] = []
     for cluster in range(clusters):
         base = [cluster * 10_000 + number for number in range(words)]
         for member in range(generator.randint(1, size)):

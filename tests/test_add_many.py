@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,18 +20,18 @@ HALF = Fraction(1, 2)
 
 
 @pytest.fixture
-def collection(tmp_path):
+def collection(tmp_path: Any) -> Any:
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
         yield db.collection("c", WORDS, **SURE)
 
 
-def contents(collection):
+def contents(collection: Any) -> Any:
     return {record.key: record.item for record in collection.items()}
 
 
-def one_by_one(rows, stored, *, on_existing, on_duplicate, looks):
+def one_by_one(rows: Any, stored: Any, *, on_existing: Any, on_duplicate: Any, looks: Any) -> Any:
     """Add row after row to a dict; return what becomes of each."""
-    told = []
+    told: list[Any] = []
     for key, text in rows:
         if not isinstance(text, str):
             told.append(("bad", None, None))
@@ -78,7 +79,7 @@ def test_every_policy_does_what_adding_row_after_row_does(  # noqa: PLR0917 - fi
             words[generator.randrange(10)] = base + generator.randrange(50)
             key = generator.choice([number, generator.randrange(20), str(generator.randrange(9))])
             rows.append((key, set_text(words) if generator.random() < 0.95 else None))
-        stored = {}
+        stored: dict[Any, str] = {}
         with simdb.open(tmp_path / f"{seed}.simdb", sync="batch") as db:
             collection = db.collection("c", WORDS, **SURE)
             for part in (rows[:25], rows[25:]):
@@ -89,7 +90,7 @@ def test_every_policy_does_what_adding_row_after_row_does(  # noqa: PLR0917 - fi
                     on_duplicate=on_duplicate,
                     looks=find_duplicates or on_duplicate == "skip",
                 )
-                outcomes = []
+                outcomes: list[simdb.Outcome] = []
                 report = collection.add_many(
                     part,
                     on_existing=on_existing,
@@ -201,13 +202,13 @@ def test_an_error_of_the_iterable_itself_passes_through_and_whole_batches_are_st
 ):
     monkeypatch.setattr(loading, "BATCH_ITEMS", 10)
 
-    def rows():
+    def rows() -> Any:
         for number in range(100):
             if number == 35:
                 raise ZeroDivisionError("of the caller")
             yield number, f"text {number}"
 
-    heard = []
+    heard: list[simdb.Outcome] = []
     with simdb.open(tmp_path / "s.simdb", threads=threads) as db:
         collection = db.collection("c", WORDS)
         with pytest.raises(ZeroDivisionError, match="of the caller"):
@@ -218,7 +219,7 @@ def test_an_error_of_the_iterable_itself_passes_through_and_whole_batches_are_st
 
 def test_progress_and_outcomes_are_told_after_every_commit(collection, monkeypatch):
     monkeypatch.setattr(loading, "BATCH_ITEMS", 4)
-    seen = []
+    seen: list[Any] = []
     collection.add_many(
         ((number, "text") for number in range(10)),
         progress=lambda progress: seen.append((progress.done, len(collection))),
@@ -230,7 +231,7 @@ def test_progress_and_outcomes_are_told_after_every_commit(collection, monkeypat
 def test_an_error_of_a_callback_ends_the_work_and_keeps_what_was_committed(collection, monkeypatch):
     monkeypatch.setattr(loading, "BATCH_ITEMS", 4)
 
-    def fail(_):
+    def fail(_: Any) -> Any:
         raise ZeroDivisionError
 
     for options in ({"progress": fail}, {"outcomes": fail}):
@@ -242,6 +243,7 @@ def test_an_error_of_a_callback_ends_the_work_and_keeps_what_was_committed(colle
 
 
 def test_no_rows_are_no_work(collection):
+    nothing: Any
     for nothing in ([], (), iter([]), {}, np.empty((0, 2), object)):
         assert collection.add_many(nothing) == simdb.AddReport()
         assert collection.dedupe(nothing) == simdb.AddReport()
@@ -299,7 +301,7 @@ def test_only_the_first_thousand_bad_rows_are_kept_and_all_are_counted(collectio
 
 def test_a_batch_ends_where_the_memory_setting_says(tmp_path):
     """Of 16 MiB a batch has a 64th, 256 KiB: 1 MB of texts takes at least 4 commits."""
-    told = []
+    told: list[simdb.Progress] = []
     with simdb.open(tmp_path / "s.simdb", memory=16 * 2**20) as db:
         collection = db.collection("c", WORDS)
         collection.add_many(((n, f"{n} " * 10_000) for n in range(40)), progress=told.append)

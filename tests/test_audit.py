@@ -68,7 +68,7 @@ def test_an_audit_without_pairs_has_no_recall(tmp_path):
 def test_the_recall_measured_is_near_the_recall_promised(tmp_path):
     """300 pairs of similarity 0.8 planned for 0.9: within 4.5 standard deviations, 0.08."""
     generator = random.Random(2)
-    rows = []
+    rows: list[str] = []
     for number in range(300):
         rows += pair_of_similarity(generator, Fraction(4, 5), 40, 100 * number)
     with simdb.open(tmp_path / "s.simdb") as db:
@@ -98,7 +98,7 @@ def test_a_sample_has_at_least_one_item(tmp_path, sample):
 
 
 def test_progress_is_told(tmp_path):
-    told = []
+    told: list[simdb.Progress] = []
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS)
         collection.add_many((n, f"word{n}") for n in range(10))

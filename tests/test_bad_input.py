@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ CHARACTERS = simdb.Text(simdb.CharacterShingles(9))
 
 
 @pytest.fixture
-def database(tmp_path):
+def database(tmp_path: Any) -> Any:
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)
         collection.add("kept", "what was stored before")
@@ -28,7 +29,7 @@ def database(tmp_path):
 
 
 @pytest.fixture
-def collection(database):
+def collection(database: Any) -> Any:
     return database["c"]
 
 
@@ -117,6 +118,7 @@ def test_texts_of_one_repeated_character_are_one_shingle(database):
     "key", [1.5, math.nan, True, False, None, b"bytes", ("a",), ["a"], np.float64(1), np.bool_(1)]
 )
 def test_a_key_of_another_type_is_a_type_error(collection, key):
+    use: Any
     for use in (
         lambda: collection.add(key, "x"),
         lambda: collection.get(key),
@@ -175,7 +177,7 @@ def test_keys_at_the_limits_work_and_numbers_are_not_texts(collection):
 # ---------------------------------------------------------------------------------- metadata
 
 
-def nested(depth):
+def nested(depth: Any) -> Any:
     value: dict[str, object] = {}
     for _ in range(depth):
         value = {"deeper": value}
@@ -304,25 +306,25 @@ def test_settings_that_cannot_be_are_configuration_errors(database, options):
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "arguments"),
     [
-        lambda: simdb.CharacterShingles(0),
-        lambda: simdb.CharacterShingles(-1),
-        lambda: simdb.CharacterShingles(2.5),
-        lambda: simdb.CharacterShingles(True),
-        lambda: simdb.WordShingles("3"),
-        lambda: simdb.StopWordShingles(0),
-        lambda: simdb.StopWordShingles(stop_words="the"),
-        lambda: simdb.StopWordShingles(stop_words=()),
-        lambda: simdb.Text("character"),
-        lambda: simdb.Text(9),
-        lambda: simdb.Text(white_space="drop"),
-        lambda: simdb.Text(unicode="nfc"),
+        (simdb.CharacterShingles, {"size": 0}),
+        (simdb.CharacterShingles, {"size": -1}),
+        (simdb.CharacterShingles, {"size": 2.5}),
+        (simdb.CharacterShingles, {"size": True}),
+        (simdb.WordShingles, {"size": "3"}),
+        (simdb.StopWordShingles, {"following": 0}),
+        (simdb.StopWordShingles, {"stop_words": "the"}),
+        (simdb.StopWordShingles, {"stop_words": ()}),
+        (simdb.Text, {"shingles": "character"}),
+        (simdb.Text, {"shingles": 9}),
+        (simdb.Text, {"white_space": "drop"}),
+        (simdb.Text, {"unicode": "nfc"}),
     ],
 )
-def test_kinds_that_cannot_be_are_configuration_errors(make):
+def test_kinds_that_cannot_be_are_configuration_errors(make, arguments):
     with pytest.raises(simdb.ConfigurationError):
-        make()
+        make(**arguments)
 
 
 @pytest.mark.parametrize("kind", ["text", simdb.Text, simdb.CharacterShingles(9), 5])
@@ -406,6 +408,7 @@ def test_other_names_work(database, name):
 
 
 def test_a_missing_collection_is_an_error_that_lists_those_there_are(database):
+    use: Any
     for use in (
         lambda: database["d"],
         lambda: database.collection("d"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from simdb.engine import catalogue
 from simdb.engine.signing import Signer
 from simdb.storage import values
 from simdb.storage.environment import Environment
-from simdb.storage.keys import Table, owner_prefix
+from simdb.storage.keys import Table, collection_key, owner_prefix
 from simdb.storage.tables import CollectionWriter
 from tests.strategies import SURE, set_text
 
@@ -18,7 +20,7 @@ WORDS = simdb.Text(simdb.WordShingles(1))
 
 
 @pytest.fixture
-def database(tmp_path):
+def database(tmp_path: Any) -> Any:
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)
         collection.add_many((number, set_text(range(number, number + 9))) for number in range(50))
@@ -27,21 +29,21 @@ def database(tmp_path):
         yield db
 
 
-def writer_of(db):
+def writer_of(db: Any) -> Any:
     environment: Environment = db._handle.environment
     transaction = environment.write(1)
     settings = catalogue.require_settings(transaction, "c")
     return transaction, CollectionWriter(transaction, settings.number), settings
 
 
-def problems(db, *, deep=False):
+def problems(db: Any, *, deep: Any = False) -> Any:
     report = db.check(deep=deep)
     assert not report.sound
     return {(problem.table, problem.problem) for problem in report.problems}
 
 
 def test_a_sound_store_is_called_sound(database):
-    told = []
+    told: list[simdb.Progress] = []
     for deep in (False, True):
         report = database.check(deep=deep, progress=told.append)
         assert report.sound
@@ -141,7 +143,7 @@ def test_a_signature_of_another_text_is_found_only_by_a_deep_check(database):
 def test_settings_that_cannot_be_read_are_a_problem_not_an_error(database):
     transaction, writer, settings = writer_of(database)
     with transaction:
-        key = catalogue.collection_key("c")
+        key = collection_key("c")
         payload = values.pack({"number": settings.number, "kind": {"kind": "unknown"}})
         transaction.put(Table.META, key, values.seal(Table.META, key, payload))
         assert writer.number == settings.number

@@ -39,6 +39,8 @@ COMMANDS = [
     "plan",
     "audit",
     "demo",
+    "join",
+    "identical",
 ]
 GUIDE = Path(__file__).parent.parent / "docs" / "command-line.md"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.strategies import SURE, cluster_corpus, found_groups, found_pairs
 WORDS = simdb.Text(simdb.WordShingles(1))
 
 
-def filled(collection, seed=1):
+def filled(collection: Any, seed: Any = 1) -> Any:
     generator = random.Random(seed)
     rows = [(n, text) for n, (_, text) in enumerate(cluster_corpus(seed, 40, 10))]
     for begin in range(0, len(rows), 9):
@@ -50,7 +51,7 @@ def test_others_may_write_while_a_collection_is_compacted(tmp_path):
         stored = {record.key for record in collection.items()}
         steps = []
 
-        def write(progress):
+        def write(progress: Any) -> Any:
             steps.append(progress)
             number = count + len(steps)
             collection.add(number, f"something {number}")
@@ -74,7 +75,7 @@ def test_a_compaction_that_is_cut_off_leaves_a_sound_store(tmp_path):
         filled(collection)
         pairs = found_pairs(collection)
 
-        def stop(_):
+        def stop(_: Any) -> Any:
             raise ZeroDivisionError
 
         for _ in range(3):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.strategies import SURE, found_pairs, set_text
 WORDS = simdb.Text(simdb.WordShingles(1))
 
 
-def together(*works, timeout=60):
+def together(*works: Any, timeout: Any = 60) -> Any:
     """Run functions in threads of their own; the first is the last to end the others' loops."""
     stop = threading.Event()
     with ThreadPoolExecutor(len(works)) as pool:
@@ -26,10 +27,10 @@ def together(*works, timeout=60):
         return [future.result(timeout) for future in running]
 
 
-def searcher(collection):
+def searcher(collection: Any) -> Any:
     """Search for what is always there: it must be found, once, with the right similarity."""
 
-    def work(stop):
+    def work(stop: Any) -> Any:
         count = 0
         while not stop.is_set() or not count:
             for key in range(0, 60, 7):
@@ -41,8 +42,8 @@ def searcher(collection):
     return work
 
 
-def lister(collection):
-    def work(stop):
+def lister(collection: Any) -> Any:
+    def work(stop: Any) -> Any:
         count = 0
         while not stop.is_set() or not count:
             keys = [record.key for record in collection.items()]
@@ -59,7 +60,7 @@ def lister(collection):
 
 
 @pytest.fixture
-def collection(tmp_path):
+def collection(tmp_path: Any) -> Any:
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=2) as db:
         collection = db.collection("c", WORDS, **SURE)
         collection.add_many((n, set_text(range(n * 100, n * 100 + 10))) for n in range(60))
@@ -69,7 +70,7 @@ def collection(tmp_path):
 
 
 def test_several_threads_search_while_one_adds_deletes_and_compacts(collection):
-    def change(_):
+    def change(_: Any) -> Any:
         for number in range(100, 220):
             collection.add(number, set_text(range(number * 100, number * 100 + 10)))
             if number % 3 == 0:
@@ -82,7 +83,7 @@ def test_several_threads_search_while_one_adds_deletes_and_compacts(collection):
 
 
 def test_threads_that_share_a_collection_search_while_one_rebuilds_it(collection):
-    def rebuild(_):
+    def rebuild(_: Any) -> Any:
         for number in range(12):
             collection.rebuild(
                 seed=number, sketch=("fast", "classical")[number % 2], bands=40 - number, rows=2
@@ -92,8 +93,8 @@ def test_threads_that_share_a_collection_search_while_one_rebuilds_it(collection
 
 
 def test_threads_that_all_add_lose_nothing(collection):
-    def adder(name):
-        def work(_):
+    def adder(name: Any) -> Any:
+        def work(_: Any) -> Any:
             for number in range(40):
                 collection.add(f"{name} {number}", f"{name}{number}")
             collection.add_many((f"{name} many {number}", f"{number}") for number in range(40))
@@ -111,7 +112,7 @@ def test_deduping_threads_store_each_content_once(collection):
     """Two inputs of equal content at once: of each text exactly one row is kept."""
     rows = [[(f"{name} {n}", f"text{n} word{n}") for n in range(200)] for name in "ab"]
 
-    def deduper(part):
+    def deduper(part: Any) -> Any:
         return lambda _: collection.dedupe(part).added
 
     together(deduper(rows[0]), deduper(rows[1]))
@@ -129,7 +130,7 @@ def test_closing_while_threads_read_and_write_ends_them_with_an_error(tmp_path):
         )
         started = threading.Barrier(4)
 
-        def forever(work, started=started):
+        def forever(work: Any, started: Any = started) -> Any:
             started.wait()
             with pytest.raises(simdb.DatabaseClosedError):
                 deque(iter(work, forever), maxlen=0)

@@ -5,6 +5,8 @@ kills it at a random moment, opens the store again and compares it with what it 
 long form goes on for more rounds; every seed is printed.
 """
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import json
@@ -124,7 +126,7 @@ def run_rounds(path, rounds, first_seed, longest):
         acknowledged += len(lines) // 2
         with simdb.open(path, threads=1) as database:
             texts = database["texts"]
-            stored = {record.key: record.item for record in texts.items()}
+            stored = {str(record.key): record.item for record in texts.items()}
             assert stored in (known, instead)
             under_way += stored != known
             known = stored

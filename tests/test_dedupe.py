@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,11 @@ from tests.strategies import cluster_corpus, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 # One row a band: buckets are full of unlike items, and pairs of 0.6 may share none.
-LOOSE = {"threshold": 0.6, "bands": 5, "rows": 1, "seed": 7}
-TIGHT = {"threshold": 0.6, "bands": 6, "rows": 3, "seed": 7}
+LOOSE: dict[str, Any] = {"threshold": 0.6, "bands": 5, "rows": 1, "seed": 7}
+TIGHT: dict[str, Any] = {"threshold": 0.6, "bands": 6, "rows": 3, "seed": 7}
 
 
-def defined(contents, relation, kept=()):
+def defined(contents: Any, relation: Any, kept: Any = ()) -> Any:
     """The definition: (action, first similar row kept before, similarity) of every row."""
     kept = list(kept)
     answers = []
@@ -33,7 +34,7 @@ def defined(contents, relation, kept=()):
 
 
 @cache
-def corpus(seed):
+def corpus(seed: Any) -> Any:
     rows = [text for _, text in cluster_corpus(seed, 14, 16, words=14)]
     generator = random.Random(seed)
     # Texts of common words: candidates of everything, similar to hardly anything.
@@ -44,11 +45,11 @@ def corpus(seed):
 
 
 @pytest.fixture(scope="module")
-def relation_of(tmp_path_factory):
+def relation_of(tmp_path_factory: Any) -> Any:
     """Which rows are similar and share a bucket, as a collection that keeps all of them says."""
 
     @cache
-    def relation(seed, plan):
+    def relation(seed: Any, plan: Any) -> Any:
         path = tmp_path_factory.mktemp("relation") / "s.simdb"
         with simdb.open(path, sync="batch") as db:
             collection = db.collection("c", WORDS, **dict(plan))
@@ -58,15 +59,15 @@ def relation_of(tmp_path_factory):
     return lambda seed, plan: relation(seed, tuple(plan.items()))
 
 
-def told(outcomes):
+def told(outcomes: Any) -> Any:
     return [
         ("added" if one.action == "present" else one.action, one.duplicate_of, one.similarity)
         for one in outcomes
     ]
 
 
-def run(collection, rows, **options):
-    outcomes = []
+def run(collection: Any, rows: Any, **options: Any) -> Any:
+    outcomes: list[simdb.Outcome] = []
     report = collection.dedupe(rows, outcomes=outcomes.extend, **options)
     assert [outcome.row for outcome in outcomes] == list(range(report.rows))
     return report, outcomes
@@ -161,20 +162,20 @@ def test_interrupted_and_run_again_it_gives_the_answer_of_one_run(
     with simdb.open(tmp_path / "whole.simdb", sync="batch", threads=threads) as db:
         _, whole = run(db.collection("c", WORDS, **TIGHT), rows)
 
-    def interrupted():
+    def interrupted() -> Any:
         for number, row in enumerate(rows):
             if where == "input" and number == after:
                 raise StopError
             yield row
 
-    heard = []
+    heard: list[simdb.Outcome] = []
 
-    def stop(outcomes):
+    def stop(outcomes: Any) -> Any:
         heard.extend(outcomes)
         if where == "outcomes" and len(heard) >= after:
             raise StopError
 
-    def stop_progress(progress):
+    def stop_progress(progress: Any) -> Any:
         if where == "progress" and progress.done >= after:
             raise StopError
 

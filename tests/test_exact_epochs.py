@@ -167,7 +167,9 @@ def test_a_footer_that_appears_leads_to_a_new_epoch_and_to_short_buckets_again(
         for batch in range(20):
             collection.add_many((f"{batch} {row}", one([])) for row in range(50))
         before = exact_state(collection)
-        assert before.current.frequent == 0 or before.building is None
+        # No symbol comes twice: an order without frequent symbols, made once.
+        assert (before.current.frequent, before.building) == (0, None)
+        assert before.current.made_at == 500
         first = before.current.number
         footer = [f"footer {number}" for number in range(8)]
         scanned = []

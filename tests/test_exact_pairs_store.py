@@ -120,7 +120,9 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
     join_by(monkeypatch, way)
     for module in (joins, exact_joining):
         monkeypatch.setattr(module, "CHUNK", 8)
-    monkeypatch.setattr(joins.self_join, "__kwdefaults__", {**joins.self_join.__kwdefaults__, "chunk": 8})
+    monkeypatch.setattr(
+        joins.self_join, "__kwdefaults__", {**joins.self_join.__kwdefaults__, "chunk": 8}
+    )
     sets = corpus(3, Fraction(1, 2), 80)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(list(enumerate(sets)))
@@ -207,9 +209,7 @@ def test_the_union_of_the_increments_equals_the_batch_join(batch: int, tmp_path:
 
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("batch", [1, 13, 1_000])
-def test_duplicates_are_those_of_the_definition(
-    drop: bool, batch: int, tmp_path: Path
-) -> None:
+def test_duplicates_are_those_of_the_definition(drop: bool, batch: int, tmp_path: Path) -> None:
     threshold = Fraction(3, 5)
     sets = corpus(13, threshold, 90)
     similar = similar_pairs(sets, threshold)
@@ -234,11 +234,7 @@ def test_duplicates_are_those_of_the_definition(
     for outcome in outcomes:
         assert isinstance(outcome.key, int)
         target = expected[outcome.key]
-        found = (
-            None
-            if outcome.duplicate_of is None
-            else (outcome.duplicate_of, outcome.similarity)
-        )
+        found = None if outcome.duplicate_of is None else (outcome.duplicate_of, outcome.similarity)
         assert found == target
         assert outcome.action == ("duplicate" if drop and target else "added")
 

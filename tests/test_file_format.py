@@ -1,5 +1,7 @@
 """docs/file-format.md says what the code writes, and stores of every released format are read."""
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import json
@@ -32,7 +34,9 @@ GOLDEN = sorted((Path(__file__).parent / "golden").glob("format-*.simdb"))
 
 def documented():
     """Return the examples of the document: name to bytes."""
-    blocks = re.findall(r"^```hex (.+)\n((?:.*\n)*?)```$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    blocks = re.findall(
+        r"^```hex (.+)\n((?:.*\n)*?)```$", DOCUMENT.read_text("utf-8"), re.MULTILINE
+    )
     return {
         name: bytes.fromhex("".join(line.split("|")[0] for line in body.splitlines()))
         for name, body in blocks
@@ -43,7 +47,7 @@ def sealed(table, key, payload):
     return values.seal(table, key, payload)
 
 
-def block_of(tmp_path, table, owner, width, numbers, records):
+def block_of(tmp_path, table, owner, *, width, numbers, records):
     """Return the value that a block writer stores."""
     store = registry.acquire(
         tmp_path / f"{table.name}.simdb", read_only=False, sync="batch", map_size=None
@@ -97,7 +101,7 @@ def state():
 
 
 def exact():
-    epoch = EpochState(3, 2, 0, RunDirectory(1_024, [Run(1_024, 0, 0, 1, 2, 0, 0, 1)], []))
+    epoch = EpochState(3, 2, 9, 0, RunDirectory(1_024, [Run(1_024, 0, 0, 1, 2, 0, 0, 1)], []))
     return ExactState(epoch, None, [], 2, 2, 1, 0.5, 0.5)
 
 
@@ -130,9 +134,16 @@ def examples(tmp_path):
         "garbage": sealed(Table.META, keys.GARBAGE_KEY, values.pack([[5, 2], [6, 2]])),
         "item number": sealed(Table.KEYS, number_name, (0).to_bytes(4, "little")),
         "document": documents[0],
-        "block of documents": block_of(tmp_path, Table.DOCUMENTS, 1, 0, [0, 2], documents),
+        "block of documents": block_of(
+            tmp_path, Table.DOCUMENTS, 1, width=0, numbers=[0, 2], records=documents
+        ),
         "block of signatures": block_of(
-            tmp_path, Table.SIGNATURES, 2, 4, [0, 1, 2], [b"\1\0\2\0", b"\3\0\4\0", b"\5\0\6\0"]
+            tmp_path,
+            Table.SIGNATURES,
+            2,
+            width=4,
+            numbers=[0, 1, 2],
+            records=[b"\1\0\2\0", b"\3\0\4\0", b"\5\0\6\0"],
         ),
         "first marks": sealed(Table.MARKS, marks_key, bytes(bitmap))[:16],
         "chunk": chunks.encode(
@@ -169,7 +180,9 @@ def test_the_example_of_the_state_can_be_read():
 def test_the_document_names_every_table_with_its_number():
     text = DOCUMENT.read_text("utf-8")
     for table in Table:
-        assert re.search(rf"^\| {table.value} \| `{table.name.lower()}` ", text, re.MULTILINE), table
+        assert re.search(rf"^\| {table.value} \| `{table.name.lower()}` ", text, re.MULTILINE), (
+            table
+        )
 
 
 def test_the_document_names_the_present_format_and_every_field():
@@ -178,7 +191,15 @@ def test_the_document_names_the_present_format_and_every_field():
     assert f"{COLUMNS} columns" in text
     for name in [*values.unpack(header_payload()), *values.unpack(settings_payload())]:
         assert f"`{name}`" in text, name
-    for described in (Run, Merge, RunDirectory, IndexState, CollectionState, EpochState, ExactState):
+    for described in (
+        Run,
+        Merge,
+        RunDirectory,
+        IndexState,
+        CollectionState,
+        EpochState,
+        ExactState,
+    ):
         for name in described.__dataclass_fields__:
             assert f"`{name}`" in text, (described, name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from tests.strategies import found_groups
 WORDS = simdb.Text(simdb.WordShingles(1))
 
 
-def bucket_keys(collection, texts):
+def bucket_keys(collection: Any, texts: Any) -> Any:
     """Return the bucket keys of texts as a collection computes them."""
     signed = collection._present.signer.sign([text.encode() for text in texts])
     return signed.bucket_keys
@@ -22,8 +23,10 @@ def bucket_keys(collection, texts):
 def test_without_a_seed_two_stores_sign_differently_and_with_one_the_same(tmp_path):
     texts = [f"some text {number} of several words" for number in range(20)]
     keys = {}
+    choices: dict[str, dict[str, Any]]
+    choices = {"secret": {}, "seeded": {"seed": 5}, "other": {"seed": 6}}
     with simdb.open(tmp_path / "s.simdb") as db, simdb.open(tmp_path / "t.simdb") as other:
-        for name, options in (("secret", {}), ("seeded", {"seed": 5}), ("other", {"seed": 6})):
+        for name, options in choices.items():
             for number, store in enumerate((db, other)):
                 collection = store.create_collection(name, WORDS, threshold=0.8, **options)
                 keys[name, number] = bucket_keys(collection, texts)
@@ -48,7 +51,7 @@ def test_a_secret_stays_with_the_store_and_changes_only_by_a_seed(tmp_path):
 def test_texts_chosen_to_collide_under_one_key_do_not_collide_under_another(tmp_path):
     """An attacker who knows the seed of one store gathers texts that share a bucket there."""
     generator = random.Random(1)
-    options = {"threshold": 0.5, "bands": 4, "rows": 1}
+    options: dict[str, Any] = {"threshold": 0.5, "bands": 4, "rows": 1}
     texts = [" ".join(f"w{generator.randrange(10**6)}" for _ in range(8)) for _ in range(30_000)]
     with simdb.open(tmp_path / "s.simdb") as db:
         known = db.collection("known", WORDS, seed=1, **options)
@@ -60,7 +63,7 @@ def test_texts_chosen_to_collide_under_one_key_do_not_collide_under_another(tmp_
         chosen = [text for text, key in zip(texts, keys[:, 0], strict=True) if key in common]
         assert len(chosen) > 800
 
-        def largest_share(collection):
+        def largest_share(collection: Any) -> Any:
             present = bucket_keys(collection, chosen)
             return sum(
                 float((np.unique(band, return_counts=True)[1] - 1).sum()) for band in present.T[:1]

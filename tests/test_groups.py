@@ -78,7 +78,7 @@ def test_thousands_of_equal_items_cost_some_comparisons_an_item_not_one_a_pair(
 
 
 def test_progress_of_groups_is_told(tmp_path):
-    told = []
+    told: list[simdb.Progress] = []
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS)
         collection.add_many([(1, "a b"), (2, "a b")])
@@ -91,7 +91,7 @@ def test_progress_of_groups_is_told(tmp_path):
 def test_a_forest_joins_like_sets_of_sets(seed):
     generator = random.Random(seed)
     forest = Forest(50)
-    edges = []
+    edges: list[tuple[int, int]] = []
     for _ in range(generator.randint(0, 12)):
         count = generator.randint(1, 6)
         left = [generator.randrange(50) for _ in range(count)]

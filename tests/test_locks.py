@@ -1,5 +1,7 @@
 """The writers' queue: one at a time, no one starved, every wait ends."""
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import signal
@@ -95,7 +97,12 @@ def test_a_killed_writer_leaves_the_pen_to_others(path, queue):
 
 def test_a_killed_waiting_writer_gives_its_turn_back(path, queue):
     queue.acquire(1)
-    waiting = Child(lambda child: (child.say("waiting"), take(path, 60)))
+
+    def work(child):
+        child.say("waiting")
+        take(path, 60)
+
+    waiting = Child(work)
     waiting.hear()
     time.sleep(0.1)
     waiting.signal(signal.SIGKILL)
@@ -135,7 +142,16 @@ def test_an_interrupt_ends_the_wait_and_the_queue_goes_on(path, queue):
 
 def test_a_bulk_writer_lets_another_process_in(path, queue):
     # The bulk writer takes the pen again at once; without the turn it would nearly always win.
-    child = Child(lambda child: [child.say(take(path, 20)) for _ in range(5)])
+    def work(child):
+        for _ in range(5):
+            child.say("waiting")
+            child.say(take(path, 20))
+            time.sleep(0.02)
+
+    queue.acquire(20)
+    child = Child(work)
+    assert child.hear() == "waiting"
+    queue.release()
     rounds = 0
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
@@ -145,7 +161,7 @@ def test_a_bulk_writer_lets_another_process_in(path, queue):
         rounds += 1
         if rounds % 20 == 0 and child.ended():
             break
-    assert child.hear_all() == ["taken"] * 5
+    assert child.hear_all() == ["taken", *["waiting", "taken"] * 4]
     assert child.end() == 0
     assert rounds < 400
 

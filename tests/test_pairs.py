@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ WORDS = simdb.Text(simdb.WordShingles(1))
 HALF = Fraction(1, 2)
 
 
-def numbered(seed, clusters, size):
+def numbered(seed: Any, clusters: Any, size: Any) -> Any:
     return [(number, text) for number, (_, text) in enumerate(cluster_corpus(seed, clusters, size))]
 
 
@@ -25,11 +26,11 @@ def test_pairs_stay_right_through_everything_that_changes_a_collection(tmp_path,
     generator = random.Random(seed)
     rows = numbered(seed, 12, 12)
     extra = numbered(seed, 12, 12)
-    stored: dict[object, str] = {}
+    stored: dict[Any, str] = {}
     db = simdb.open(tmp_path / "s.simdb", sync="batch")
     collection = db.collection("c", WORDS, **SURE)
 
-    def compare():
+    def compare() -> Any:
         assert found_pairs(collection) == similar_pairs(list(stored.items()), WORDS, HALF)
 
     for step in range(40):
@@ -89,11 +90,11 @@ def test_batches_are_columns_of_item_numbers_that_keys_of_turns_into_keys(tmp_pa
         collection = db.collection("c", WORDS, **SURE)
         collection.add_many([("first", "something else"), *stored])
         collection.delete("first")
-        found = {}
+        found: dict[Any, float] = {}
         pairs = collection.pairs()
         for batch in pairs.batches():
             assert len(batch) == len(batch.left) == len(batch.right) == len(batch.similarity) > 0
-            assert (batch.left.dtype, batch.right.dtype) == (np.uint32, np.uint32)
+            assert {batch.left.dtype, batch.right.dtype} == {np.dtype(np.uint32)}
             assert batch.similarity.dtype == np.float64
             assert (batch.left < batch.right).all()
             left, right = collection.keys_of(batch.left), collection.keys_of(batch.right)

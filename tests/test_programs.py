@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,14 +21,14 @@ from simdb.engine import loading
 from tests.strategies import set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
-SETTINGS = {"threshold": 0.6, "seed": 1}
+SETTINGS: dict[str, Any] = {"threshold": 0.6, "seed": 1}
 
 
-def news_of(db):
+def news_of(db: Any) -> Any:
     return db.collection("news", WORDS, **SETTINGS)
 
 
-def script(body, *arguments, **options):
+def script(body: Any, *arguments: Any, **options: Any) -> Any:
     """Start a Python program of its own."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(body), *map(str, arguments)],
@@ -39,7 +40,7 @@ def script(body, *arguments, **options):
     )
 
 
-def done(process, timeout=60):
+def done(process: Any, timeout: Any = 60) -> Any:
     """Wait for a program and return what it printed."""
     output, errors = process.communicate(timeout=timeout)
     assert process.returncode == 0, errors
@@ -151,7 +152,7 @@ def test_a_script_that_runs_a_second_time(tmp_path):
 # --------------------------------------------------------------------------- several processes
 
 
-def serve(path, requests, answers):
+def serve(path: Any, requests: Any, answers: Any) -> Any:
     """A worker of a web service: opened once, then asked again and again."""
     with simdb.open(path) as db:
         news = db["news"]
@@ -177,7 +178,7 @@ def test_workers_of_a_web_service_read_while_another_process_adds(tmp_path, meth
         try:
             for _, answers in queues:
                 assert answers.get(timeout=60) == "ready"
-            expected = ["first"]
+            expected: list[Any] = ["first"]
             for number in range(12):
                 news.add(number, "one two three")
                 expected.append(number)
@@ -331,7 +332,7 @@ def test_a_writer_waits_no_longer_than_it_was_told(tmp_path):
         with db._handle.environment.write(10):
             failures = []
 
-            def add():
+            def add() -> Any:
                 begin = time.monotonic()
                 with pytest.raises(simdb.DatabaseBusyError, match="busy_timeout"):
                     news.add("a", "text")

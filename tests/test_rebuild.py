@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -72,13 +73,13 @@ def test_items_added_replaced_and_deleted_meanwhile_are_in_the_new_index(
     monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", at_once)
     rows = [text for _, text in cluster_corpus(2, 10, 12)]
     assert len(rows) > 30
-    stored = dict(enumerate(rows[:30]))
+    stored: dict[Any, str] = dict(enumerate(rows[:30]))
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
         collection = db.collection("c", WORDS, **SURE)
         collection.add_many(stored.items())
         changes = iter([5, 20, 29])
 
-        def change(_):
+        def change(_: Any) -> Any:
             key = next(changes, None)
             if key is None:
                 return
@@ -101,7 +102,7 @@ def test_items_added_replaced_and_deleted_meanwhile_are_in_the_new_index(
 def test_a_rebuild_that_is_cut_off_changes_nothing_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 10)
 
-    def stop(_):
+    def stop(_: Any) -> Any:
         raise ZeroDivisionError
 
     with simdb.open(tmp_path / "s.simdb") as db:
@@ -126,8 +127,12 @@ def test_a_rebuild_cancelled_by_a_compaction_says_so_and_can_be_repeated(tmp_pat
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)
         collection.add_many((number, f"word{number}") for number in range(12))
+
+        def compact(_: Any) -> None:
+            collection.compact()
+
         with pytest.raises(simdb.StorageError, match="run it again"):
-            collection.rebuild(threshold=0.9, progress=lambda _: collection.compact())
+            collection.rebuild(threshold=0.9, progress=compact)
         assert collection.threshold == Fraction(1, 2)
         assert collection.check(deep=True).sound
         collection.rebuild(threshold=0.9)

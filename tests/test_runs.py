@@ -1,9 +1,12 @@
 """Runs against a sorted list of tuples: whatever is appended, merged and deleted, both agree."""
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ NO_MARKS = np.empty(0, np.uint8)
 INDEX = 7
 
 
-class Abort(Exception):
+class AbortError(Exception):
     """Undoes a transaction on purpose."""
 
 
@@ -114,8 +117,8 @@ class Twin:
                 else:
                     writer.start_full_merge()
                 if undone:
-                    raise Abort
-        except Abort:
+                    raise AbortError  # noqa: TRY301 - undoes the transaction
+        except AbortError:
             self.dead = dead
             return
         self.stored = directory.encode()
@@ -169,7 +172,7 @@ class Twin:
         directory = RunDirectory.decode(self.stored)
         ranges = [(run.first_item, run.last_item) for run in directory.runs if not run.is_output]
         assert ranges == sorted(ranges)
-        assert all(before[1] < after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+        assert all(before[1] < after[0] for before, after in pairwise(ranges))
         due = {run.number for group in due_merges(directory.runs) for run in group}
         for segment in runs._idle_segments(directory.runs):
             levels = [run.level for run in segment if run.number not in due]
@@ -397,6 +400,20 @@ def test_no_flipped_byte_of_a_chunk_gives_a_wrong_answer(environment, monkeypatc
         with environment.write(1) as transaction:
             transaction.put(Table.BANDS, key, sound)
     assert len(rows_of(environment, directory, keys)) == 8
+
+
+def test_a_damaged_first_key_does_not_lead_probes_past_its_chunk(environment, monkeypatch):
+    # Whoever searches decides by first keys where to look, before anything else is verified.
+    monkeypatch.setattr(runs, "CHUNK_ENTRIES", 3)
+    directory, keys, _ = small_run(environment)
+    key = pack_chunk(INDEX, directory.runs[0].number, 1)
+    with environment.write(1) as transaction:
+        value = transaction.get(Table.BANDS, key)
+        assert value is not None
+        larger = (2**64 - 5).to_bytes(8, "little")
+        transaction.put(Table.BANDS, key, bytes(value[:24]) + larger * 2 + bytes(value[40:]))
+    with pytest.raises(CorruptionError):
+        rows_of(environment, directory, keys[3:4])
 
 
 def test_a_view_that_met_damage_keeps_refusing(environment):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from tests.strategies import (
 WORDS = simdb.Text(simdb.WordShingles(1))
 
 
-def answer(matches):
+def answer(matches: Any) -> Any:
     return [(match.key, match.similarity) for match in matches]
 
 
@@ -109,7 +110,8 @@ def test_limit_is_the_best_matches_at_the_threshold_and_equal_ones_in_order_of_i
             assert answer(collection.search(original, limit=limit)) == expected[:limit]
         few = similar_to(original, stored, kind, Fraction(8, 10))
         assert answer(collection.search(original, limit=40, threshold=0.8)) == few
-        assert answer(collection.search(original, limit=np.int64(2))) == expected[:2]
+        two: Any = np.int64(2)
+        assert answer(collection.search(original, limit=two)) == expected[:2]
 
 
 def test_an_item_without_shingles_is_similar_to_nothing_not_even_itself(tmp_path):
@@ -184,7 +186,7 @@ def test_an_exact_search_is_refused_without_an_exact_index(tmp_path):
         with pytest.raises(simdb.ConfigurationError, match="exact"):
             collection.search("x", guarantee="exact")
         with pytest.raises(simdb.ConfigurationError, match="guarantee"):
-            collection.search("x", guarantee="certain")
+            collection.search("x", guarantee="certain")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("sketch", ["fast", "classical"])
@@ -200,17 +202,17 @@ def test_recall_by_similarity_is_what_the_s_curve_says(tmp_path, sketch):
     for bin_number, similarity in enumerate(similarities):
         for number in range(tried):
             first = 100 * (bin_number * tried + number)
-            texts = pair_of_similarity(generator, similarity, 40, first)
-            stored += [((bin_number, number, side), text) for side, text in enumerate(texts)]
+            pair = pair_of_similarity(generator, similarity, 40, first)
+            stored += [((bin_number, number, side), text) for side, text in enumerate(pair)]
     numbered = [(number, text) for number, (_, text) in enumerate(stored)]
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
         collection = db.collection("c", WORDS, threshold=0.8, sketch=sketch, seed=2)
         collection.add_many(numbered)
         found = [0] * len(similarities)
-        for pair in collection.pairs(0.5, min_recall=0):
-            left, right = stored[int(pair.left)][0], stored[int(pair.right)][0]
+        for found_pair in collection.pairs(0.5, min_recall=0):
+            left, right = (stored[int(key)][0] for key in (found_pair.left, found_pair.right))
             assert left[:2] == right[:2]
-            assert pair.similarity == float(similarities[left[0]])
+            assert found_pair.similarity == float(similarities[left[0]])
             found[left[0]] += 1
         searched = [0] * len(similarities)
         probes = [number for number, (name, _) in enumerate(stored) if name[2] == 0]

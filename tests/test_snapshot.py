@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import simdb
@@ -12,13 +14,13 @@ TEXT = set_text(range(10))
 
 
 @pytest.fixture
-def database(tmp_path):
+def database(tmp_path: Any) -> Any:
     with simdb.open(tmp_path / "s.simdb") as db:
         db.collection("c", WORDS, **SURE).add_many((number, TEXT) for number in range(4))
         yield db
 
 
-def everything(view):
+def everything(view: Any) -> Any:
     return (
         len(view),
         list(view.items()),
@@ -143,7 +145,7 @@ def test_a_database_can_be_opened_again_while_an_iterator_of_its_last_opening_is
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)
         collection.add_many((number, TEXT) for number in range(20))
-        items = collection.items()
+        items: Any = collection.items()
         next(items)
     with simdb.open(tmp_path / "s.simdb") as db:
         db["c"].add("new", TEXT)

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import simdb
 from simdb.engine import loading, maintaining
+from simdb.engine.reading_rows import BATCH_ITEMS
 from tests import oracle
 from tests.strategies import (
     connected,
@@ -47,26 +48,26 @@ def test_the_plan_misses_no_pair_of_the_texts_that_are_drawn(tmp_path, sketch, s
 class CollectionMachine(RuleBasedStateMachine):
     """A store and what it should hold: texts by key, in the order of insertion."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "s.simdb"
         self.model: dict[Any, str] = {}
-        self.batch_items = loading.BATCH_ITEMS
+        self.batch_items = BATCH_ITEMS
         self.rebuilt_at_once = maintaining.REBUILT_AT_ONCE
         self.open()
         self.collection = self.db.collection("c", WORDS, sketch="fast", seed=1, **PLAN)
 
-    def open(self):
+    def open(self) -> Any:
         self.db = simdb.open(self.path, sync="batch", threads=1)
 
     @initialize(batch=strategies.sampled_from([1, 3, 10_000]))
-    def choose_batches(self, batch):
-        loading.BATCH_ITEMS = batch
+    def choose_batches(self, batch: Any) -> Any:
+        loading.BATCH_ITEMS = batch  # type: ignore[attr-defined]
         maintaining.REBUILT_AT_ONCE = batch
 
-    def teardown(self):
-        loading.BATCH_ITEMS = self.batch_items
+    def teardown(self) -> Any:
+        loading.BATCH_ITEMS = self.batch_items  # type: ignore[attr-defined]
         maintaining.REBUILT_AT_ONCE = self.rebuilt_at_once
         try:
             assert self.db.check(deep=True).sound
@@ -74,14 +75,14 @@ class CollectionMachine(RuleBasedStateMachine):
             self.db.close()
             self.folder.cleanup()
 
-    def first_similar(self, text, but=None):
+    def first_similar(self, text: Any, but: Any = None) -> Any:
         for key, stored in self.model.items():
             similarity = oracle.text_similarity(text, stored, WORDS)
             if key != but and similarity >= HALF:
                 return key, float(similarity)
         return None, None
 
-    def put(self, key, text):
+    def put(self, key: Any, text: Any) -> Any:
         self.model.pop(key, None)
         self.model[key] = text
 
@@ -93,7 +94,7 @@ class CollectionMachine(RuleBasedStateMachine):
         on_existing=strategies.sampled_from(["error", "skip", "replace"]),
         on_duplicate=strategies.sampled_from(["keep", "skip"]),
     )
-    def add(self, key, text, on_existing, on_duplicate):
+    def add(self, key: Any, text: Any, on_existing: Any, on_duplicate: Any) -> Any:
         options = {"on_existing": on_existing, "on_duplicate": on_duplicate}
         if key in self.model and on_existing == "error":
             with pytest.raises(simdb.KeyExistsError):
@@ -112,7 +113,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.put(key, text)
 
     @rule(rows=rows_of, on_existing=strategies.sampled_from(["skip", "replace"]))
-    def add_many(self, rows, on_existing):
+    def add_many(self, rows: Any, on_existing: Any) -> Any:
         report = self.collection.add_many(rows, on_existing=on_existing)
         assert report.rows == len(rows)
         assert report.added == len({key for key, _ in rows} - set(self.model))
@@ -121,10 +122,10 @@ class CollectionMachine(RuleBasedStateMachine):
                 self.put(key, text)
 
     @rule(rows=rows_of)
-    def dedupe(self, rows):
+    def dedupe(self, rows: Any) -> Any:
         outcomes: list[simdb.Outcome] = []
         self.collection.dedupe(rows, on_bad="skip", outcomes=outcomes.extend)
-        expected = []
+        expected: list[Any] = []
         seen = set()
         for key, text in rows:
             if key in self.model and self.model[key] != text:
@@ -143,7 +144,7 @@ class CollectionMachine(RuleBasedStateMachine):
         assert [(o.action, o.duplicate_of, o.similarity) for o in outcomes] == expected
 
     @rule(key=small_keys, text=small_texts)
-    def replace(self, key, text):
+    def replace(self, key: Any, text: Any) -> Any:
         if key in self.model:
             self.collection.replace(key, text, metadata={"text": text})
             self.put(key, text)
@@ -153,7 +154,7 @@ class CollectionMachine(RuleBasedStateMachine):
                 self.collection.replace(key, text)
 
     @rule(key=small_keys)
-    def delete(self, key):
+    def delete(self, key: Any) -> Any:
         if key in self.model:
             self.collection.delete(key)
             del self.model[key]
@@ -162,7 +163,7 @@ class CollectionMachine(RuleBasedStateMachine):
                 self.collection.delete(key)
 
     @rule(keys=strategies.lists(small_keys, max_size=5))
-    def delete_many(self, keys):
+    def delete_many(self, keys: Any) -> Any:
         present = set(keys) & set(self.model)
         assert self.collection.delete_many(keys, missing="skip") == len(present)
         for key in present:
@@ -171,17 +172,17 @@ class CollectionMachine(RuleBasedStateMachine):
     # -- maintaining -------------------------------------------------------------------------
 
     @rule()
-    def reopen(self):
+    def reopen(self) -> Any:
         self.db.close()
         self.open()
         self.collection = self.db["c"]
 
     @rule()
-    def compact(self):
+    def compact(self) -> Any:
         self.collection.compact()
 
     @rule(scheme=strategies.sampled_from(SCHEMES))
-    def rebuild(self, scheme):
+    def rebuild(self, scheme: Any) -> Any:
         sketch, seed = scheme
         self.collection.rebuild(sketch=sketch, seed=seed, bands=PLAN["bands"], rows=PLAN["rows"])
 
@@ -192,21 +193,21 @@ class CollectionMachine(RuleBasedStateMachine):
         threshold=strategies.sampled_from([HALF, Fraction(2, 3), Fraction(4, 5), Fraction(1)]),
         limit=strategies.sampled_from([None, 1, 3]),
     )
-    def search(self, text, threshold, limit):
+    def search(self, text: Any, threshold: Any, limit: Any) -> Any:
         matches = self.collection.search(text, threshold=threshold, limit=limit)
         expected = similar_to(text, self.model.items(), WORDS, threshold)[:limit]
         assert [(match.key, match.similarity) for match in matches] == expected
 
     @precondition(lambda self: self.model)
     @rule(threshold=strategies.sampled_from([HALF, Fraction(2, 3), Fraction(1)]))
-    def pairs_and_groups(self, threshold):
+    def pairs_and_groups(self, threshold: Any) -> Any:
         expected = similar_pairs(list(self.model.items()), WORDS, threshold)
         assert found_pairs(self.collection, threshold=threshold) == expected
         groups = connected(list(self.model), expected)
         assert found_groups(self.collection, threshold=threshold) == groups
 
     @rule(key=small_keys)
-    def get(self, key):
+    def get(self, key: Any) -> Any:
         assert (key in self.collection) == (key in self.model)
         if key in self.model:
             assert self.collection.get(key).item == self.model[key]
@@ -215,7 +216,7 @@ class CollectionMachine(RuleBasedStateMachine):
                 self.collection.get(key)
 
     @invariant()
-    def holds_what_it_should(self):
+    def holds_what_it_should(self) -> Any:
         assert len(self.collection) == len(self.model)
         stored = [(record.key, record.item) for record in self.collection.items()]
         assert stored == list(self.model.items())

@@ -27,10 +27,11 @@ SEED = 1
 LARGEST_FILE = 200_000  # bytes
 
 WORDS = (
-    "river mountain letter window garden market winter summer bridge silver paper morning "
-    "straße façade naïve über søndag žena łódź ελλάδα река гора 東京 大阪 नमस्ते سلام 🦜 🌍 "
-    "machine number signal pattern measure record segment similar copy distance bucket band"
-).split()
+    *("river", "mountain", "letter", "window", "garden", "market", "winter", "summer", "bridge"),
+    *("straße", "façade", "naïve", "über", "søndag", "žena", "łódź", "ελλάδα", "жизнь"),
+    *("東京", "大阪", "नमस्ते", "سلام", "🦜", "🌍", "silver", "paper", "morning", "machine"),
+    *("number", "signal", "pattern", "measure", "record", "segment", "similar", "copy", "bucket"),
+)
 
 
 def make_text(generator: random.Random) -> str:
@@ -63,7 +64,7 @@ def fill(database: simdb.Database) -> None:
     news.replace("n5", texts[6])
 
     notes = database.collection(
-        "notes – Notizen",
+        "notes Ελλάδα",
         simdb.Text(simdb.WordShingles(2), lowercase=True, unicode="NFKC"),
         threshold="1/2",
         recall=0.95,
@@ -104,12 +105,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     store = options.folder / f"format-{FORMAT_VERSION}.simdb"
-    with tempfile.TemporaryDirectory() as scratch:
-        with simdb.open(Path(scratch) / "store.simdb", threads=1) as database:
-            fill(database)
-            expected = contents(database)
-            store.unlink(missing_ok=True)
-            database.backup(store, compact=True)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        simdb.open(Path(scratch) / "store.simdb", threads=1) as database,
+    ):
+        fill(database)
+        expected = contents(database)
+        store.unlink(missing_ok=True)
+        database.backup(store, compact=True)
     text = json.dumps(expected, ensure_ascii=False, indent=1)
     store.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     size = store.stat().st_size

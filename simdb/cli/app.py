@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli import deduplicating, demo, maintaining, querying, storing
+from simdb.cli import (
+    deduplicating,
+    demo,
+    identical,
+    joining,
+    maintaining,
+    planning,
+    querying,
+    retrieving,
+    storing,
+)
 from simdb.cli.failures import CommandGroup
 from simdb.cli.options import Settings
 
@@ -70,17 +80,19 @@ for command in (
     storing.create,
     storing.add,
     querying.search,
-    querying.pairs,
+    joining.pairs,
+    joining.join,
     querying.groups,
-    storing.get,
-    storing.delete,
-    storing.export,
+    retrieving.get,
+    retrieving.delete,
+    retrieving.export,
+    identical.identical,
     maintaining.stats,
     maintaining.check,
     maintaining.compact,
     maintaining.backup,
     maintaining.rebuild,
     maintaining.audit,
-    querying.plan,
+    planning.plan,
 ):
     app.command()(command)

@@ -15,8 +15,11 @@ import typer
 
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feeding import Feed, Waiting
+from simdb.cli.inputs import InputOptions, require_inputs
+from simdb.cli.kinds import changed_kind, kind_from, name_of
 from simdb.cli.options import (
     AsJson,
+    ElementsText,
     FormatName,
     IdField,
     IntegerKeys,
@@ -24,6 +27,7 @@ from simdb.cli.options import (
     OnBad,
     Pattern,
     Recall,
+    Separator,
     ShinglesText,
     SyncMode,
     TextFields,
@@ -32,13 +36,11 @@ from simdb.cli.options import (
     WhiteSpace,
     one_of,
     rational,
-    reading_options,
     settings_of,
-    text_kind,
 )
 from simdb.cli.output import ProgressBar, note, print_json
 from simdb.cli.stores import opened
-from simdb.config import Text
+from simdb.config import Kind
 from simdb.datatypes import AddReport, Outcome
 from simdb.errors import ConfigurationError, UsageError
 from simdb.interchange import Output, json_line, written_together
@@ -80,12 +82,17 @@ def dedupe(
     collection: Annotated[
         str, typer.Option("--collection", help="The collection in the store.")
     ] = "documents",
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="text|set", help="What the rows are (text).")
+    ] = None,
     threshold: ThresholdText = None,
     text_field: TextFields = None,
     id_field: IdField = None,
     format_name: FormatName = None,
     pattern: Pattern = None,
     integer_keys: IntegerKeys = False,
+    elements: ElementsText = None,
+    separator: Separator = None,
     on_bad: OnBad = "error",
     shingles: ShinglesText = None,
     lowercase: Lowercase = None,
@@ -102,38 +109,46 @@ def dedupe(
     when they are complete. With --store the next file is compared with all files before, and the
     same file again gives the same output. Of text files the output is the list of those kept.
     """
-    options = reading_options(text_field, id_field, format_name, integer_keys, pattern)
+    options = InputOptions(
+        text_field, id_field, format_name, integer_keys, pattern, elements, separator
+    )
     bad_policy = one_of("--on-bad", on_bad, "error", "skip")
     if as_json and "-" in (output, removed):
         raise UsageError("--json and an output cannot both go to standard output")
     wanted = _Wanted(
         rational(threshold),
         rational(recall, name="recall"),
+        kind,
         (shingles, lowercase, white_space, unicode),
     )
-    text_kind(Text(), *wanted.kind)  # refuses a wrong setting before anything is opened
+    expected = wanted.kind_for(None)  # refuses a wrong setting before anything is opened
+    if store is None or not Path(store).exists():
+        options.of(expected)
+    require_inputs([source])
     began = time.monotonic()
-    feed = Feed([source], options, on_bad=on_bad, keep_raw=True)
     quiet = settings_of(context).quiet
-    with (
-        _workspace(context, store, output, sync) as database,
-        written_together(*(name for name in (output, removed) if name is not None)) as files,
-        told_when_interrupted(lambda: _left_by(feed, output, store)),
-        ProgressBar(feed.share, quiet=quiet) as bar,
-    ):
-        target = wanted.collection(database, collection, throw_away=store is None)
-        splitting = _Splitting(feed, *files)
-        try:
-            report = target.dedupe(
-                feed.rows(),
-                threshold=wanted.threshold,
-                on_bad=bad_policy,
-                progress=bar.callback,
-                outcomes=splitting.settle,
-            )
-        except UsageError as error:
-            raise feed.placed(error) from error
-        splitting.finish()
+    with _workspace(context, store, output, sync) as database:
+        present = database[collection] if collection in database else None  # noqa: SIM401 - no dict
+        held = wanted.kind_for(None if present is None else present.kind)
+        feed = Feed([source], options.of(held, present), on_bad=on_bad, keep_raw=True)
+        with (
+            written_together(*(name for name in (output, removed) if name is not None)) as files,
+            told_when_interrupted(lambda: _left_by(feed, output, store)),
+            ProgressBar(feed.share, quiet=quiet) as bar,
+        ):
+            target = wanted.collection(database, collection, throw_away=store is None)
+            splitting = _Splitting(feed, *files)
+            try:
+                report = target.dedupe(
+                    feed.rows(),
+                    threshold=wanted.threshold,
+                    on_bad=bad_policy,
+                    progress=bar.callback,
+                    outcomes=splitting.settle,
+                )
+            except UsageError as error:
+                raise feed.placed(error) from error
+            splitting.finish()
     _tell(report, splitting, feed, time.monotonic() - began, as_json=as_json, quiet=quiet)
 
 
@@ -171,7 +186,24 @@ class _Wanted:
 
     threshold: Fraction | None
     recall: Fraction | None
-    kind: tuple[str | None, bool | None, str | None, str | None]
+    kind: str | None
+    settings: tuple[str | None, bool | None, str | None, str | None]
+
+    def kind_for(self, present: Kind | None) -> Kind:
+        """Return the kind of the rows: that of the collection, or of a new one.
+
+        Raises:
+            ConfigurationError: the collection has another kind, or a setting of texts is given for
+                something else.
+        """
+        if present is None:
+            return kind_from(self.kind or "text", *self.settings)
+        if self.kind is not None:
+            one_of("--kind", self.kind, "text", "set")
+            if self.kind != name_of(present):
+                raise ConfigurationError(f"the collection holds {name_of(present)}s")
+        changed_kind(present, *self.settings)
+        return present
 
     def collection(self, database: Database, name: str, *, throw_away: bool) -> Collection:
         """Return the collection, made under these settings where there is none.
@@ -181,18 +213,18 @@ class _Wanted:
         """
         if name in database:
             found = database[name]
-            if text_kind(found.kind, *self.kind) != found.kind:
+            if changed_kind(found.kind, *self.settings) != found.kind:
                 raise ConfigurationError(
                     f"the collection {name!r} has other settings: {found.kind}"
                 )
-            if self.recall is not None and float(self.recall) != found.recall:
+            if self.recall is not None and self.recall != found.recall:
                 raise ConfigurationError(
-                    f"the collection {name!r} was made for a recall of {found.recall:g}"
+                    f"the collection {name!r} was made for a recall of {float(found.recall):g}"
                 )
             return found
         return database.create_collection(
             name,
-            text_kind(Text(), *self.kind),
+            self.kind_for(None),
             threshold=self.threshold or rational(_DEFAULT_THRESHOLD),
             recall=self.recall or rational(_DEFAULT_RECALL, name="recall"),
             # The same file gives the same output only under the same hash functions.

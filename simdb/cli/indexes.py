@@ -37,6 +37,6 @@ def warn_of_weight(collection: CollectionView, *, containment: bool) -> None:
     if weight is not None and weight > 1:
         note(
             f"warning: the exact index is likely to take {weight:.1f} times the bytes of the "
-            "texts; longer steps (--shingles word:3) or a higher floor make it smaller, and "
+            "texts; word shingles or a higher floor make it smaller, and "
             "simdb plan --exact measures it on a sample"
         )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from simdb.cli.kinds import name_of
 from simdb.cli.options import one_of
 from simdb.config import Kind, Set
 from simdb.errors import UsageError
 from simdb.interchange import Elements, Format, ReadingOptions
+from simdb.interchange.rows import RowProblemError
+from simdb.interchange.tokens import Tokens
 
 if TYPE_CHECKING:
     from simdb.collection import CollectionView
@@ -69,6 +71,19 @@ def _held(collection: CollectionView) -> str:
         for element in record.item:
             return "strings" if isinstance(element, str) else "integers"
     return "auto"
+
+
+def set_from(text: str, options: ReadingOptions) -> list[Any]:
+    """Return the set that a text of the command line spells.
+
+    Raises:
+        UsageError: its elements are to be integers, and one is not.
+    """
+    tokens = Tokens(options)
+    try:
+        return tokens.typed(tokens.split(text))
+    except RowProblemError as error:
+        raise UsageError(str(error)) from None
 
 
 def require_inputs(sources: list[str]) -> None:

@@ -9,10 +9,13 @@ from typing import Annotated
 import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS, told_when_interrupted
+from simdb.cli.indexes import indexes_of
+from simdb.cli.kinds import changed_kind
 from simdb.cli.options import (
     AsJson,
     Bands,
     CollectionName,
+    ExactFloor,
     Lowercase,
     OptionalCollectionName,
     Recall,
@@ -27,7 +30,6 @@ from simdb.cli.options import (
     rational,
     settings_of,
     sketch_scheme,
-    text_kind,
 )
 from simdb.cli.output import (
     ProgressBar,
@@ -148,6 +150,19 @@ def rebuild(
     rows: Rows = None,
     sketch: Sketch = None,
     seed: Seed = None,
+    exact_floor: ExactFloor = None,
+    containment: Annotated[
+        bool | None,
+        typer.Option(
+            "--containment/--no-containment", help="Whether the exact index posts all symbols."
+        ),
+    ] = None,
+    drop_exact: Annotated[
+        bool, typer.Option("--drop-exact", help="Leave the exact index out.")
+    ] = False,
+    drop_probable: Annotated[
+        bool, typer.Option("--drop-probable", help="Leave the probable index out.")
+    ] = False,
 ) -> None:
     """Index the stored items anew under other settings.
 
@@ -159,7 +174,7 @@ def rebuild(
         told_when_interrupted(lambda: "the collection has its old settings"),
         ProgressBar(quiet=quiet) as bar,
     ):
-        kind = text_kind(target.kind, shingles, lowercase, white_space, unicode)
+        kind = changed_kind(target.kind, shingles, lowercase, white_space, unicode)
         target.rebuild(
             kind if kind != target.kind else None,
             threshold=rational(threshold),
@@ -168,13 +183,13 @@ def rebuild(
             rows=rows,
             sketch=sketch_scheme(sketch),
             seed=seed,
+            exact_floor=rational(exact_floor, name="exact_floor"),
+            containment=containment,
+            drop_exact=drop_exact,
+            drop_probable=drop_probable,
             progress=bar.callback,
         )
-        note(
-            f"rebuilt {target.name}: threshold {target.threshold}, {target.plan.bands} "
-            f"bands of {target.plan.rows} rows",
-            quiet=quiet,
-        )
+        note(f"rebuilt {target.name}: {indexes_of(target)}", quiet=quiet)
 
 
 def audit(

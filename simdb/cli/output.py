@@ -56,6 +56,13 @@ def shown_key(key: object) -> str:
     return printable(str(key))
 
 
+def promise(guarantee: str, expected_recall: float) -> str:
+    """Return what an answer may miss, in words."""
+    if guarantee == "exact":
+        return "none is missing"
+    return f"expected recall at the threshold {expected_recall:.4f}, above it higher"
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that interprets nothing in what it prints."""
     from rich.console import Console

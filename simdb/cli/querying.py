@@ -1,25 +1,30 @@
-"""The commands that ask: search pairs groups plan."""
+"""The commands that ask a collection: search groups."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simdb.cli.inputs import InputOptions, set_from
+from simdb.cli.kinds import name_of, shown_item
 from simdb.cli.options import (
     AsJson,
-    Bands,
     CollectionName,
+    ElementsText,
+    Exact,
     GuaranteeText,
     IntegerKeys,
     MinRecall,
-    Rows,
+    Separator,
     StorePath,
-    Threshold,
     ThresholdText,
+    guarantee_of,
     key_from,
-    one_of,
     rational,
     settings_of,
 )
@@ -28,13 +33,14 @@ from simdb.cli.output import (
     counted,
     excerpt,
     note,
-    print_json,
     print_json_line,
     print_line,
     print_table,
+    promise,
     shown_key,
 )
 from simdb.cli.stores import opened_collection, viewed_collection
+from simdb.config import Set
 from simdb.datatypes import Match
 from simdb.errors import UsageError
 from simdb.interchange import ReadingOptions, open_rows
@@ -51,9 +57,13 @@ def search(
     text: Annotated[
         str | None, typer.Option("--text", help="What to search for similar items of.")
     ] = None,
+    elements_text: Annotated[
+        str | None,
+        typer.Option("--set", metavar="ELEMENTS", help="The same, a set: '1 2 3', 'milk bread'."),
+    ] = None,
     file: Annotated[
         str | None,
-        typer.Option("--file", metavar="FILE", help="The same, the text of a file; - reads it."),
+        typer.Option("--file", metavar="FILE", help="The same, what is in a file; - reads it."),
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="The same, a stored item; it is not its own match.")
@@ -63,28 +73,40 @@ def search(
         int | None, typer.Option("--limit", metavar="K", help="Only the K most similar.")
     ] = None,
     guarantee: GuaranteeText = "auto",
+    exact: Exact = False,
+    measure: Annotated[
+        str,
+        typer.Option(
+            "--measure",
+            metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored",
+            help="Of similarity; all but jaccard need an exact index.",
+        ),
+    ] = "jaccard",
     min_recall: MinRecall = None,
+    elements: ElementsText = None,
+    separator: Separator = None,
     integer_keys: IntegerKeys = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the stored items that are similar to a text.
+    """Print the stored items that are similar to a text or a set.
 
     The most similar come first. With --json one object a line: key, similarity.
     """
-    if sum(option is not None for option in (text, file, key)) != 1:
-        raise UsageError("say what to search for with one of --text, --file and --key")
+    if sum(option is not None for option in (text, elements_text, file, key)) != 1:
+        raise UsageError("say what to search for with one of --text, --set, --file and --key")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
-    asked = one_of("--guarantee", guarantee, "auto", "exact", "probable")
+    asked = guarantee_of(guarantee, exact=exact)
+    given = _Given(text, elements_text, file, InputOptions(elements=elements, separator=separator))
     own = key_from(key, integer_keys=integer_keys) if key is not None else None
     with viewed_collection(context, store, collection) as source:
-        probe = source.get(own).item if own is not None else _probe(text, file)
         found = source.search(
-            probe,
+            source.get(own).item if own is not None else given.probe(source),
             threshold=rational(threshold),
             limit=limit + 1 if limit is not None and own is not None else limit,
             guarantee=asked,
             min_recall=min_recall,
+            measure=measure,
         )
         matches = [match for match in found if own is None or match.key != own][:limit]
         if as_json:
@@ -94,75 +116,56 @@ def search(
         _print_matches(source, matches)
     note(
         f"{counted(len(matches), 'match', 'matches')}; "
-        f"{_promise(found.guarantee, found.expected_recall)}",
+        f"{promise(found.guarantee, found.expected_recall)}",
         quiet=settings_of(context).quiet,
     )
 
 
-def _probe(text: str | None, file: str | None) -> str:
-    if file is None:
-        return text or ""
-    with open_rows(file, ReadingOptions(format="text")) as reader:
-        rows = list(reader)
-    if len(rows) != 1 or rows[0].item is None:
-        problem = rows[0].problem if len(rows) == 1 else "a folder is not one text"
-        raise UsageError(f"{file}: {problem}")
-    return rows[0].item
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What to search for, as the user gave it."""
+
+    text: str | None
+    elements: str | None
+    file: str | None
+    options: InputOptions
+
+    def probe(self, source: CollectionView) -> Any:  # noqa: ANN401 - the class depends on the kind
+        """Return it as an item of the collection's kind."""
+        kind = source.kind
+        is_set = isinstance(kind, Set)
+        options = self.options.of(kind, source)
+        if self.file is not None:
+            return _only_row(self.file, replace(options, format="lines" if is_set else "text"))
+        if (self.text is not None) == is_set:
+            option = "--set" if is_set else "--text"
+            raise UsageError(f"the collection holds {name_of(kind)}s: {option} gives one")
+        return set_from(self.elements or "", options) if is_set else self.text
+
+
+def _only_row(file: str, options: ReadingOptions) -> Any:  # noqa: ANN401 likewise
+    if options.kind == "text" or file == "-" or not Path(file).is_dir():
+        with open_rows(file, options) as reader:
+            rows = list(islice(reader, 2))
+        if len(rows) == 1 and rows[0].item is not None:
+            return rows[0].item
+        problem = rows[0].problem if len(rows) == 1 else None
+    else:
+        problem = None
+    raise UsageError(f"{file}: {problem or f'is not one {options.kind}'}")
 
 
 def _print_matches(source: CollectionView, matches: list[Match]) -> None:
     rows = [
-        (f"{match.similarity:.6f}", shown_key(match.key), excerpt(source.get(match.key).item))
+        (
+            f"{match.similarity:.6f}",
+            shown_key(match.key),
+            excerpt(shown_item(source.get(match.key).item)),
+        )
         for match in matches
     ]
     if rows:
-        print_table(("similarity ", "key", "text"), rows)
-
-
-def _promise(guarantee: str, expected_recall: float) -> str:
-    if guarantee == "exact":
-        return "none is missing"
-    return f"expected recall at the threshold {expected_recall:.4f}, above it higher"
-
-
-def pairs(
-    context: typer.Context,
-    *,
-    store: StorePath,
-    collection: CollectionName,
-    threshold: ThresholdText = None,
-    guarantee: GuaranteeText = "auto",
-    min_recall: MinRecall = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print all pairs of similar items.
-
-    One a line, separated by tabs: similarity, the earlier inserted item, the later. With --json
-    one object a line: left, right, similarity.
-    """
-    asked = one_of("--guarantee", guarantee, "auto", "exact", "probable")
-    count = 0
-    with opened_collection(context, store, collection, read_only=True) as source:
-        found = source.pairs(rational(threshold), guarantee=asked, min_recall=min_recall)
-        for pair in found:
-            count += 1
-            if as_json:
-                print_json_line(
-                    {
-                        "left": pair.left,
-                        "right": pair.right,
-                        "similarity": float(pair.similarity),
-                    }
-                )
-            else:
-                print_line(
-                    f"{pair.similarity:.6f}\t{shown_key(pair.left)}\t{shown_key(pair.right)}"
-                )
-        promise = _promise(found.guarantee, found.expected_recall)
-    sys.stdout.flush()
-    note(
-        f"{counted(count, 'pair', 'pairs')}; {promise}", quiet=as_json or settings_of(context).quiet
-    )
+        print_table(("similarity ", "key", name_of(source.kind)), rows)
 
 
 def groups(
@@ -171,6 +174,8 @@ def groups(
     store: StorePath,
     collection: CollectionName,
     threshold: ThresholdText = None,
+    guarantee: GuaranteeText = "auto",
+    exact: Exact = False,
     min_recall: MinRecall = None,
     as_json: AsJson = False,
 ) -> None:
@@ -179,12 +184,15 @@ def groups(
     One a line, separated by tabs: how many, the representative (the first inserted), the others.
     With --json one object a line: representative, keys.
     """
+    asked = guarantee_of(guarantee, exact=exact)
     quiet = as_json or settings_of(context).quiet
     with (
         opened_collection(context, store, collection, read_only=True) as source,
         ProgressBar(quiet=quiet) as bar,
     ):
-        found = source.groups(rational(threshold), min_recall=min_recall, progress=bar.callback)
+        found = source.groups(
+            rational(threshold), guarantee=asked, min_recall=min_recall, progress=bar.callback
+        )
     for group in found:
         if as_json:
             print_json_line({"representative": group.representative, "keys": list(group.keys)})
@@ -196,51 +204,6 @@ def groups(
     note(
         f"{counted(len(found), 'group', 'groups')} of "
         f"{sum(len(group) for group in found):,} items; "
-        f"{_promise(found.guarantee, found.expected_recall)}",
+        f"{promise(found.guarantee, found.expected_recall)}",
         quiet=quiet,
-    )
-
-
-def plan(
-    *,
-    threshold: Threshold = "0.8",
-    recall: Annotated[
-        str, typer.Option("--recall", metavar="SHARE", help="Share of pairs at the threshold.")
-    ] = "0.99",
-    bands: Bands = None,
-    rows: Rows = None,
-    points: Annotated[
-        int, typer.Option("--points", min=2, max=1001, help="Points of the curve.")
-    ] = 11,
-    as_json: AsJson = False,
-) -> None:
-    """Show the index that a threshold and a recall lead to.
-
-    Needs no store. Prints bands and rows, and the curve: the probability that a pair of a
-    similarity is found.
-    """
-    import simdb
-
-    exact_threshold = rational(threshold)
-    planned = simdb.plan(
-        exact_threshold, recall=rational(recall, name="recall"), bands=bands, rows=rows
-    )
-    similarities = [number / (points - 1) for number in range(points)]
-    curve = [(similarity, planned.expected_recall(similarity)) for similarity in similarities]
-    at_threshold = planned.expected_recall(exact_threshold)
-    if as_json:
-        print_json(
-            {
-                "bands": planned.bands,
-                "rows": planned.rows,
-                "expected_recall": at_threshold,
-                "curve": [{"similarity": x, "probability": float(y)} for x, y in curve],
-            }
-        )
-        return
-    print_line(f"{planned.bands} bands of {planned.rows} rows")
-    print_line(f"expected recall at the threshold {threshold}: {at_threshold:.6f}")
-    print_table(
-        ("similarity ", "probability to be found "),
-        [(f"{x:.3f}", f"{y:.6f}") for x, y in curve],
     )

@@ -62,7 +62,9 @@ def get(
 
 def _print_record(record: Record) -> None:
     with _told_as_usage(record.key):
-        print_json_line({"key": record.key, "item": plain_item(record.item), "metadata": record.metadata})
+        print_json_line(
+            {"key": record.key, "item": plain_item(record.item), "metadata": record.metadata}
+        )
 
 
 @contextlib.contextmanager

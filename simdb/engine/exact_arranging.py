@@ -105,9 +105,7 @@ def selected_sets(sets: ArrangedSets, chosen: npt.NDArray[np.int64]) -> Arranged
     )
 
 
-def first_identical(
-    sets: ArrangedSets, takes_part: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.int64]:
+def first_identical(sets: ArrangedSets, takes_part: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the first set that is identical to each, both of those that take part."""
     first = np.arange(len(sets))
     chosen = np.flatnonzero(takes_part)

@@ -1,12 +1,11 @@
 """Classes of identical items of a store that does not fit into memory (MMDS 3.9.1).
 
-Found by 128-bit digests in one pass over all items, confirmed symbol by symbol. Memory: 40 bytes
-for every item number.
+Found by 128-bit digests, confirmed symbol by symbol. Memory: 40 bytes for every item number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +19,7 @@ from simdb.engine.exact_arranging import Epoch, arrange
 from simdb.engine.exact_loading import arranged_batches
 from simdb.engine.signing import Signer
 from simdb.exact.order import ArrangedSets
+from simdb.storage.epochs import ITEM, POSITION, SIZE
 from simdb.storage.tables import CollectionReader
 
 CONFIRMED_SYMBOLS = 2**20  # compared at once
@@ -31,7 +31,8 @@ class ItemClasses:
 
     Attributes:
         sizes: int64, symbols of each item; 0 of those that are not stored.
-        bitmaps: uint64, bit b is the parity of the number of symbols that are b modulo 64.
+        bitmaps: uint64, bit b is the parity of the number of symbols that are b modulo 64; all
+            zeros if not all items were read.
         representatives: uint32, the first item that is identical to each.
     """
 
@@ -64,36 +65,87 @@ def classify(
     require_open: Callable[[], None],
 ) -> ItemClasses:
     """Read all live items once and find the classes of identical ones."""
-    count = collection.state.next_number
-    digests = np.zeros((count, 2), np.uint64)
-    classes = ItemClasses(
-        np.zeros(count, np.int64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint32)
-    )
+    classes = _unknown(collection)
+    present: list[npt.NDArray[np.uint32]] = []
+    digests: list[npt.NDArray[np.uint64]] = []
     for batch in arranged_batches(collection, signer, epoch.order, pool):
         require_open()
         numbers, sets = np.array(batch.numbers, np.uint32), batch.sets
         shift = kernels.ordering.table_shift(max(1, len(sets)))
         _, bitmaps = kernels.classes.identical_representatives(sets.values, sets.offsets, shift)
         classes.sizes[numbers], classes.bitmaps[numbers] = sets.sizes, bitmaps
-        raw = memoryview(sets.values.view(np.uint8).data)
-        packed = b"".join(
-            xxhash.xxh3_128_digest(raw[begin:end])
-            for begin, end in pairwise((sets.offsets * 8).tolist())
-        )
-        digests[numbers] = np.frombuffer(packed, np.uint64).reshape(-1, 2)
-    _find_copies(classes, digests)
-    for pairs in _parts(classes):
-        _confirm(signer, collection, epoch, classes, pairs)
+        present.append(numbers)
+        digests.append(_digests(sets))
+    if present:
+        _find_copies(classes, np.concatenate(present), np.concatenate(digests))
+    for copies in _parts(classes):
+        _confirm(signer, collection, epoch, classes, copies)
     return classes
 
 
-def _find_copies(classes: ItemClasses, digests: npt.NDArray[np.uint64]) -> None:
+def classify_by_postings(
+    signer: Signer,
+    collection: CollectionReader,
+    epoch: Epoch,
+    postings: Iterable[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]],
+) -> ItemClasses:
+    """Find the classes by reading only items that agree in size and first symbol with another one.
+
+    Args:
+        signer, collection, epoch: as for ``classify``.
+        postings: keys and columns of all postings of the epoch.
+    """
+    classes = _unknown(collection)
+    keys, items = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+    for part_keys, columns in postings:
+        first = np.flatnonzero(columns[POSITION] == 1)
+        keys.append(part_keys[first])
+        items.append(columns[ITEM][first])
+        classes.sizes[items[-1]] = columns[SIZE][first]
+    numbers, first_keys = np.concatenate(items), np.concatenate(keys)
+    sizes = classes.sizes[numbers]
+    order = np.lexsort((sizes, first_keys))
+    same = (np.diff(first_keys[order]) == 0) & (np.diff(sizes[order]) == 0)
+    alike = np.sort(numbers[order[np.append(same, False) | np.append(False, same)]])
+    digests = [np.empty((0, 2), np.uint64)]
+    part = np.cumsum(classes.sizes[alike]) // CONFIRMED_SYMBOLS
+    digests += [
+        _digests(stored_sets(signer, collection, epoch, some))
+        for some in np.split(alike, np.flatnonzero(np.diff(part)) + 1)
+    ]
+    _find_copies(classes, alike, np.concatenate(digests))
+    for copies in _parts(classes):
+        _confirm(signer, collection, epoch, classes, copies)
+    return classes
+
+
+def _unknown(collection: CollectionReader) -> ItemClasses:
+    count = collection.state.next_number
+    return ItemClasses(
+        np.zeros(count, np.int64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint32)
+    )
+
+
+def _digests(sets: ArrangedSets) -> npt.NDArray[np.uint64]:
+    """Return the 128-bit digests of sets, uint64 (sets, 2)."""
+    raw = memoryview(sets.values.view(np.uint8).data)
+    packed = b"".join(
+        xxhash.xxh3_128_digest(raw[begin:end])
+        for begin, end in pairwise((sets.offsets * 8).tolist())
+    )
+    return np.frombuffer(packed, np.uint64).reshape(-1, 2)
+
+
+def _find_copies(
+    classes: ItemClasses, numbers: npt.NDArray[np.uint32], digests: npt.NDArray[np.uint64]
+) -> None:
     """Let every item with the digest of an earlier one be represented by the first such."""
-    present = np.flatnonzero(classes.sizes > 0)
-    order = present[np.lexsort((present, digests[present, 1], digests[present, 0]))]
+    order = np.lexsort((numbers, digests[:, 1], digests[:, 0]))
+    order = order[classes.sizes[numbers[order]] > 0]
     same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
     begins = np.concatenate([np.ones(min(1, order.size), np.bool_), ~same])
-    classes.representatives[order] = order[begins][np.cumsum(begins) - 1]
+    ordered = numbers[order]
+    classes.representatives[ordered] = ordered[begins][np.cumsum(begins) - 1]
 
 
 def _parts(classes: ItemClasses) -> Iterator[npt.NDArray[np.uint32]]:

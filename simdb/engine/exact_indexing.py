@@ -31,15 +31,16 @@ from simdb.storage.transactions import WriteTransaction
 
 FIRST_TABLE = 10_000  # live items at which the first table of frequent symbols is made
 WORSE = 4  # a new epoch begins when postings scanned have risen to so many times the lowest
+GROWN_BY = 8  # an epoch is followed by another when an eighth more items are live
 WORTH_IT = 1_000  # postings scanned by a probe, below which no other order is looked for
 MEASURED_EVERY = 64  # item numbers
 BASELINE_AFTER = 32  # measurements
 MEMORY_OF_AVERAGE = 32  # measurements
 MOST_SCANNED = 65_536  # postings of one symbol that a measurement reads
 SAMPLED_BYTES = 8 * 2**20  # of items
-REPOSTED_PER_ITEM = 2
+REPOSTED_PER_ITEM = 3
 LEAST_REPOSTED = 256  # items a commit
-REPOSTED_AT_ONCE = 8 * 2**20  # bytes of items
+REPOSTED_AT_ONCE = 8 * 2**20  # bytes of items; more only for a commit that adds as many
 REMOVED_AT_ONCE = 8 * 2**20  # bytes of a retired epoch
 
 
@@ -143,21 +144,26 @@ def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes:
     view = open_postings(snapshot.transaction, before.index.exact.current)
     found = view.probe(chosen.keys, limit=MOST_SCANNED)
     scanned = found.queries.size / rows.size
+    settled = exact.probes >= BASELINE_AFTER
     weight = min(1.0, rows.size / min(exact.probes + rows.size, MEMORY_OF_AVERAGE))
     exact.probes += rows.size
     exact.scanned += weight * (scanned / before.live - exact.scanned)
-    if exact.probes >= BASELINE_AFTER:
-        lowest = exact.baseline or exact.scanned
-        exact.baseline = min(lowest, exact.scanned)
+    exact.baseline = min(exact.baseline, exact.scanned) if settled else exact.scanned
 
 
 def is_poor(exact: ExactState, live: int) -> bool:
-    """Whether the order of the current epoch is so poor that another one is worth making."""
-    if exact.building is not None or live < FIRST_TABLE:
+    """Whether the order of the current epoch is so poor that another one is worth making.
+
+    Postings scanned are counted for each stored item, so that growth alone is no reason. An epoch
+    begins only after the store has grown by some part, which bounds what all epochs cost together.
+    """
+    made_at = exact.current.made_at
+    if exact.building is not None or live < max(FIRST_TABLE, made_at + made_at // GROWN_BY):
         return False
-    if not exact.current.frequent:
+    if not made_at:
         return True
-    return exact.scanned * live > WORTH_IT and exact.scanned > WORSE * exact.baseline > 0
+    worse = exact.scanned > WORSE * exact.baseline and exact.probes >= BASELINE_AFTER
+    return worse and exact.scanned * live > WORTH_IT
 
 
 # -- epochs ------------------------------------------------------------------------------------
@@ -171,8 +177,14 @@ def advance(writer: CollectionWriter, signer: Signer, added: int) -> None:
     if is_poor(exact, writer.state.live):
         start_epoch(writer, signer, exact)
     if exact.building is not None:
-        most_items = max(LEAST_REPOSTED, REPOSTED_PER_ITEM * added)
-        if post_older(writer, signer, exact.building, most_items):
+        average = writer.state.item_bytes // max(1, writer.state.live)
+        if post_older(
+            writer,
+            signer,
+            exact.building,
+            most_items=max(LEAST_REPOSTED, REPOSTED_PER_ITEM * added),
+            most_bytes=max(REPOSTED_AT_ONCE, REPOSTED_PER_ITEM * added * average),
+        ):
             switch(exact)
     remove_retired(writer.transaction, exact)
 
@@ -182,7 +194,7 @@ def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactState) -> 
     number = catalogue.free_owner(writer.transaction, writer.state.index)
     exact.building = catalogue.new_epoch(writer.transaction, number)
     order = sampled_order(writer, signer)
-    write_frequent(writer.transaction, exact.building, order.frequent)
+    write_frequent(writer.transaction, exact.building, order.frequent, writer.state.live)
 
 
 def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
@@ -199,7 +211,12 @@ def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
 
 
 def post_older(
-    writer: CollectionWriter, signer: Signer, building: EpochState, most_items: int
+    writer: CollectionWriter,
+    signer: Signer,
+    building: EpochState,
+    *,
+    most_items: int = REPOSTED_AT_ONCE,
+    most_bytes: int = REPOSTED_AT_ONCE,
 ) -> bool:
     """Post some of the items that a new epoch has not yet; return whether it has them all."""
     numbers: list[int] = []
@@ -207,7 +224,7 @@ def post_older(
     size = 0
     end = writer.state.next_number
     for document in writer.live_documents(building.position):
-        if len(numbers) >= most_items or size >= REPOSTED_AT_ONCE:
+        if len(numbers) >= most_items or size >= most_bytes:
             end = document.number
             break
         numbers.append(document.number)
@@ -248,7 +265,7 @@ def finish(writer: CollectionWriter, signer: Signer, index: IndexState) -> bool:
     if exact is None:
         return False
     if exact.building is not None:
-        if post_older(writer, signer, exact.building, REPOSTED_AT_ONCE):
+        if post_older(writer, signer, exact.building):
             switch(exact)
         return True
     return remove_retired(writer.transaction, exact)

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simdb import kernels
+from simdb import config, kernels
 from simdb.datatypes import PairBatch
 from simdb.engine.exact_arranging import selected_sets
-from simdb.engine.exact_classes import ItemClasses, classify
+from simdb.engine.exact_classes import ItemClasses, classify, classify_by_postings
 from simdb.engine.exact_indexing import current_epoch
 from simdb.engine.exact_loading import Loaded, join_order, load_sets
-from simdb.engine.exact_sweeping import ClassPairs, Sweep, room_of
+from simdb.engine.exact_sweeping import ClassPairs, PostingSlices, Sweep, room_of
 from simdb.engine.exact_tokens import CrossToken, MemoryToken, SweepToken, parse_token
 from simdb.engine.grouping import Forest
-from simdb.engine.serving import require_index
+from simdb.engine.serving import require_index, serves_exactly
 from simdb.engine.signing import Signer
 from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK, Counters, PairColumns, self_join
@@ -85,10 +85,11 @@ def join(
         raise ConfigurationError("the resume token is one of a join of two collections")
     if token is not None:
         token.require(collection)
-    if not isinstance(token, SweepToken):
+    sweeps = isinstance(token, SweepToken) or (token is None and _sweeps_first(signer, threshold))
+    if not sweeps:
         loaded = load_all(signer, collection, resources)
         if loaded is not None:
-            done = 0 if token is None else token.batches
+            done = token.batches if isinstance(token, MemoryToken) else 0
             yield from _in_memory(collection, threshold, loaded, done, counters)
             return
     require_index(signer.settings, Criterion(Measure.JACCARD, threshold))
@@ -129,18 +130,8 @@ def _swept(
     resumed = token if isinstance(token, SweepToken) else None
     room = room_of(resources.memory) if resumed is None else resumed.room
     first, done = (OWN_PAIRS, 0) if resumed is None else (resumed.slice, resumed.batches)
-    epoch = current_epoch(collection)
-    assert epoch is not None
-    classes = classify(signer, collection, epoch, resources.pool, resources.require_open)
-    sweep = Sweep(
-        signer,
-        collection,
-        epoch,
-        classes,
-        threshold,
-        room=room,
-        memory=resources.memory,
-        counters=counters,
+    classes, sweep = _open_sweep(
+        signer, collection, threshold, resources, room=room, counters=counters
     )
     present, batches = first, 0
     for slice_number, batch in _expanded(classes, sweep, first):
@@ -149,9 +140,56 @@ def _swept(
         if slice_number == first and batches <= done:
             continue
         after = SweepToken(
-            threshold, epoch.number, collection.state.changes, present, batches, room
+            threshold, sweep.epoch.number, collection.state.changes, present, batches, room
         )
         yield batch, str(after)
+
+
+def _open_sweep(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    resources: JoinResources,
+    *,
+    room: int,
+    counters: Counters,
+) -> tuple[ItemClasses, Sweep]:
+    """Find the classes of identical items, and prepare to sweep the postings.
+
+    Texts have to be cut into shingles to be read, so only those are read that may be identical. Of
+    other items all are: that is quick, and brings their bitmaps.
+    """
+    epoch = current_epoch(collection)
+    assert epoch is not None
+    postings = PostingSlices(collection, room)
+    if _is_slow_to_read(signer):
+        classes = classify_by_postings(signer, collection, epoch, postings)
+    else:
+        classes = classify(signer, collection, epoch, resources.pool, resources.require_open)
+    sweep = Sweep(
+        signer,
+        collection,
+        epoch,
+        classes,
+        threshold,
+        postings=postings,
+        memory=resources.memory,
+        counters=counters,
+    )
+    return classes, sweep
+
+
+def _is_slow_to_read(signer: Signer) -> bool:
+    """Whether symbols are computed anew from items, which costs more than to sweep postings."""
+    return isinstance(signer.settings.kind, config.Text)
+
+
+def _sweeps_first(signer: Signer, threshold: Threshold) -> bool:
+    """Whether sweeping is quicker than loading all items, though they may fit into memory."""
+    settings = signer.settings
+    return _is_slow_to_read(signer) and serves_exactly(
+        settings, Criterion(Measure.JACCARD, threshold)
+    )
 
 
 def _expanded(classes: ItemClasses, sweep: Sweep, first: int) -> Iterator[tuple[int, PairBatch]]:
@@ -205,7 +243,8 @@ def group(
     """
     counters = counters or Counters()
     forest = Forest(collection.state.next_number)
-    loaded = load_all(signer, collection, resources)
+    sweeps = _sweeps_first(signer, threshold)
+    loaded = None if sweeps else load_all(signer, collection, resources)
     if loaded is None:
         require_index(signer.settings, Criterion(Measure.JACCARD, threshold))
         edges = _swept_edges(signer, collection, threshold, resources, counters)
@@ -239,19 +278,10 @@ def _swept_edges(
     resources: JoinResources,
     counters: Counters,
 ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
-    epoch = current_epoch(collection)
-    assert epoch is not None
-    classes = classify(signer, collection, epoch, resources.pool, resources.require_open)
-    yield classes.representatives[classes.copies], classes.copies
-    sweep = Sweep(
-        signer,
-        collection,
-        epoch,
-        classes,
-        threshold,
-        room=room_of(resources.memory),
-        memory=resources.memory,
-        counters=counters,
+    room = room_of(resources.memory)
+    classes, sweep = _open_sweep(
+        signer, collection, threshold, resources, room=room, counters=counters
     )
+    yield classes.representatives[classes.copies], classes.copies
     for pairs in sweep.pairs():
         yield pairs.left, pairs.right

@@ -15,6 +15,7 @@ from simdb.engine.exact_arranging import Epoch, arrange
 from simdb.engine.exact_indexing import current_epoch, sampled_order
 from simdb.engine.signing import Signer
 from simdb.exact.order import ArrangedSets, SymbolOrder
+from simdb.storage.bulk import live_items
 from simdb.storage.tables import CollectionReader
 
 SHARE_OF_MEMORY = 2
@@ -84,10 +85,10 @@ def _item_batches(
     numbers: list[int] = []
     items: list[bytes] = []
     size = 0
-    for document in collection.live_documents(start):
-        numbers.append(document.number)
-        items.append(bytes(document.item))  # threads may outlive the snapshot
-        size += len(document.item)
+    for block in live_items(collection, start):
+        numbers += block.numbers.tolist()
+        items += block.items
+        size += sum(map(len, block.items))
         if size >= LOADED_AT_ONCE:
             yield numbers, items, size
             numbers, items, size = [], [], 0

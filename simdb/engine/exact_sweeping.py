@@ -32,7 +32,7 @@ SHARE_OF_MEMORY = 4
 BYTES_AN_ENTRY = 96  # a posting of a slice and all that is made of it
 BYTES_A_SYMBOL = 24
 LEAST_ROOM = 4_096
-CANDIDATES_AT_ONCE = 262_144
+CANDIDATES_AT_ONCE = 2**20
 
 
 class ClassPairs(NamedTuple):
@@ -62,6 +62,39 @@ def room_of(memory: int) -> int:
     return max(LEAST_ROOM, memory // SHARE_OF_MEMORY // BYTES_AN_ENTRY)
 
 
+class PostingSlices:
+    """The postings of the current epoch in slices of whole buckets, as often as is asked for.
+
+    If there is only one it is kept.
+    """
+
+    def __init__(self, collection: CollectionReader, room: int) -> None:
+        self._collection = collection
+        self._room = room
+        self._only: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the first slice was the only one."""
+        return self._only is not None
+
+    def __iter__(self) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
+        """Yield the keys and the columns of slice after slice."""
+        if self._only is not None:
+            yield self._only
+            return
+        exact = self._collection.state.index.exact
+        assert exact is not None
+        entries = exact.current.postings.entries
+        view = open_postings(self._collection.transaction, exact.current)
+        # With room for one more than there are, the first slice is the only one.
+        room = min(self._room, entries + 1)
+        for postings in view.sweep(self._collection.marks, item_column=ITEM, room=room):
+            if room > entries:
+                self._only = postings
+            yield postings
+
+
 class Sweep:
     """A sweep over the postings of the current epoch of a collection.
 
@@ -69,9 +102,12 @@ class Sweep:
         signer, collection, epoch: what is joined.
         classes: of its items.
         threshold: at or above the floor of the index.
-        room: postings of a slice.
+        postings: of its current epoch.
         memory: bytes; a share of them is taken by the sets that are verified.
         counters: where to count what was done.
+
+    Attributes:
+        epoch: whose postings are swept.
     """
 
     def __init__(
@@ -82,29 +118,28 @@ class Sweep:
         classes: ItemClasses,
         threshold: Threshold,
         *,
-        room: int,
+        postings: PostingSlices,
         memory: int,
         counters: Counters,
     ) -> None:
         self._signer = signer
         self._collection = collection
-        self._epoch = epoch
+        self.epoch = epoch
         self._classes = classes
         self._threshold = threshold
-        self._room = room
+        self._postings = postings
         self._most_symbols = memory // SHARE_OF_MEMORY // BYTES_A_SYMBOL
         self._counters = counters
         largest = int(classes.sizes.max(initial=0))
         self._needed = threshold.needed_overlap_table(2 * largest)
-        self._minimum = threshold.minimum_sizes(np.arange(largest + 1))
+        sizes = np.arange(largest + 1)
+        self._minimum = threshold.minimum_sizes(sizes)
+        self._prefixes = threshold.prefix_lengths(sizes)
+        self._short_prefixes = threshold.posted_prefix_lengths(sizes)
 
     def pairs(self, first_slice: int = 0) -> Iterator[ClassPairs]:
         """Yield the similar pairs of representatives, slice by slice."""
-        exact = self._collection.state.index.exact
-        assert exact is not None
-        view = open_postings(self._collection.transaction, exact.current)
-        postings = view.sweep(self._collection.marks, item_column=ITEM, room=self._room)
-        for number, (keys, columns) in enumerate(postings):
+        for number, (keys, columns) in enumerate(self._postings):
             buckets = self._slice(keys, columns) if number >= first_slice else None
             if buckets is not None:
                 for left, right, overlaps in self._slice_pairs(buckets):
@@ -114,59 +149,100 @@ class Sweep:
         self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
     ) -> _Slice | None:
         """Choose the postings that matter; None if no bucket has two."""
+        keys, columns = _shared(keys, columns)
         items = columns[ITEM]
         matters = self._classes.representatives[items] == items
-        lengths = self._threshold.prefix_lengths(columns[SIZE].astype(np.int64))
-        matters &= columns[POSITION] <= lengths
-        keys, columns = keys[matters], columns[:, matters]
-        same = keys[1:] == keys[:-1]
-        shared = np.append(same, False) | np.append(False, same)
-        if not shared.any():
+        matters &= columns[POSITION] <= self._prefixes[columns[SIZE]]
+        keys, columns = _shared(keys[matters], columns[:, matters])
+        if not keys.size:
             return None
-        keys, columns = keys[shared], columns[:, shared]
         items, positions = columns[ITEM], columns[POSITION]
         sizes = columns[SIZE].astype(np.int64)
-        by_size = np.lexsort((items, sizes))
-        ordered = items[by_size]
-        new = np.append(True, ordered[1:] != ordered[:-1])
-        ranks = np.empty(items.size, np.uint32)
-        ranks[by_size] = np.cumsum(new) - 1
+        numbers, ranks = self._ranked(items)
         begins = np.append(True, keys[1:] != keys[:-1])
-        bucket = np.cumsum(begins) - 1
-        buckets = int(bucket[-1]) + 1
+        starts = np.append(np.flatnonzero(begins), keys.size)
         suffixes = (sizes - positions).astype(np.uint32)
-        every = _postings(bucket, buckets, ranks, positions, suffixes)
-        short = np.flatnonzero(positions <= self._threshold.posted_prefix_lengths(sizes))
-        left = _postings(bucket[short], buckets, ranks[short], positions[short], suffixes[short])
-        self._counters.postings += every.items.size + left.items.size
-        return _Slice(ordered[new], left, every)
+        short = positions <= self._short_prefixes[sizes]
+        short_starts = np.append(0, np.cumsum(short))[starts]
+        postings = kernels.posting.Postings
+        left = postings(short_starts, ranks[short], positions[short], suffixes[short])
+        self._counters.postings += items.size + left.items.size
+        return _Slice(numbers, left, postings(starts, ranks, positions, suffixes))
+
+    def _ranked(
+        self, items: npt.NDArray[np.uint32]
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """Return the distinct items by rising size, then number, and the place there of each."""
+        ranks = np.zeros(self._classes.sizes.size, np.uint32)
+        ranks[items] = 1
+        numbers = np.flatnonzero(ranks).astype(np.uint32)
+        numbers = numbers[np.argsort(self._classes.sizes[numbers], kind="stable")]
+        ranks[numbers] = np.arange(numbers.size, dtype=np.uint32)
+        return numbers, ranks[items]
 
     def _slice_pairs(
         self, buckets: _Slice
     ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64]]]:
+        whole = self._whole_candidates(buckets)
+        proposals = self._proposals(buckets) if whole is None else iter([whole])
+        for candidates in proposals:
+            for part in self._parts(buckets, candidates):
+                yield self._verified(buckets, part)
+
+    def _whole_candidates(self, buckets: _Slice) -> Candidates | None:
+        """Propose by all postings at once, if this slice has all and they propose few pairs.
+
+        Then all common symbols within both prefixes are known, so that the bounds hold for good.
+        """
+        if not self._postings.is_whole:
+            return None
         joining = kernels.joining
-        found = joining.Candidates(*(np.empty(CANDIDATES_AT_ONCE, np.uint32) for _ in range(4)))
-        counts = np.zeros(4, np.int64)
+        state = joining.bucket_state(buckets.left, buckets.right)
+        found, count = self._propose(buckets, state, joining.LENGTH)
+        if state[0] < buckets.left.starts.size - 1:
+            return None
+        packed = (found.left[:count].astype(np.uint64) << np.uint64(32)) | found.right[:count]
+        _, first, hits = np.unique(packed, return_index=True, return_counts=True)
+        candidates = joining.Candidates(*(column[first] for column in found))
+        left, right = (
+            self._classes.sizes[buckets.numbers[side]]
+            for side in (candidates.left, candidates.right)
+        )
+        needed = self._needed[left + right]
+        suffixes = np.minimum(left - candidates.left_positions, right - candidates.right_positions)
+        rests = np.maximum(left - self._short_prefixes[left], right - self._prefixes[right])
+        kept = np.flatnonzero((suffixes + 1 >= needed) & (hits + rests >= needed))
+        return joining.Candidates(*(column[kept] for column in candidates))
+
+    def _proposals(self, buckets: _Slice) -> Iterator[Candidates]:
+        """Propose pairs, some at a time."""
+        joining = kernels.joining
         state = joining.bucket_state(buckets.left, buckets.right)
         stop = buckets.left.starts.size - 1
         while state[0] < stop:
-            count = joining.bucket_candidates(
-                buckets.left,
-                buckets.right,
-                needed=self._needed,
-                minimum=self._minimum,
-                filters=joining.LENGTH + joining.SUFFIX,
-                same=True,
-                stop=stop,
-                state=state,
-                found=found,
-                counters=counts,
-            )
-            self._counters.scanned += int(counts[joining.SCANNED])
-            counts[:] = 0
-            candidates = self._promising(buckets, found, count)
-            for part in self._parts(buckets, candidates):
-                yield self._verified(buckets, part)
+            found, count = self._propose(buckets, state, joining.LENGTH + joining.SUFFIX)
+            yield self._promising(buckets, found, count)
+
+    def _propose(
+        self, buckets: _Slice, state: npt.NDArray[np.int64], filters: int
+    ) -> tuple[Candidates, int]:
+        joining = kernels.joining
+        found = joining.Candidates(*(np.empty(CANDIDATES_AT_ONCE, np.uint32) for _ in range(4)))
+        counts = np.zeros(4, np.int64)
+        count = joining.bucket_candidates(
+            buckets.left,
+            buckets.right,
+            needed=self._needed,
+            minimum=self._minimum,
+            filters=filters,
+            same=True,
+            stop=buckets.left.starts.size - 1,
+            state=state,
+            found=found,
+            counters=counts,
+        )
+        self._counters.scanned += int(counts[joining.SCANNED])
+        return found, count
 
     def _promising(self, buckets: _Slice, found: Candidates, count: int) -> Candidates:
         """Drop candidates by their bitmaps, and later proposals of one pair.
@@ -206,7 +282,7 @@ class Sweep:
             np.concatenate([candidates.left, candidates.right]), return_inverse=True
         )
         numbers = np.sort(buckets.numbers[ranks])
-        sets = stored_sets(self._signer, self._collection, self._epoch, numbers)
+        sets = stored_sets(self._signer, self._collection, self.epoch, numbers)
         here = np.searchsorted(numbers, buckets.numbers[ranks])[places].astype(np.uint32)
         count = candidates.left.size
         local = joining.Candidates(
@@ -240,12 +316,10 @@ class Sweep:
         )
 
 
-def _postings(
-    bucket: npt.NDArray[np.int64],
-    buckets: int,
-    ranks: npt.NDArray[np.uint32],
-    positions: npt.NDArray[np.uint32],
-    suffixes: npt.NDArray[np.uint32],
-) -> Postings:
-    starts = np.searchsorted(bucket, np.arange(buckets + 1)).astype(np.int64)
-    return kernels.posting.Postings(starts, ranks, positions, suffixes)
+def _shared(
+    keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """Return the postings whose key another one has."""
+    same = keys[1:] == keys[:-1]
+    shared = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    return keys[shared], columns[:, shared]

@@ -267,16 +267,16 @@ def rebuild(
     """
     collect_garbage(environment, busy_timeout)
     signer = Signer(settings)
-    order = SymbolOrder()
+    order, made_at = SymbolOrder(), 0
     with environment.read() as snapshot:
         present = CollectionReader(snapshot, settings.number)
         if settings.is_exact and present.state.live >= exact_indexing.FIRST_TABLE:
-            order = exact_indexing.sampled_order(present, signer)
+            order, made_at = exact_indexing.sampled_order(present, signer), present.state.live
     with environment.write(busy_timeout) as transaction:
         index = catalogue.new_index(transaction, settings)
         catalogue.add_garbage(transaction, catalogue.index_tables(index))
         if index.exact is not None:
-            write_frequent(transaction, index.exact.current, order.frequent)
+            write_frequent(transaction, index.exact.current, order.frequent, made_at)
             signer.epoch = Epoch(index.exact.current.number, order)
     work = _Rebuild(signer, index, settings, pool, memory)
     report = _Reporter("signing", progress)

@@ -124,11 +124,14 @@ def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tup
 def _take_plain(
     part: list[Any], first: int, items: Items, batch: RowBatch, seen: set[bytes]
 ) -> bool:
-    """Add rows that are all (str, item) with new keys, column by column; else change nothing."""
+    """Add rows that are all (key, item) with new keys of one type, column by column.
+
+    Changes nothing where they are not, or where one of them is bad.
+    """
     if set(map(type, part)) != {tuple} or set(map(len, part)) != {2}:
         return False
     user_keys = [row[0] for row in part]
-    if set(map(type, user_keys)) != {str}:
+    if set(map(type, user_keys)) not in ({str}, {int}):
         return False
     try:
         keys = list(map(encode_user_key, user_keys))

@@ -85,7 +85,7 @@ def serve(
         if not without_index:
             require_index(settings, criterion)
         return exact
-    if guarantee == "auto" and _serves_exactly(settings, criterion):
+    if guarantee == "auto" and serves_exactly(settings, criterion):
         return exact
     if measure is not Measure.JACCARD or not settings.is_probable:
         if guarantee == "probable":
@@ -96,7 +96,8 @@ def serve(
     return Served(criterion, "probable", _probable_recall(settings, wanted, min_recall))
 
 
-def _serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
+def serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
+    """Whether the exact index of a collection misses nothing by a criterion."""
     floor, needed = settings.posted_floor, criterion.floor
     return settings.is_exact and (floor is None or (needed is not None and floor <= needed))
 
@@ -113,7 +114,7 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
             f"collection {settings.name!r} has no exact index; "
             f"rebuild(exact_floor={needed or criterion.threshold}) adds one"
         )
-    if _serves_exactly(settings, criterion):
+    if serves_exactly(settings, criterion):
         return
     if needed is None:
         raise ThresholdTooLowError(

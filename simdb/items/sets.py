@@ -27,6 +27,7 @@ from simdb.items.text import MAXIMUM_ITEM_BYTES
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 _COLLECTIONS = (set, frozenset, list, tuple)
 _NO_COLLECTIONS = (str, bytes, bytearray, memoryview, Mapping)
+_PLAIN: tuple[set[type], ...] = ({int}, {str}, set())  # the types of elements taken as they are
 _STRINGS = 16
 _INTEGERS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}  # by width, which is the first byte
 _UNSIGNED = {1: "B", 2: "H", 4: "I"}  # the letters of struct, by width
@@ -160,13 +161,12 @@ def _encode_array(item: npt.NDArray[Any]) -> bytes:
 
 def _encode(elements: Collection[Any]) -> bytes:
     types = set(map(type, elements))
-    if not types <= {int} and not types <= {str}:
+    if types not in _PLAIN:
         elements = _plain(elements)
-        types = {type(elements[0])}
     ordered = sorted(set(elements))
     if not ordered:
         return b""
-    return _encode_integers(ordered) if types == {int} else _encode_strings(ordered)
+    return _encode_integers(ordered) if type(ordered[0]) is int else _encode_strings(ordered)
 
 
 def _width_of(low: int, high: int) -> int:

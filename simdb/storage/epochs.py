@@ -34,24 +34,32 @@ class EpochState:
     Attributes:
         number: owner of its postings and of its table of frequent symbols.
         frequent: symbols in that table; without any there is no record.
+        made_at: live items when its order was made from a sample of them; 0 if by value alone.
         position: while it is being built, the item number up to which items are posted.
         postings: its runs.
     """
 
     number: int
     frequent: int = 0
+    made_at: int = 0
     position: int = 0
     postings: RunDirectory = field(default_factory=RunDirectory)
 
     def encode(self) -> list[Any]:
         """Return it as plain lists."""
-        return [self.number, self.frequent, self.position, self.postings.encode()]
+        return [
+            self.number,
+            self.frequent,
+            self.made_at,
+            self.position,
+            self.postings.encode(),
+        ]
 
     @classmethod
     def decode(cls, stored: list[Any]) -> EpochState:
         """Return what ``encode`` stored."""
-        number, frequent, position, postings = stored
-        return cls(number, frequent, position, RunDirectory.decode(postings))
+        number, frequent, made_at, position, postings = stored
+        return cls(number, frequent, made_at, position, RunDirectory.decode(postings))
 
 
 @dataclass(slots=True)
@@ -140,9 +148,13 @@ def postings_writer(transaction: WriteTransaction, epoch: EpochState) -> RunWrit
 
 
 def write_frequent(
-    transaction: WriteTransaction, epoch: EpochState, frequent: npt.NDArray[np.uint64]
+    transaction: WriteTransaction,
+    epoch: EpochState,
+    frequent: npt.NDArray[np.uint64],
+    made_at: int,
 ) -> None:
-    """Store the table of frequent symbols of a new epoch."""
+    """Store the table of frequent symbols of a new epoch, made when so many items were live."""
+    epoch.made_at = made_at
     epoch.frequent = frequent.size
     if frequent.size:
         key = pack_numbered(epoch.number, 0)

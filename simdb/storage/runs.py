@@ -235,11 +235,7 @@ class RunWriter:
         merge = Merge(self._directory.take_number(), 0)
         output = Run(
             self._directory.take_number(),
-            0,
-            0,
-            0,
-            0,
-            0,
+            *(0, 0, 0, 0, 0),
             group[0].first_item,
             group[-1].last_item,
             merge.number,

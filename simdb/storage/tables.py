@@ -37,8 +37,8 @@ MARKS_PER_RECORD = 8_192
 MARK_BYTES = MARKS_PER_RECORD // 8
 LARGEST_NUMBER = 2**32 - 2
 _NUMBER = struct.Struct("<I")
-_DOCUMENT = struct.Struct("<IH")
-assert _DOCUMENT.size == 6
+DOCUMENT_HEADER = struct.Struct("<IH")
+assert DOCUMENT_HEADER.size == 6
 
 
 class Document(NamedTuple):
@@ -52,12 +52,12 @@ class Document(NamedTuple):
 
 def encode_document(key: bytes, item: bytes, metadata: bytes) -> bytes:
     """Return the record of a document."""
-    return b"".join((_DOCUMENT.pack(len(item), len(key)), key, item, metadata))
+    return b"".join((DOCUMENT_HEADER.pack(len(item), len(key)), key, item, metadata))
 
 
 def encode_documents(keys: list[bytes], items: list[bytes], metadata: list[bytes]) -> list[bytes]:
     """Return the records of many documents."""
-    head = _DOCUMENT.pack
+    head = DOCUMENT_HEADER.pack
     return [
         head(len(item), len(key)) + key + item + more
         for key, item, more in zip(keys, items, metadata, strict=True)
@@ -66,12 +66,12 @@ def encode_documents(keys: list[bytes], items: list[bytes], metadata: list[bytes
 
 def decode_document(number: int, record: memoryview) -> Document:
     """Return the parts of a document record."""
-    item_size, key_size = _DOCUMENT.unpack_from(record)
-    item = _DOCUMENT.size + key_size
+    item_size, key_size = DOCUMENT_HEADER.unpack_from(record)
+    item = DOCUMENT_HEADER.size + key_size
     end = item + item_size
     if len(record) < end:
         raise CorruptionError(f"item number {number}: the record is cut short")
-    return Document(number, record[_DOCUMENT.size : item], record[item:end], record[end:])
+    return Document(number, record[DOCUMENT_HEADER.size : item], record[item:end], record[end:])
 
 
 @dataclass(slots=True)

@@ -82,11 +82,11 @@ class ReadTransaction:
         cursor = self._transaction.cursor(self._handles[table])
         found = cursor.set_range(prefix if start is None else start)
         while found:
-            self.require_open()
             key, value = cursor.item()
             if bytes(key[: len(prefix)]) != prefix:
                 return
             yield key, value
+            self.require_open()
             found = cursor.next()
 
     def statistics(self, table: Table) -> dict[str, int]:

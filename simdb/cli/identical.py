@@ -1,0 +1,76 @@
+"""The command that finds identical files: identical."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from simdb.cli.failures import EXIT_PROBLEMS
+from simdb.cli.inputs import require_inputs
+from simdb.cli.options import AsJson, settings_of
+from simdb.cli.output import ProgressBar, counted, note, print_json, print_line, printable
+from simdb.exact.identical import IdenticalReport, identical_files
+
+
+def identical(
+    context: typer.Context,
+    *,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Files, and folders with all below them.")
+    ],
+    positions: Annotated[
+        int, typer.Option("--positions", min=1, help="Places to look at before reading in full.")
+    ] = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Print the groups of files that are byte for byte the same.
+
+    One group a line: how many, and the paths, separated by tabs. Files of a size of their own are
+    not opened, and of the others only those are read in full that agree at a few places. With
+    --json one object. Exit code 1 if something could not be read.
+    """
+    require_inputs(files)
+    quiet = as_json or settings_of(context).quiet
+    with ProgressBar(quiet=quiet) as bar:
+        report = identical_files(files, positions=positions, progress=bar.callback)
+    if as_json:
+        _print_report(report)
+    else:
+        for group in report.groups:
+            print_line("\t".join((str(len(group)), *(printable(str(path)) for path in group))))
+        sys.stdout.flush()
+        for path, reason in report.unreadable:
+            note(f"{path}: {reason}")
+        note(_summary(report), quiet=quiet)
+    if report.unreadable:
+        raise typer.Exit(EXIT_PROBLEMS)
+
+
+def _print_report(report: IdenticalReport) -> None:
+    print_json(
+        {
+            "groups": [[str(path) for path in group] for group in report.groups],
+            "files": report.files,
+            "bytes_total": report.bytes_total,
+            "bytes_read": report.bytes_read,
+            "files_sampled": report.files_sampled,
+            "files_read_in_full": report.files_read_in_full,
+            "unreadable": [
+                {"path": str(path), "problem": reason} for path, reason in report.unreadable
+            ],
+            "skipped": report.skipped,
+        }
+    )
+
+
+def _summary(report: IdenticalReport) -> str:
+    share = report.bytes_read / max(1, report.bytes_total)
+    skipped = f", {report.skipped:,} links and special files passed by" if report.skipped else ""
+    return (
+        f"{counted(len(report.groups), 'group', 'groups')} of "
+        f"{sum(map(len, report.groups)):,} files, among {report.files:,}{skipped}; read "
+        f"{report.bytes_read:,} of {report.bytes_total:,} bytes ({share:.2%}), "
+        f"{counted(report.files_read_in_full, 'file', 'files')} in full"
+    )

@@ -1,0 +1,67 @@
+"""Reading the items of a collection in bulk: whole blocks, without an object for each document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from simdb.errors import CorruptionError
+from simdb.storage.blocks import Block
+from simdb.storage.tables import DOCUMENT_HEADER, CollectionReader, marked
+
+
+class Items(NamedTuple):
+    """The live items of a block: their numbers, uint32 ascending, and their bytes."""
+
+    numbers: npt.NDArray[np.uint32]
+    items: list[bytes]
+
+
+def live_items(collection: CollectionReader, start: int = 0) -> Iterator[Items]:
+    """Yield the live items from a number on, block by block; every record is verified.
+
+    Raises:
+        CorruptionError: a record does not match its checksum.
+    """
+    marks = collection.marks
+    for block in collection.documents.scan(start):
+        places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
+        if places.size:
+            yield Items(block.numbers[places].copy(), _items(block, places))
+
+
+def _items(block: Block, places: npt.NDArray[np.int64]) -> list[bytes]:
+    """Return the items of some records of a block."""
+    data = bytes(block.records)
+    all_ends = block.ends.astype(np.int64)
+    ends = all_ends[places]
+    begins = np.where(places > 0, all_ends[places - 1], 0)
+    owner = int.from_bytes(block.key[:4], "big") << 32
+    digest = xxhash.xxh3_64_intdigest
+    digests = [
+        digest(data[begin:end], owner | number)
+        for begin, end, number in zip(
+            begins.tolist(), ends.tolist(), block.numbers[places].tolist(), strict=True
+        )
+    ]
+    damaged = np.array(digests, np.uint64) != block.checksums[places]
+    raw = np.frombuffer(data, np.uint8)
+    short = ends - begins < DOCUMENT_HEADER.size
+    if not (damaged | short).any():
+        sizes = sum(raw[begins + byte].astype(np.int64) << 8 * byte for byte in range(4))
+        keys = raw[begins + 4].astype(np.int64) + (raw[begins + 5].astype(np.int64) << 8)
+        item_begins = begins + DOCUMENT_HEADER.size + keys
+        item_ends = item_begins + sizes
+        short = item_ends > ends
+    if (damaged | short).any():
+        number = int(block.numbers[places][damaged | short][0])
+        raise CorruptionError(
+            f"item number {number} is damaged; run 'simdb check' and restore a backup"
+        )
+    return [
+        data[begin:end] for begin, end in zip(item_begins.tolist(), item_ends.tolist(), strict=True)
+    ]
