@@ -63,7 +63,7 @@ def plan_exact(
 
     Raises:
         ConfigurationError: the floor is out of range.
-        BadItemError: an item cannot be stored.
+        BadItemError: an item cannot be stored; ``row`` says which, from 0.
 
     >>> plan_exact([range(10), range(20)], config.Set(), exact_floor=0.7).postings
     11

@@ -218,6 +218,10 @@ def test_the_plan_without_inputs_shows_prefixes(tmp_path):
     assert run("plan", tmp_path).exit_code == 2
     assert run("plan", "--exact", tmp_path / "absent").exit_code == 2
     assert run("plan", "--exact", "--threshold", 0).exit_code == 2
+    (tmp_path / "bad.jsonl").write_text('{"set": [1]}\n\n{"set": [1, "x"]}\n')
+    refused = run("plan", "--exact", "--kind", "set", tmp_path / "bad.jsonl")
+    assert refused.exit_code == 2
+    assert "bad.jsonl, line 3: the elements of a set" in refused.stderr
 
 
 def test_texts_have_an_exact_index_too(tmp_path):

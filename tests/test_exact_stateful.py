@@ -8,13 +8,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import simdb
-from simdb.engine import exact_indexing, exact_joining, exact_loading
+from simdb.engine import exact_indexing
 from tests.exact_oracle import jaccard
+from tests.exact_stores import join_by
 
 FLOOR = Fraction(1, 2)
 KEYS = st.integers(0, 24)
@@ -112,14 +114,9 @@ class ExactStore(RuleBasedStateMachine):
 
     @rule(threshold=THRESHOLDS, sweeps=st.booleans())
     def join(self, threshold: Fraction, sweeps: bool) -> None:
-        before = exact_loading.SHARE_OF_MEMORY, exact_joining.room_of
-        if sweeps:
-            exact_loading.SHARE_OF_MEMORY = 2**60
-            exact_joining.room_of = lambda _memory: 12
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            join_by(patch, "sweep" if sweeps else "memory", room=12)
             pairs = list(self.collection.pairs(threshold, guarantee="exact"))
-        finally:
-            exact_loading.SHARE_OF_MEMORY, exact_joining.room_of = before
         expected = {
             frozenset((one, other)): float(jaccard({*self.present[one]}, {*self.present[other]}))
             for one in self.present

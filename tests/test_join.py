@@ -95,7 +95,8 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
     with simdb.open(tmp_path / "s") as db:
         one = db.collection("one", simdb.Set(), threshold=None, exact_floor=0.5)
         other = db.collection("other", simdb.Set(), threshold=None, exact_floor=0.5)
-        one.add_many(list(enumerate(left)))
+        for begin in range(0, len(left), 9):  # in blocks of their own
+            one.add_many(list(enumerate(left))[begin : begin + 9])
         other.add_many(list(enumerate(right)))
         expected = sorted(similar_across(left, right, Fraction(1, 2)))
         whole = len(list(one.join(other, 0.5).batches()))

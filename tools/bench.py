@@ -20,7 +20,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-MODULES = ("ingest", "growth", "latency", "memory")
+MODULES = (
+    *("ingest", "growth", "latency", "memory"),
+    *("joins", "exact_search", "exact_growth", "filters", "epochs"),
+)
+LARGE_COUNT = 1_000_000
 
 
 def main() -> int:
@@ -35,8 +39,14 @@ def main() -> int:
     chosen = list(registry.MEASURES) if "all" in arguments.measures else arguments.measures
     arguments.work.mkdir(parents=True, exist_ok=True)
     bench = registry.Bench(
-        data=arguments.data, work=arguments.work, count=arguments.count, seed=arguments.seed
+        data=arguments.data,
+        work=arguments.work,
+        count=LARGE_COUNT if arguments.count is None else arguments.count,
+        seed=arguments.seed,
+        stringsimjoin=arguments.stringsimjoin,
     )
+    if arguments.count is not None:
+        bench.set_count = arguments.count
     failed = False
     for name in dict.fromkeys(chosen):
         print(f"== {name}: {registry.MEASURES[name].description}", flush=True)
@@ -66,7 +76,20 @@ def _parse(measures: Mapping[str, object]) -> argparse.Namespace:
     parser.add_argument(
         "--data", type=Path, default=Path(data) if data else None, help="default: SIMDB_DATA"
     )
-    parser.add_argument("--count", type=int, default=1_000_000, help="documents of a large store")
+    parser.add_argument(
+        "--count",
+        type=int,
+        help=f"documents of a large store (default: {LARGE_COUNT:,}), and items with which the "
+        "exact index grows (default: 100,000)",
+    )
+    python = os.environ.get("SIMDB_STRINGSIMJOIN")
+    parser.add_argument(
+        "--stringsimjoin",
+        type=Path,
+        default=Path(python) if python else None,
+        metavar="PYTHON",
+        help="a Python that has py_stringsimjoin; default: SIMDB_STRINGSIMJOIN",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the made corpus")
     parser.add_argument("--json", type=Path, help="write the figures and details to this file")
     parser.add_argument(

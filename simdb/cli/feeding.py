@@ -61,8 +61,11 @@ class Feed:
         self._waiting: deque[Waiting] = deque()
         self._finished = 0
 
-    def rows(self) -> Iterator[tuple[Key, Any, Mapping[str, Any] | None]]:
-        """Yield the rows that can be stored; afterwards ``reader`` is the last input."""
+    def rows(self) -> Iterator[tuple[Key, Any] | tuple[Key, Any, Mapping[str, Any]]]:
+        """Yield (key, item), or (key, item, metadata), of the rows that can be stored.
+
+        Afterwards ``reader`` is the last input.
+        """
         for source in self._sources:
             with open_rows(source, self._options) as reader:
                 self.reader = reader
@@ -72,7 +75,10 @@ class Feed:
                         continue
                     raw = row.raw if self._keep_raw else b""
                     self._waiting.append(Waiting(reader, row.line, raw))
-                    yield row.key, row.item, row.metadata
+                    if row.metadata is None:
+                        yield row.key, row.item
+                    else:
+                        yield row.key, row.item, row.metadata
                 # The elements of the next input are what those of this one were.
                 self._options = replace(self._options, elements=reader.tokens.elements)
             self._finished += 1

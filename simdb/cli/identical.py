@@ -67,7 +67,8 @@ def _print_report(report: IdenticalReport) -> None:
 
 def _summary(report: IdenticalReport) -> str:
     share = report.bytes_read / max(1, report.bytes_total)
-    skipped = f", {report.skipped:,} links and special files passed by" if report.skipped else ""
+    passed = counted(report.skipped, "link or special file", "links and special files")
+    skipped = f", {passed} passed by" if report.skipped else ""
     return (
         f"{counted(len(report.groups), 'group', 'groups')} of "
         f"{sum(map(len, report.groups)):,} files, among {report.files:,}{skipped}; read "

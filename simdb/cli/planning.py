@@ -100,8 +100,11 @@ def _measured(
     import simdb
 
     feed = Feed(inputs, options.of(kind), on_bad="error", keep_raw=False)
-    items = (item for _, item, _ in islice(feed.rows(), sample))
-    return simdb.plan_exact(items, kind, exact_floor=floor.fraction)
+    items = (row[1] for row in islice(feed.rows(), sample))
+    try:
+        return simdb.plan_exact(items, kind, exact_floor=floor.fraction)
+    except UsageError as error:
+        raise feed.placed(error) from error
 
 
 def _show_exact(floor: thresholds.Threshold, measured: ExactPlan | None, *, as_json: bool) -> None:

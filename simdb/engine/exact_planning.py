@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 
 from simdb import config, kernels
+from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold
 from simdb.items.kinds import Items
 from simdb.storage.epochs import POSTING_BYTES
@@ -63,12 +64,12 @@ def measure(
     """Count what would be posted of a sample, which is read a few items at a time.
 
     Raises:
-        BadItemError: an item cannot be stored.
+        BadItemError: an item cannot be stored; ``row`` says which, from 0.
     """
     count = item_bytes = symbols = postings = largest = 0
     nothing = np.empty(0, np.uint64)
     for part in _parts(sample):
-        encoded = [items.encode(item) for item in part]
+        encoded = [_encoded(items, item, row) for row, item in enumerate(part, count)]
         sets = items.symbols(encoded)
         _, sizes, _ = kernels.overlaps.probe_overlaps(nothing, sets.values, sets.offsets)
         posted = sizes if containment else floor.prefix_lengths(sizes)
@@ -78,6 +79,13 @@ def measure(
         postings += int(posted.sum())
         largest = max(largest, int(posted.max()))
     return ExactPlan(floor.fraction, count, item_bytes, symbols, postings, largest)
+
+
+def _encoded(items: Items, item: object, row: int) -> bytes:
+    try:
+        return items.encode(item)
+    except BadItemError as error:
+        raise BadItemError(f"row {row}: {error}", row=row) from error
 
 
 def _parts(sample: Iterable[object]) -> Iterator[Sequence[object]]:

@@ -40,12 +40,20 @@ class Figure:
 
 @dataclass(slots=True)
 class Bench:
-    """One run: where the data and the scratch files are, how large, and the figures so far."""
+    """One run: where the data and the scratch files are, how large, and the figures so far.
+
+    Attributes:
+        count: documents of the large stores.
+        set_count: items of the stores that the exact index grows with.
+        stringsimjoin: a Python that has py_stringsimjoin.
+    """
 
     data: Path | None
     work: Path
     count: int
     seed: int = 0
+    set_count: int = 100_000
+    stringsimjoin: Path | None = None
     fresh: bool = False
     figures: list[Figure] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
