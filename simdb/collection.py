@@ -48,7 +48,6 @@ from simdb.errors import (
     ConfigurationError,
     DatabaseClosedError,
     KeyNotFoundError,
-    ReadOnlyError,
 )
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.lsh.planning import Plan
@@ -646,7 +645,12 @@ class Collection(CollectionView):
             # Should they have changed since, the adder notices within its transaction.
             stored, settings, signer = self._known
             adder = BatchAdder(
-                environment, stored, settings, signer, policy, self._handle.busy_timeout
+                environment,
+                stored,
+                settings,
+                signer,
+                policy=policy,
+                busy_timeout=self._handle.busy_timeout,
             )
             return load(
                 rows,
@@ -793,8 +797,7 @@ class Collection(CollectionView):
     @contextmanager
     def _writing(self) -> Iterator[Environment]:
         with self._handle.use() as environment:
-            if environment.read_only:
-                raise ReadOnlyError(f"{self._handle.path} was opened read-only")
+            self._handle.require_writable()
             yield environment
 
 

@@ -19,6 +19,7 @@ from simdb.errors import (
     ConfigurationError,
     CorruptionError,
     DatabaseClosedError,
+    ReadOnlyError,
 )
 from simdb.exact.thresholds import ThresholdLike
 from simdb.storage import registry
@@ -43,13 +44,22 @@ class Handle:
         map_size: int | None,
     ) -> None:
         self.path = path
+        self.read_only = read_only
         self.busy_timeout = busy_timeout
         self.threads = threads
         self.memory = memory
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
         # Lists and sets, since one operation on them cannot be interrupted: a lock could be held
         # by another thread at a fork.
-        self._open = [registry.acquire(path, read_only=read_only, sync=sync, map_size=map_size)]
+        self._open = [
+            registry.acquire(
+                path,
+                read_only=read_only,
+                sync=sync,
+                map_size=map_size,
+                busy_timeout=busy_timeout,
+            )
+        ]
         self._closing: list[Environment] = []
         self._uses: set[object] = set()
 
@@ -68,6 +78,15 @@ class Handle:
     def require_open(self) -> None:
         """Raise unless the database is open."""
         _ = self.environment
+
+    def require_writable(self) -> None:
+        """Raise if it was opened for reading, though others of this process may write.
+
+        Raises:
+            ReadOnlyError: it was.
+        """
+        if self.read_only:
+            raise ReadOnlyError(f"{self.path} was opened read-only")
 
     @contextmanager
     def use(self) -> Iterator[Environment]:
@@ -90,8 +109,10 @@ class Handle:
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
         """Wait for the right to write, and commit at the end of the block."""
-        with self.use() as environment, environment.write(self.busy_timeout) as transaction:
-            yield transaction
+        with self.use() as environment:
+            self.require_writable()
+            with environment.write(self.busy_timeout) as transaction:
+                yield transaction
 
     def pool(self) -> Executor | None:
         """Return threads to sign with, or None when there is only this one."""
@@ -172,7 +193,7 @@ class Database:
     @property
     def read_only(self) -> bool:
         """Whether it was opened for reading only."""
-        return self._handle.environment.read_only
+        return self._handle.read_only
 
     def close(self) -> None:
         """Close the store; a second call does nothing.

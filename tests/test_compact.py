@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.engine import maintaining
 from tests.strategies import SURE, cluster_corpus, found_groups, found_pairs
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -111,3 +112,36 @@ def test_an_old_snapshot_keeps_its_answers_through_a_compaction(tmp_path):
             assert list(view.items()) == records
             assert view.check(deep=True).sound
         assert len(list(collection.items())) == len(records) // 2
+
+
+def test_marks_stay_where_another_writer_starts_a_merge_between_the_steps(tmp_path, monkeypatch):
+    """The full merge begins only when no other one is under way; until then marks are needed."""
+    with simdb.open(tmp_path / "store.simdb", threads=1) as database:
+        texts = database.collection("texts", simdb.Text(), seed=1)
+        texts.add_many((number, f"text number {number} " * 5) for number in range(300))
+        texts.delete_many(range(0, 300, 2))
+        plain = maintaining._step
+        added = iter(range(1_000, 1_000_000))
+
+        def step_beside_another_writer(*arguments):
+            more = plain(*arguments)
+            if next(added) < 1_040:
+                for _ in range(9):
+                    number = next(added)
+                    texts.add(number, f"another text {number} " * 5)
+            return more
+
+        monkeypatch.setattr(maintaining, "_step", step_beside_another_writer)
+        texts.compact()
+        assert texts.check(deep=True).problems == ()
+
+
+def test_a_read_only_opening_beside_a_writable_one_stays_read_only(tmp_path):
+    path = tmp_path / "store.simdb"
+    with simdb.open(path) as database:
+        database.collection("texts", simdb.Text())
+        with simdb.open(path, read_only=True) as reader:
+            assert reader.read_only
+            with pytest.raises(simdb.ReadOnlyError):
+                reader["texts"].add("a", "a text")
+        assert not database.read_only

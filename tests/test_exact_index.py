@@ -106,9 +106,7 @@ def test_prefixes_are_cut_joined_and_selected_as_slices() -> None:
 def test_a_posting_takes_at_most_24_bytes(tmp_path: Path) -> None:
     generator = random.Random(1)
     with exact_store(tmp_path / "s", floor=0.7) as collection:
-        collection.add_many(
-            (key, generator.sample(range(10**9), 60)) for key in range(3_000)
-        )
+        collection.add_many((key, generator.sample(range(10**9), 60)) for key in range(3_000))
         collection.compact()
         stats = collection.stats()["exact_index"]
         assert stats["postings"] == 3_000 * 19

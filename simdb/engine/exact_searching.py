@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from simdb.kernels.probing import Bounds
 
 EVERY_FILTER = Filters()
+CACHED_SIZE = 16_384  # symbols; the bounds of larger probes are large tables
 
 
 @dataclass(slots=True)
@@ -144,6 +145,8 @@ def bounds_of(
 ) -> Bounds:
     """Return what stored sets of every size must have, from the cache if it was computed before."""
     largest = criterion.largest_size(size)
+    if size > CACHED_SIZE:
+        return criterion.bounds(size, largest_stored, positions=positions)
     return _bounds(criterion, size, largest_stored if largest is None else largest, positions)
 
 

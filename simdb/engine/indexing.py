@@ -102,6 +102,7 @@ class BatchAdder:
         stored: bytes,
         settings: CollectionSettings,
         signer: Signer,
+        *,
         policy: AddPolicy,
         busy_timeout: float | None,
     ) -> None:

@@ -170,10 +170,12 @@ def compact(
         return writer.index_writer(writer.state.index).step()
 
     def start_full_merge(writer: CollectionWriter) -> bool:
+        if merge(writer):  # as long as any is under way, others may start one between the steps
+            return True
         writer.index_writer(writer.state.index).start_full_merge()
         return False
 
-    for work in (finish_epoch, merge, start_full_merge, merge):
+    for work in (finish_epoch, start_full_merge, merge):
         while _step(environment, collection, busy_timeout, work):
             steps += 1
             report.advance(1)

@@ -169,8 +169,8 @@ def settle(
 def made_sets(count: int, seed: int = 0) -> Iterator[Integers]:
     """Yield sets of integers whose frequencies fall as 1 / rank; 1 % are near copies.
 
-    They have 5 to 45 elements of 2^20. A near copy is one of the batch before it, of which each
-    element is left out with a probability of up to 20 %.
+    They have 5 to 45 elements of 2^20, repeats dropped. A near copy is one of another set of its
+    batch of 10,000, of which each element is left out with a probability of up to 20 %.
     """
     for start in range(0, count, BATCH):
         random = np.random.default_rng([seed, start])
