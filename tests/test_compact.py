@@ -9,6 +9,7 @@ import pytest
 
 import simdb
 from simdb.engine import maintaining
+from simdb.storage import runs
 from tests.strategies import SURE, cluster_corpus, found_groups, found_pairs
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -116,6 +117,7 @@ def test_an_old_snapshot_keeps_its_answers_through_a_compaction(tmp_path):
 
 def test_marks_stay_where_another_writer_starts_a_merge_between_the_steps(tmp_path, monkeypatch):
     """The full merge begins only when no other one is under way; until then marks are needed."""
+    monkeypatch.setattr(runs, "SMALL_MERGE", 0)  # so that merges take several commits
     with simdb.open(tmp_path / "store.simdb", threads=1) as database:
         texts = database.collection("texts", simdb.Text(), seed=1)
         texts.add_many((number, f"text number {number} " * 5) for number in range(300))
@@ -124,12 +126,10 @@ def test_marks_stay_where_another_writer_starts_a_merge_between_the_steps(tmp_pa
         added = iter(range(1_000, 1_000_000))
 
         def step_beside_another_writer(*arguments):
-            more = plain(*arguments)
-            if next(added) < 1_040:
-                for _ in range(9):
-                    number = next(added)
-                    texts.add(number, f"another text {number} " * 5)
-            return more
+            if arguments[-1].__name__ == "start_full_merge" and next(added) == 1_000:
+                while not texts.stats()["index"]["merges_under_way"]:
+                    texts.add(next(added), f"another text {added} " * 5)
+            return plain(*arguments)
 
         monkeypatch.setattr(maintaining, "_step", step_beside_another_writer)
         texts.compact()
