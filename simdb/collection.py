@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simdb import config
+from simdb import config, engine
 from simdb.datatypes import (
     AddReport,
     AuditReport,
@@ -26,23 +25,6 @@ from simdb.datatypes import (
     Progress,
     Record,
 )
-from simdb.engine import (
-    describing,
-    exact_crossing,
-    exact_joining,
-    exact_searching,
-    grouping,
-    joining,
-    maintaining,
-    searching,
-)
-from simdb.engine.auditing import audit
-from simdb.engine.catalogue import CollectionSettings, require_settings, stored_settings
-from simdb.engine.checking import check_collection
-from simdb.engine.indexing import AddPolicy, BatchAdder, delete_keys
-from simdb.engine.loading import load
-from simdb.engine.serving import AskedGuarantee, parse_measure, serve
-from simdb.engine.signing import Signer
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -50,16 +32,22 @@ from simdb.errors import (
     KeyNotFoundError,
 )
 from simdb.exact.thresholds import Threshold, ThresholdLike
-from simdb.lsh.planning import Plan
 from simdb.results import Groups, Pairs
 from simdb.storage import values
-from simdb.storage.environment import Environment
 from simdb.storage.keys import decode_user_key, encode_user_key
 from simdb.storage.tables import CollectionReader, Document
 from simdb.storage.transactions import ReadTransaction
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from simdb.database import Handle
+    from simdb.engine.catalogue import CollectionSettings
+    from simdb.engine.indexing import AddPolicy
+    from simdb.engine.serving import AskedGuarantee
+    from simdb.engine.signing import Signer
+    from simdb.lsh.planning import Plan
+    from simdb.storage.environment import Environment
 
 DELETED_AT_ONCE = 10_000
 OnExisting = Literal["error", "skip", "replace"]
@@ -76,8 +64,8 @@ class _Known(NamedTuple):
 
 
 def _known(transaction: ReadTransaction, name: str) -> _Known:
-    settings = require_settings(transaction, name)
-    return _Known(settings.encode(), settings, Signer(settings))
+    settings = engine.catalogue.require_settings(transaction, name)
+    return _Known(settings.encode(), settings, engine.signing.Signer(settings))
 
 
 class CollectionView:
@@ -247,18 +235,24 @@ class CollectionView:
         if limit is not None and (isinstance(limit, bool) or limit < 1):
             raise ConfigurationError(f"limit must be a whole number of at least 1, not {limit!r}")
         with self._opened() as (collection, settings, signer):
-            served = serve(
-                settings, threshold, min_recall, guarantee, measure=parse_measure(measure)
+            served = engine.serving.serve(
+                settings,
+                threshold,
+                min_recall,
+                guarantee,
+                measure=engine.serving.parse_measure(measure),
             )
             encoded = [signer.items.encode(item) for item in items]
             answers = []
             for item in encoded:
                 if served.is_exact:
-                    similar = exact_searching.search(
+                    similar = engine.exact_searching.search(
                         signer, collection, item, served.criterion, limit
                     )
                 else:
-                    similar = searching.search(signer, collection, item, served.threshold, limit)
+                    similar = engine.searching.search(
+                        signer, collection, item, served.threshold, limit
+                    )
                 keys = [decode_user_key(document.key) for document in similar.documents]
                 matches = tuple(map(Match, keys, similar.similarities))
                 answers.append(
@@ -292,7 +286,9 @@ class CollectionView:
         """
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        served = serve(settings, threshold, min_recall, guarantee, without_index=True)
+        served = engine.serving.serve(
+            settings, threshold, min_recall, guarantee, without_index=True
+        )
         if not served.is_exact:
             if resume is not None:
                 raise ConfigurationError("only exact pairs can be resumed")
@@ -305,15 +301,15 @@ class CollectionView:
         self, threshold: Threshold, resume: str | None
     ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str]]:
         with self._opened() as (collection, _, signer):
-            batches = exact_joining.join(
+            batches = engine.exact_joining.join(
                 signer, collection, threshold, self._join_resources(), resume=resume
             )
             for batch, token in batches:
                 yield batch, partial(_with_keys, collection, batch), token
                 self._require_open()
 
-    def _join_resources(self) -> exact_joining.JoinResources:
-        return exact_joining.JoinResources(
+    def _join_resources(self) -> engine.exact_joining.JoinResources:
+        return engine.exact_joining.JoinResources(
             self._handle.memory, self._handle.pool(), self._require_open
         )
 
@@ -321,12 +317,12 @@ class CollectionView:
         self, threshold: Threshold
     ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], None]]:
         with self._opened() as (collection, _, signer):
-            batches = joining.join(
+            batches = engine.joining.join(
                 signer,
                 collection,
                 threshold,
                 self._handle.memory,
-                joining.JoinCounters(),
+                engine.joining.JoinCounters(),
             )
             for batch in batches:
                 yield batch, partial(_with_keys, collection, batch), None
@@ -349,18 +345,20 @@ class CollectionView:
             An iterable of ``Group`` of two items or more, by the insertion of their first items.
         """
         with self._opened() as (collection, settings, signer):
-            served = serve(settings, threshold, min_recall, guarantee, without_index=True)
+            served = engine.serving.serve(
+                settings, threshold, min_recall, guarantee, without_index=True
+            )
             if served.is_exact:
-                numbers = exact_joining.group(
+                numbers = engine.exact_joining.group(
                     signer, collection, served.threshold, self._join_resources()
                 )
             else:
-                numbers = grouping.group(
+                numbers = engine.grouping.group(
                     signer,
                     collection,
                     served.threshold,
                     self._handle.memory,
-                    joining.JoinCounters(),
+                    engine.joining.JoinCounters(),
                     progress=progress,
                 )
             keys = [keys_of_numbers(collection, members) for members in numbers]
@@ -394,18 +392,18 @@ class CollectionView:
             raise ConfigurationError("a join of two collections is exact; there is no probable one")
         with other._reading() as transaction:
             settings = other._refresh(transaction).settings
-        served = serve(settings, threshold, None, "exact", without_index=True)
+        served = engine.serving.serve(settings, threshold, None, "exact", without_index=True)
         with self._reading() as transaction:
-            exact_crossing.require_same_kind(self._refresh(transaction).settings, settings)
+            engine.exact_crossing.require_same_kind(self._refresh(transaction).settings, settings)
         return Pairs(lambda: self._crossing(other, served.threshold, resume), "exact", 1.0)
 
     def _crossing(
         self, other: CollectionView, threshold: Threshold, resume: str | None
     ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str]]:
         with self._opened() as (own, _, signer), other._opened() as (others, _, other_signer):
-            batches = exact_crossing.cross(
-                exact_crossing.Side(signer, own),
-                exact_crossing.Side(other_signer, others),
+            batches = engine.exact_crossing.cross(
+                engine.exact_crossing.Side(signer, own),
+                engine.exact_crossing.Side(other_signer, others),
                 threshold,
                 self._join_resources(),
                 resume=resume,
@@ -420,7 +418,7 @@ class CollectionView:
     def stats(self) -> dict[str, Any]:
         """Return counts, sizes and settings as plain values."""
         with self._opened() as (collection, settings, _):
-            return describing.describe(settings, collection)
+            return engine.describing.describe(settings, collection)
 
     def check(
         self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None
@@ -432,7 +430,9 @@ class CollectionView:
             progress: called now and then.
         """
         with self._opened() as (collection, settings, signer):
-            return check_collection(settings, signer, collection, deep=deep, progress=progress)
+            return engine.checking.check_collection(
+                settings, signer, collection, deep=deep, progress=progress
+            )
 
     def self_audit(
         self,
@@ -457,7 +457,9 @@ class CollectionView:
             raise ConfigurationError(f"sample must be at least 1, not {sample!r}")
         with self._opened() as (collection, settings, signer):
             wanted = Threshold.parse(settings.threshold if threshold is None else threshold)
-            return audit(signer, collection, wanted, sample=sample, seed=seed, progress=progress)
+            return engine.auditing.audit(
+                signer, collection, wanted, sample=sample, seed=seed, progress=progress
+            )
 
     # -- transactions ------------------------------------------------------------------------
 
@@ -495,7 +497,7 @@ class CollectionView:
     def _refresh(self, transaction: ReadTransaction) -> _Known:
         """Read the settings if they have changed: another process may have rebuilt the index."""
         known = self._known
-        if stored_settings(transaction, self._name) != known.stored:
+        if engine.catalogue.stored_settings(transaction, self._name) != known.stored:
             known = self._known = _known(transaction, self._name)
         return known
 
@@ -589,7 +591,7 @@ class Collection(CollectionView):
         _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
         _require_choice("on_duplicate", on_duplicate, ("keep", "skip"))
         looks = find_duplicates or on_duplicate == "skip"
-        policy = AddPolicy(
+        policy = engine.indexing.AddPolicy(
             on_existing=on_existing,
             threshold=self._duplicate_threshold(threshold) if looks else None,
             drop_duplicates=on_duplicate == "skip",
@@ -621,7 +623,7 @@ class Collection(CollectionView):
             outcomes: called after every batch with one ``Outcome`` for each of its rows:
                 ``"added"`` or ``"present"`` rows are kept, ``"duplicate"`` ones dropped.
         """
-        policy = AddPolicy(
+        policy = engine.indexing.AddPolicy(
             on_existing="same",
             threshold=self._duplicate_threshold(threshold),
             drop_duplicates=True,
@@ -632,7 +634,7 @@ class Collection(CollectionView):
     def _duplicate_threshold(self, threshold: ThresholdLike | None) -> Threshold:
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        return serve(settings, threshold, None, "auto").threshold
+        return engine.serving.serve(settings, threshold, None, "auto").threshold
 
     def _load(
         self,
@@ -644,7 +646,7 @@ class Collection(CollectionView):
         with self._writing() as environment:
             # Should they have changed since, the adder notices within its transaction.
             stored, settings, signer = self._known
-            adder = BatchAdder(
+            adder = engine.indexing.BatchAdder(
                 environment,
                 stored,
                 settings,
@@ -652,7 +654,7 @@ class Collection(CollectionView):
                 policy=policy,
                 busy_timeout=self._handle.busy_timeout,
             )
-            return load(
+            return engine.loading.load(
                 rows,
                 signer,
                 adder,
@@ -708,7 +710,7 @@ class Collection(CollectionView):
             with self._reading() as transaction:
                 number = self._refresh(transaction).settings.number
             with self._writing() as environment:
-                absent = delete_keys(
+                absent = engine.indexing.delete_keys(
                     environment,
                     number,
                     [encoded for encoded, _ in batch],
@@ -734,7 +736,9 @@ class Collection(CollectionView):
         with self._writing() as environment:
             with self._reading() as transaction:
                 signer = self._refresh(transaction).signer
-            return maintaining.compact(environment, signer, self._handle.busy_timeout, progress)
+            return engine.maintaining.compact(
+                environment, signer, self._handle.busy_timeout, progress
+            )
 
     def rebuild(
         self,
@@ -770,7 +774,7 @@ class Collection(CollectionView):
         """
         with self._reading() as transaction:
             present = self._refresh(transaction).settings
-        settings = maintaining.changed_settings(
+        settings = engine.settings.changed_settings(
             present,
             kind=kind,
             threshold=threshold,
@@ -785,7 +789,7 @@ class Collection(CollectionView):
             drop_probable=drop_probable,
         )
         with self._writing() as environment:
-            maintaining.rebuild(
+            engine.maintaining.rebuild(
                 environment,
                 settings,
                 pool=self._pool(),

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import UUID
 
-from simdb import config
+from simdb import config, engine
 from simdb.collection import Collection, CollectionView
 from simdb.datatypes import CheckReport, Problem, Progress
-from simdb.engine import catalogue, maintaining
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
@@ -25,6 +23,9 @@ from simdb.exact.thresholds import ThresholdLike
 from simdb.storage import registry
 from simdb.storage.environment import Environment
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, ThreadPoolExecutor
 
 SMALLEST_MEMORY = 16 * 2**20
 
@@ -119,6 +120,8 @@ class Handle:
         if self.threads == 1:
             return None
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = os.getpid(), ThreadPoolExecutor(self.threads, "simdb")
         return self._pool[1]
 
@@ -153,7 +156,7 @@ class Snapshot:
 
     def collection_names(self) -> list[str]:
         """Return the names of all collections, sorted."""
-        return catalogue.names(self._transaction)
+        return engine.catalogue.names(self._transaction)
 
     def __getitem__(self, name: str) -> CollectionView:
         """Return the reading half of a collection.
@@ -223,7 +226,7 @@ class Database:
     def collection_names(self) -> list[str]:
         """Return the names of all collections, sorted."""
         with self._handle.read() as transaction:
-            return catalogue.names(transaction)
+            return engine.catalogue.names(transaction)
 
     def __getitem__(self, name: str) -> Collection:
         """Return a collection.
@@ -284,14 +287,14 @@ class Database:
             ConfigurationError: it exists with other settings; ``rebuild`` changes them.
             CollectionNotFoundError: it does not exist, and no kind is given.
         """
-        name = catalogue.check_name(name)
+        name = engine.catalogue.check_name(name)
         with self._handle.read() as transaction:
-            present = catalogue.settings_of(transaction, name)
+            present = engine.catalogue.settings_of(transaction, name)
             if present is None and kind is None:
-                catalogue.require_settings(transaction, name)
+                engine.catalogue.require_settings(transaction, name)
         if kind is None:
             return self[name]
-        wanted = maintaining.plan_settings(
+        wanted = engine.settings.plan_settings(
             name,
             _require_kind(kind),
             threshold=threshold,
@@ -299,7 +302,7 @@ class Database:
             bands=bands,
             rows=rows,
             sketch=sketch,
-            secret=catalogue.secret_of(seed),
+            secret=engine.catalogue.secret_of(seed),
             exact_floor=exact_floor,
             containment=containment,
         )
@@ -327,7 +330,7 @@ class Database:
         Raises:
             ConfigurationError: there is one of that name.
         """
-        if catalogue.check_name(name) in self:
+        if engine.catalogue.check_name(name) in self:
             raise ConfigurationError(f"collection {name!r} exists; open it with collection()")
         return self.collection(
             name,
@@ -342,11 +345,13 @@ class Database:
             containment=containment,
         )
 
-    def _create(self, wanted: catalogue.CollectionSettings) -> catalogue.CollectionSettings:
+    def _create(
+        self, wanted: engine.catalogue.CollectionSettings
+    ) -> engine.catalogue.CollectionSettings:
         with self._handle.write() as transaction:
             # Another process may have been first.
-            present = catalogue.settings_of(transaction, wanted.name)
-            return present or catalogue.create(transaction, wanted)
+            present = engine.catalogue.settings_of(transaction, wanted.name)
+            return present or engine.catalogue.create(transaction, wanted)
 
     def drop_collection(self, name: str) -> None:
         """Remove a collection and everything in it.
@@ -355,9 +360,9 @@ class Database:
             CollectionNotFoundError: there is none of that name.
         """
         with self._handle.write() as transaction:
-            catalogue.drop(transaction, name)
+            engine.catalogue.drop(transaction, name)
         with self._handle.use() as environment:
-            maintaining.collect_garbage(environment, self._handle.busy_timeout)
+            engine.maintaining.collect_garbage(environment, self._handle.busy_timeout)
 
     # -- the whole store ---------------------------------------------------------------------
 
@@ -389,7 +394,7 @@ class Database:
         problems: list[Problem] = []
         with self._handle.read() as transaction:
             try:
-                names = catalogue.names(transaction)
+                names = engine.catalogue.names(transaction)
             except CorruptionError as error:
                 return CheckReport(0, (Problem("meta", "", str(error)),))
             for name in names:
@@ -484,7 +489,10 @@ def _require_kind(kind: object) -> config.Kind:
 
 
 def _require_same(
-    present: catalogue.CollectionSettings, wanted: catalogue.CollectionSettings, *, seeded: bool
+    present: engine.catalogue.CollectionSettings,
+    wanted: engine.catalogue.CollectionSettings,
+    *,
+    seeded: bool,
 ) -> None:
     """Refuse to open a collection under other settings than its own."""
     names = ["kind", "threshold", "recall", "bands", "rows", "sketch"]

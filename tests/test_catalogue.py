@@ -9,8 +9,9 @@ from fractions import Fraction
 import pytest
 
 import simdb
-from simdb.engine import catalogue, maintaining
+from simdb.engine import catalogue
 from simdb.engine.catalogue import CollectionSettings
+from simdb.engine.settings import plan_settings
 from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
 from simdb.storage import registry, values
 from simdb.storage.keys import Table, collection_key, state_key
@@ -33,7 +34,7 @@ def environment(tmp_path):
 
 
 def settings(name="news", kind=KINDS[0], seed=1):
-    return maintaining.plan_settings(
+    return plan_settings(
         name,
         kind,
         threshold=0.8,

@@ -176,7 +176,7 @@ def test_a_slice_reads_only_what_its_memory_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join_by(monkeypatch, "sweep", room=64)
-    monkeypatch.setattr(exact_sweeping, "SHARE_OF_MEMORY", 2**60)
+    monkeypatch.setattr(exact_sweeping, "SETS_SHARE", 2**60)
     sets = corpus(8, Fraction(1, 2), 120)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(list(enumerate(sets)))

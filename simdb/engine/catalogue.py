@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -168,7 +168,7 @@ def restore_kind(described: dict[str, Any]) -> config.Kind:
 def secret_of(seed: int | None) -> bytes:
     """Return a secret: random, or the same one for the same seed."""
     if seed is None:
-        return secrets.token_bytes(SECRET_BYTES)
+        return os.urandom(SECRET_BYTES)
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ConfigurationError(f"seed must be a whole number or None, not {seed!r}")
     import hashlib

@@ -93,7 +93,7 @@ def classify_by_postings(
 
     Args:
         signer, collection, epoch: as for ``classify``.
-        postings: keys and columns of all postings of the epoch.
+        postings: keys and columns of all postings in buckets of two or more.
     """
     classes = _unknown(collection)
     keys, items = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
@@ -101,7 +101,7 @@ def classify_by_postings(
         first = np.flatnonzero(columns[POSITION] == 1)
         keys.append(part_keys[first])
         items.append(columns[ITEM][first])
-        classes.sizes[items[-1]] = columns[SIZE][first]
+        classes.sizes[columns[ITEM]] = columns[SIZE]
     numbers, first_keys = np.concatenate(items), np.concatenate(keys)
     sizes = classes.sizes[numbers]
     order = np.lexsort((sizes, first_keys))

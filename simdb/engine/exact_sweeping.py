@@ -9,7 +9,8 @@ items take part once, and are written out at the end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,18 +22,23 @@ from simdb.engine.signing import Signer
 from simdb.exact.joins import Counters
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
-from simdb.storage.epochs import ITEM, POSITION, SIZE, open_postings
+from simdb.storage.epochs import COLUMNS, ITEM, POSITION, SIZE, open_postings
 from simdb.storage.tables import CollectionReader
 
 if TYPE_CHECKING:
     from simdb.kernels.joining import Candidates
     from simdb.kernels.posting import Postings, Sets
 
-SHARE_OF_MEMORY = 4
-BYTES_AN_ENTRY = 96  # a posting of a slice and all that is made of it
+SLICE_SHARE = 2  # a slice takes half of the memory setting, ...
+SETS_SHARE = 4  # ... the sets that are verified together a quarter
+BYTES_AN_ENTRY = 72  # a posting of a slice and all that is made of it
 BYTES_A_SYMBOL = 24
 LEAST_ROOM = 4_096
-CANDIDATES_AT_ONCE = 2**20
+SWEPT_AT_ONCE = 2**20  # postings, before those that do not matter are left out
+CANDIDATES_AT_ONCE = 262_144
+BYTES_OF_MEMORY_A_CANDIDATE = 256  # of the setting, where all are proposed at once
+
+_KeysAndColumns: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
 
 
 class ClassPairs(NamedTuple):
@@ -59,40 +65,67 @@ class _Slice(NamedTuple):
 
 def room_of(memory: int) -> int:
     """Return how many postings a slice has."""
-    return max(LEAST_ROOM, memory // SHARE_OF_MEMORY // BYTES_AN_ENTRY)
+    return max(LEAST_ROOM, memory // SLICE_SHARE // BYTES_AN_ENTRY)
 
 
 class PostingSlices:
-    """The postings of the current epoch in slices of whole buckets, as often as is asked for.
+    """The postings of the current epoch that matter, in slices of whole buckets.
 
-    If there is only one it is kept.
+    Those within the prefix that the threshold asks for, in buckets of two or more. They can be
+    asked for repeatedly; if there is only one slice it is kept.
+
+    Args:
+        collection: the snapshot.
+        threshold: at or above the floor of the index.
+        room: postings of a slice; more only where one bucket has more.
     """
 
-    def __init__(self, collection: CollectionReader, room: int) -> None:
+    def __init__(self, collection: CollectionReader, threshold: Threshold, room: int) -> None:
         self._collection = collection
+        self._threshold = threshold
         self._room = room
-        self._only: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]] | None = None
+        self._only: _KeysAndColumns | None = None
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
-        """Whether the first slice was the only one."""
-        return self._only is not None
+        """Whether there is only one slice."""
+        postings, last = next(self._sweep())
+        if last:
+            self._only = postings
+        return last
 
-    def __iter__(self) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
+    def __iter__(self) -> Iterator[_KeysAndColumns]:
         """Yield the keys and the columns of slice after slice."""
-        if self._only is not None:
+        if self.is_whole:
+            assert self._only is not None
             yield self._only
-            return
+        else:
+            for postings, _ in self._sweep():
+                yield postings
+
+    def _sweep(self) -> Iterator[tuple[_KeysAndColumns, bool]]:
+        """Yield each slice, and whether it is the last one."""
         exact = self._collection.state.index.exact
         assert exact is not None
-        entries = exact.current.postings.entries
         view = open_postings(self._collection.transaction, exact.current)
-        # With room for one more than there are, the first slice is the only one.
-        room = min(self._room, entries + 1)
-        for postings in view.sweep(self._collection.marks, item_column=ITEM, room=room):
-            if room > entries:
-                self._only = postings
-            yield postings
+        parts: list[_KeysAndColumns] = []
+        filled = 0
+        room = max(1, min(self._room, SWEPT_AT_ONCE, exact.current.postings.entries + 1))
+        for keys, columns in view.sweep(self._collection.marks, item_column=ITEM, room=room):
+            part = self._mattering(*_shared(keys, columns))
+            if filled and filled + part[0].size > self._room:
+                yield _joined(parts), False
+                parts, filled = [], 0
+            parts.append(part)
+            filled += part[0].size
+        yield _joined(parts), True
+
+    def _mattering(
+        self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
+    ) -> _KeysAndColumns:
+        lengths = self._threshold.prefix_lengths(columns[SIZE])
+        within = np.flatnonzero(columns[POSITION] <= lengths)
+        return _shared(keys[within], columns[:, within])
 
 
 class Sweep:
@@ -128,7 +161,8 @@ class Sweep:
         self._classes = classes
         self._threshold = threshold
         self._postings = postings
-        self._most_symbols = memory // SHARE_OF_MEMORY // BYTES_A_SYMBOL
+        self._most_symbols = memory // SETS_SHARE // BYTES_A_SYMBOL
+        self._most_candidates = max(CANDIDATES_AT_ONCE, memory // BYTES_OF_MEMORY_A_CANDIDATE)
         self._counters = counters
         largest = int(classes.sizes.max(initial=0))
         self._needed = threshold.needed_overlap_table(2 * largest)
@@ -149,11 +183,10 @@ class Sweep:
         self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
     ) -> _Slice | None:
         """Choose the postings that matter; None if no bucket has two."""
-        keys, columns = _shared(keys, columns)
         items = columns[ITEM]
-        matters = self._classes.representatives[items] == items
-        matters &= columns[POSITION] <= self._prefixes[columns[SIZE]]
-        keys, columns = _shared(keys[matters], columns[:, matters])
+        is_copy = self._classes.representatives[items] != items
+        if is_copy.any():
+            keys, columns = _shared(keys[~is_copy], columns[:, ~is_copy])
         if not keys.size:
             return None
         items, positions = columns[ITEM], columns[POSITION]
@@ -198,7 +231,7 @@ class Sweep:
             return None
         joining = kernels.joining
         state = joining.bucket_state(buckets.left, buckets.right)
-        found, count = self._propose(buckets, state, joining.LENGTH)
+        found, count = self._propose(buckets, state, joining.LENGTH, self._most_candidates)
         if state[0] < buckets.left.starts.size - 1:
             return None
         packed = (found.left[:count].astype(np.uint64) << np.uint64(32)) | found.right[:count]
@@ -220,14 +253,15 @@ class Sweep:
         state = joining.bucket_state(buckets.left, buckets.right)
         stop = buckets.left.starts.size - 1
         while state[0] < stop:
-            found, count = self._propose(buckets, state, joining.LENGTH + joining.SUFFIX)
+            filters = joining.LENGTH + joining.SUFFIX
+            found, count = self._propose(buckets, state, filters, CANDIDATES_AT_ONCE)
             yield self._promising(buckets, found, count)
 
     def _propose(
-        self, buckets: _Slice, state: npt.NDArray[np.int64], filters: int
+        self, buckets: _Slice, state: npt.NDArray[np.int64], filters: int, room: int
     ) -> tuple[Candidates, int]:
         joining = kernels.joining
-        found = joining.Candidates(*(np.empty(CANDIDATES_AT_ONCE, np.uint32) for _ in range(4)))
+        found = joining.Candidates(*(np.empty(room, np.uint32) for _ in range(4)))
         counts = np.zeros(4, np.int64)
         count = joining.bucket_candidates(
             buckets.left,
@@ -314,6 +348,17 @@ class Sweep:
             self._threshold.prefix_lengths(sets.sizes),
             self._classes.bitmaps[numbers],
         )
+
+
+def _joined(parts: list[_KeysAndColumns]) -> _KeysAndColumns:
+    if len(parts) == 1:
+        return parts[0]
+    return (
+        np.concatenate([np.empty(0, np.uint64), *(keys for keys, _ in parts)]),
+        np.concatenate(
+            [np.empty((COLUMNS, 0), np.uint32), *(columns for _, columns in parts)], axis=1
+        ),
+    )
 
 
 def _shared(

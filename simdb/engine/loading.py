@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simdb.datatypes import Action, AddReport, Outcome, Progress
 from simdb.engine.indexing import BatchAdder
 from simdb.engine.reading_rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.engine.signing import Signer, Signing
 from simdb.errors import BadItemError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 
 SHARE_OF_MEMORY = 64  # a batch of items takes at most this part of the memory setting
 BAD_ROWS_KEPT = 1_000

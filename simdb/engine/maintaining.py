@@ -2,138 +2,33 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simdb import config
 from simdb.datatypes import Progress
 from simdb.engine import catalogue, exact_indexing
 from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.exact_arranging import Epoch
 from simdb.engine.signing import Signer
-from simdb.errors import ConfigurationError, StorageError
+from simdb.errors import StorageError
 from simdb.exact.order import SymbolOrder
-from simdb.exact.thresholds import Threshold, ThresholdLike
-from simdb.lsh.planning import plan
 from simdb.storage.blocks import BlockWriter
 from simdb.storage.environment import Environment
 from simdb.storage.epochs import write_frequent
 from simdb.storage.tables import CollectionReader, CollectionWriter, IndexState, IndexWriter
 from simdb.storage.transactions import WriteTransaction
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
 REBUILT_AT_ONCE = 10_000  # items
 SHARE_OF_MEMORY = 64
 
 ProgressCallback = Callable[[Progress], None] | None
-
-
-def plan_settings(
-    name: str,
-    kind: config.Kind,
-    *,
-    threshold: ThresholdLike | None,
-    recall: ThresholdLike,
-    bands: int | None,
-    rows: int | None,
-    sketch: config.SketchScheme,
-    secret: bytes,
-    exact_floor: ThresholdLike | None = None,
-    containment: bool = False,
-) -> CollectionSettings:
-    """Return the settings of a collection, bands and rows planned where they are not given.
-
-    Without a threshold there is no probable index, without a floor no exact one.
-
-    Raises:
-        ConfigurationError: a value is out of range, no plan reaches the recall, or there would be
-            no index.
-    """
-    if sketch not in ("fast", "classical"):
-        raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
-    floor = None
-    if exact_floor is not None:
-        floor = Threshold.parse(exact_floor, name="exact_floor").fraction
-    elif containment:
-        raise ConfigurationError("containment=True needs an exact_floor")
-    wanted_recall = Threshold.parse(recall, name="recall").fraction
-    planned = None
-    if threshold is not None:
-        planned = plan(Threshold.parse(threshold).fraction, wanted_recall, bands, rows)
-    elif bands is not None or rows is not None:
-        raise ConfigurationError("bands and rows need a threshold")
-    wanted = floor if planned is None else planned.threshold
-    if wanted is None:
-        raise ConfigurationError("a collection needs a threshold, an exact_floor, or both")
-    return CollectionSettings(
-        name=name,
-        number=0,
-        kind=kind,
-        threshold=wanted,
-        recall=wanted_recall,
-        bands=0 if planned is None else planned.bands,
-        rows=0 if planned is None else planned.rows,
-        sketch=sketch,
-        secret=secret,
-        unicode_version=unicodedata.unidata_version,
-        exact_floor=floor,
-        containment=containment,
-    )
-
-
-def changed_settings(
-    present: CollectionSettings,
-    *,
-    kind: config.Kind | None,
-    threshold: ThresholdLike | None,
-    recall: ThresholdLike | None,
-    bands: int | None,
-    rows: int | None,
-    sketch: config.SketchScheme | None,
-    seed: int | None,
-    exact_floor: ThresholdLike | None = None,
-    containment: bool | None = None,
-    drop_exact: bool = False,
-    drop_probable: bool = False,
-) -> CollectionSettings:
-    """Return settings in which what is not None has changed.
-
-    Raises:
-        ConfigurationError: another kind of item, which the stored ones are not.
-    """
-    if kind is not None and type(kind) is not type(present.kind):
-        raise ConfigurationError(
-            f"the items of collection {present.name!r} are stored for {present.kind}; they cannot "
-            f"become {kind}"
-        )
-    if drop_exact and (exact_floor is not None or containment):
-        raise ConfigurationError("drop_exact=True contradicts exact_floor and containment")
-    if drop_probable and threshold is not None:
-        raise ConfigurationError("drop_probable=True contradicts a threshold")
-    if threshold is None and present.is_probable and not drop_probable:
-        threshold = present.threshold
-    if exact_floor is None and not drop_exact:
-        exact_floor = present.exact_floor
-    if containment is None:
-        containment = present.containment and not drop_exact
-    settings = plan_settings(
-        present.name,
-        present.kind if kind is None else kind,
-        threshold=threshold,
-        recall=present.recall if recall is None else recall,
-        bands=bands,
-        rows=rows,
-        sketch=present.sketch if sketch is None else sketch,
-        secret=present.secret if seed is None else catalogue.secret_of(seed),
-        exact_floor=exact_floor,
-        containment=containment,
-    )
-    return replace(settings, number=present.number)
 
 
 # -- compacting --------------------------------------------------------------------------------

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,10 @@ from simdb.items.symbols import SymbolSets
 from simdb.lsh.banding import Banding, minimum_matches
 from simdb.lsh.planning import Plan
 from simdb.lsh.sketching import Sketcher
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
 
 SLICE_BYTES = 131_072  # of items signed in one go: their symbols then stay in the cache
 

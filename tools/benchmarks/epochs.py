@@ -1,0 +1,185 @@
+"""A boilerplate footer that appears halfway: searches and joins with and without new epochs."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import simdb
+from simdb.engine import exact_indexing, exact_searching
+from simdb.engine.exact_searching import SearchCounters
+from simdb.exact.thresholds import Threshold
+from tools.benchmarks import stores
+from tools.benchmarks.children import in_child
+from tools.benchmarks.exact_growth import join
+from tools.benchmarks.plots import columns, draw
+from tools.benchmarks.registry import Bench, Figure, measure
+from tools.benchmarks.timing import timed_each
+from tools.make_corpus import Corpus
+
+HERE = "tools.benchmarks.epochs"
+STEPS = 20
+QUERIES = 100
+FLOOR = "0.7"
+THRESHOLD = "0.8"
+KIND = simdb.Text(simdb.WordShingles(3))
+FOOTER = (
+    "This message and whatever is attached to it are meant for the persons to whom it is "
+    "addressed. If you are not one of them, tell the sender and delete it; to copy, to forward or "
+    "to use it in any other way is not permitted. The views expressed are those of the author."
+)
+
+
+def texts_with_footer(count: int, seed: int) -> list[tuple[str, str]]:
+    """Return documents, the second half of which end in the same footer."""
+    rows = list(Corpus(count, seed).documents())
+    return [
+        (key, text if place < count // 2 else f"{text}\n\n{FOOTER}")
+        for place, (key, text) in enumerate(rows)
+    ]
+
+
+def grow(path: str, count: int, seed: int, renew: bool) -> dict[str, Any]:
+    """Fill a store in steps; after each, search for the documents that come next, and count.
+
+    Args:
+        path: of the store.
+        count: documents.
+        seed: of the corpus.
+        renew: whether new epochs may begin after the first; if not, that is prevented.
+    """
+    file = Path(path)
+    stores.remove(file)
+    if not renew:
+        exact_indexing.WORSE = 10**9
+    rows = texts_with_footer(count + QUERIES, seed)
+    step = max(1, count // STEPS)
+    points: list[dict[str, Any]] = []
+    with simdb.open(file) as database:
+        collection = database.collection(
+            stores.NAME, KIND, threshold=None, exact_floor=FLOOR, seed=1
+        )
+        for start, end in itertools.pairwise([*range(0, count, step), count]):
+            began = time.perf_counter()
+            collection.add_many(rows[start:end])
+            seconds = time.perf_counter() - began
+            next_texts = [text for _, text in rows[end : end + QUERIES]]
+            points.append({"items": end, "adding": seconds, **_searched(collection, next_texts)})
+        joined = join(collection, THRESHOLD)
+    stores.remove(file)
+    return {"points": points, "join": joined, "pairs": joined["pairs"]}
+
+
+@measure("epochs", "a footer that appears halfway, with and without new epochs")
+def epochs(bench: Bench) -> None:
+    """Print both curves, and compare the end with the time before the footer came."""
+    count = min(bench.set_count, 100_000)
+    answers = {
+        name: in_child(
+            f"{HERE}:grow",
+            cores=1,
+            path=str(bench.work / "epochs.simdb"),
+            count=count,
+            seed=bench.seed,
+            renew=renew,
+        )
+        for name, renew in (("new epochs", True), ("no new epochs", False))
+    }
+    bench.details["epochs"] = answers
+    _print_curves(bench, answers)
+    renewed, kept = answers["new epochs"], answers["no new epochs"]
+    before = [point for point in renewed["points"] if point["items"] < count // 2][-1]
+    for column, unit in (("scanned", "postings"), ("p50", "ms"), ("p99", "ms")):
+        values = [one["points"][-1][column] for one in (renewed, kept)]
+        bench.add(
+            Figure(
+                "epochs",
+                f"a search at the end, {column}",
+                values[0],
+                unit,
+                peer="no new epochs",
+                peer_value=values[1],
+                ratio=values[1] / values[0] if values[0] else None,
+                note=f"before the footer came {before[column]:,.4g}; at worst "
+                f"{max(point[column] for point in renewed['points']):,.4g}",
+            )
+        )
+    bench.add(
+        Figure(
+            "epochs",
+            "join at the end",
+            renewed["join"]["seconds"],
+            "s",
+            peer="no new epochs",
+            peer_value=kept["join"]["seconds"],
+            ratio=kept["join"]["seconds"] / renewed["join"]["seconds"],
+            target="the same pairs",
+            reached=renewed["pairs"] == kept["pairs"],
+            note=f"{renewed['pairs']:,} pairs, without new epochs {kept['pairs']:,}; scanned "
+            f"{renewed['join']['scanned']:,} against {kept['join']['scanned']:,}",
+        )
+    )
+
+
+def _print_curves(bench: Bench, answers: dict[str, dict[str, Any]]) -> None:
+    renewed, kept = (answer["points"] for answer in answers.values())
+    headings = (
+        *("items", "epochs begun", "scanned", "p50 ms", "items/s"),
+        *("without: scanned", "p50 ms", "items/s"),
+    )
+    rates = [
+        np.diff([0, *(point["items"] for point in points)])
+        / np.array([point["adding"] for point in points])
+        for points in (renewed, kept)
+    ]
+    rows = [
+        (
+            *(f"{one['items']:,}", f"{one['epoch']}", f"{one['scanned']:,.0f}"),
+            *(f"{one['p50']:.3f}", f"{rate:,.0f}"),
+            *(f"{other['scanned']:,.0f}", f"{other['p50']:.3f}", f"{other_rate:,.0f}"),
+        )
+        for one, other, rate, other_rate in zip(
+            renewed, kept, rates[0].tolist(), rates[1].tolist(), strict=True
+        )
+    ]
+    for line in columns(headings, rows):
+        bench.announce(line)
+    panels = {
+        label: {
+            name: (
+                [point["items"] for point in answer["points"]],
+                [point[column] for point in answer["points"]],
+            )
+            for name, answer in answers.items()
+        }
+        for label, column in (("postings scanned a search", "scanned"), ("p50 in ms", "p50"))
+    }
+    path = bench.work / "epochs.svg"
+    bench.announce(f"   curve: {draw(path, 'A footer that appears halfway', panels)}")
+
+
+def _searched(collection: simdb.Collection, texts: list[str]) -> dict[str, Any]:
+    """Search for texts, timed; count what that takes."""
+    counters = SearchCounters()
+    criterion = exact_searching.jaccard(Threshold.parse(THRESHOLD))
+
+    def find(text: str) -> None:
+        collection.search(text, threshold=THRESHOLD, guarantee="exact")
+
+    for text in texts:
+        with collection._opened() as (reader, _, signer):
+            exact_searching.search(
+                signer, reader, text.encode(), criterion, None, counters=counters
+            )
+    described = collection.stats()["exact_index"]
+    return {
+        **timed_each(find, texts),
+        "scanned": counters.scanned / len(texts),
+        "candidates": counters.candidates / len(texts),
+        "runs": counters.runs,
+        "epoch": described["epoch"],
+    }
