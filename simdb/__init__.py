@@ -8,7 +8,7 @@
 ['a']
 """
 
-from simdb.collection import Collection, CollectionView
+from simdb.collection import Collection
 from simdb.config import CharacterShingles, Set, StopWordShingles, Text, WordShingles
 from simdb.database import Database, Snapshot
 from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
@@ -51,6 +51,7 @@ from simdb.errors import (
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan, plan, plan_exact
 from simdb.results import Groups, Pairs
+from simdb.views import CollectionView
 
 __all__ = [
     "AddReport",

@@ -4,144 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 from uuid import UUID
 
 from simdb import config, engine
-from simdb.collection import Collection, CollectionView
+from simdb.collection import Collection
 from simdb.datatypes import CheckReport, Problem, Progress
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
-    DatabaseClosedError,
-    ReadOnlyError,
 )
 from simdb.exact.thresholds import ThresholdLike
-from simdb.storage import registry
-from simdb.storage.environment import Environment
-from simdb.storage.transactions import ReadTransaction, WriteTransaction
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor, ThreadPoolExecutor
+from simdb.handle import Handle
+from simdb.storage.transactions import ReadTransaction
+from simdb.views import CollectionView
 
 SMALLEST_MEMORY = 16 * 2**20
-
-
-class Handle:
-    """What a database and its collections share: the open file and the settings of this opening."""
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        read_only: bool,
-        sync: Literal["full", "batch"],
-        busy_timeout: float | None,
-        threads: int,
-        memory: int,
-        map_size: int | None,
-    ) -> None:
-        self.path = path
-        self.read_only = read_only
-        self.busy_timeout = busy_timeout
-        self.threads = threads
-        self.memory = memory
-        self._pool: tuple[int, ThreadPoolExecutor] | None = None
-        # Lists and sets, since one operation on them cannot be interrupted: a lock could be held
-        # by another thread at a fork.
-        self._open = [
-            registry.acquire(
-                path,
-                read_only=read_only,
-                sync=sync,
-                map_size=map_size,
-                busy_timeout=busy_timeout,
-            )
-        ]
-        self._closing: list[Environment] = []
-        self._uses: set[object] = set()
-
-    @property
-    def environment(self) -> Environment:
-        """The open file.
-
-        Raises:
-            DatabaseClosedError: it was closed.
-        """
-        try:
-            return self._open[0]
-        except IndexError:
-            raise DatabaseClosedError(f"{self.path} is closed") from None
-
-    def require_open(self) -> None:
-        """Raise unless the database is open."""
-        _ = self.environment
-
-    def require_writable(self) -> None:
-        """Raise if it was opened for reading, though others of this process may write.
-
-        Raises:
-            ReadOnlyError: it was.
-        """
-        if self.read_only:
-            raise ReadOnlyError(f"{self.path} was opened read-only")
-
-    @contextmanager
-    def use(self) -> Iterator[Environment]:
-        """Lend the open file: it stays mapped until the block ends, closed meanwhile or not."""
-        use = object()
-        self._uses.add(use)
-        try:
-            yield self.environment
-        finally:
-            self._uses.discard(use)
-            if self._closing:
-                self._release()
-
-    @contextmanager
-    def read(self) -> Iterator[ReadTransaction]:
-        """Hold a snapshot of the last commit."""
-        with self.use() as environment, environment.read() as transaction:
-            yield transaction
-
-    @contextmanager
-    def write(self) -> Iterator[WriteTransaction]:
-        """Wait for the right to write, and commit at the end of the block."""
-        with self.use() as environment:
-            self.require_writable()
-            with environment.write(self.busy_timeout) as transaction:
-                yield transaction
-
-    def pool(self) -> Executor | None:
-        """Return threads to sign with, or None when there is only this one."""
-        if self.threads == 1:
-            return None
-        if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = os.getpid(), ThreadPoolExecutor(self.threads, "simdb")
-        return self._pool[1]
-
-    def close(self) -> None:
-        """Give the file back, when the last use of it ends; a second call does nothing."""
-        with suppress(IndexError):
-            self._closing.append(self._open.pop())
-        self._release()
-
-    def _release(self) -> None:
-        if self._uses:
-            return
-        try:
-            environment = self._closing.pop()
-        except IndexError:
-            return
-        if self._pool is not None and self._pool[0] == os.getpid():
-            self._pool[1].shutdown()
-            self._pool = None
-        registry.release(environment)
 
 
 class Snapshot:

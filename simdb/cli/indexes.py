@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from simdb.cli.output import note
 
 if TYPE_CHECKING:
-    from simdb.collection import CollectionView
+    from simdb.views import CollectionView
 
 
 def indexes_of(collection: CollectionView) -> str:

@@ -16,7 +16,7 @@ from simdb.interchange.rows import RowProblemError
 from simdb.interchange.tokens import Tokens
 
 if TYPE_CHECKING:
-    from simdb.collection import CollectionView
+    from simdb.views import CollectionView
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
 

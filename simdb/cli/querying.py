@@ -46,7 +46,7 @@ from simdb.errors import UsageError
 from simdb.interchange import ReadingOptions, open_rows
 
 if TYPE_CHECKING:
-    from simdb.collection import CollectionView
+    from simdb.views import CollectionView
 
 
 def search(

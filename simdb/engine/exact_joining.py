@@ -156,14 +156,13 @@ def _open_sweep(
 ) -> tuple[ItemClasses, Sweep]:
     """Find the classes of identical items, and prepare to sweep the postings.
 
-    Texts have to be cut into shingles to be read: if all postings are at hand, so that few pairs
-    will be left to verify, only texts are read that may be identical. Else all items are read,
-    which brings their bitmaps.
+    Texts have to be cut into shingles to be read, so only those are read that may be identical. Of
+    other items all are: that is quick, and brings their bitmaps, which tell most of small sets.
     """
     epoch = current_epoch(collection)
     assert epoch is not None
     postings = PostingSlices(collection, threshold, room)
-    if _is_slow_to_read(signer) and postings.is_whole:
+    if _is_slow_to_read(signer):
         classes = classify_by_postings(signer, collection, epoch, postings)
     else:
         classes = classify(signer, collection, epoch, resources.pool, resources.require_open)

@@ -36,7 +36,7 @@ BYTES_A_SYMBOL = 24
 LEAST_ROOM = 4_096
 SWEPT_AT_ONCE = 2**20  # postings, before those that do not matter are left out
 CANDIDATES_AT_ONCE = 262_144
-BYTES_OF_MEMORY_A_CANDIDATE = 256  # of the setting, where all are proposed at once
+CANDIDATES_A_POSTING = 1  # of a slice, where the candidates of all slices are held at once
 
 _KeysAndColumns: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
 
@@ -77,13 +77,14 @@ class PostingSlices:
     Args:
         collection: the snapshot.
         threshold: at or above the floor of the index.
-        room: postings of a slice; more only where one bucket has more.
+        room: postings of a slice; more only where one bucket has more. The candidates depend on it,
+            and on nothing else of the memory setting, so that a join can be resumed under another.
     """
 
     def __init__(self, collection: CollectionReader, threshold: Threshold, room: int) -> None:
         self._collection = collection
         self._threshold = threshold
-        self._room = room
+        self.room = room
         self._only: _KeysAndColumns | None = None
 
     @cached_property
@@ -110,10 +111,10 @@ class PostingSlices:
         view = open_postings(self._collection.transaction, exact.current)
         parts: list[_KeysAndColumns] = []
         filled = 0
-        room = max(1, min(self._room, SWEPT_AT_ONCE, exact.current.postings.entries + 1))
+        room = max(1, min(self.room, SWEPT_AT_ONCE, exact.current.postings.entries + 1))
         for keys, columns in view.sweep(self._collection.marks, item_column=ITEM, room=room):
             part = self._mattering(*_shared(keys, columns))
-            if filled and filled + part[0].size > self._room:
+            if filled and filled + part[0].size > self.room:
                 yield _joined(parts), False
                 parts, filled = [], 0
             parts.append(part)
@@ -162,7 +163,7 @@ class Sweep:
         self._threshold = threshold
         self._postings = postings
         self._most_symbols = memory // SETS_SHARE // BYTES_A_SYMBOL
-        self._most_candidates = max(CANDIDATES_AT_ONCE, memory // BYTES_OF_MEMORY_A_CANDIDATE)
+        self._most_candidates = max(CANDIDATES_AT_ONCE, postings.room * CANDIDATES_A_POSTING)
         self._counters = counters
         largest = int(classes.sizes.max(initial=0))
         self._needed = threshold.needed_overlap_table(2 * largest)
@@ -172,12 +173,51 @@ class Sweep:
         self._short_prefixes = threshold.posted_prefix_lengths(sizes)
 
     def pairs(self, first_slice: int = 0) -> Iterator[ClassPairs]:
-        """Yield the similar pairs of representatives, slice by slice."""
+        """Yield the similar pairs of representatives.
+
+        If few enough pairs are met they are all counted as of slice 0, else slice by slice.
+        """
+        counted = self._counted_candidates()
+        if counted is not None:
+            if first_slice == 0:
+                for part in self._parts(counted):
+                    yield ClassPairs(0, *self._verified(part))
+            return
         for number, (keys, columns) in enumerate(self._postings):
             buckets = self._slice(keys, columns) if number >= first_slice else None
             if buckets is not None:
-                for left, right, overlaps in self._slice_pairs(buckets):
-                    yield ClassPairs(number, left, right, overlaps)
+                for candidates in self._proposals(buckets):
+                    for part in self._parts(candidates):
+                        yield ClassPairs(number, *self._verified(part))
+
+    def _counted_candidates(self) -> Candidates | None:
+        """Propose pairs by all slices, and keep those that can be similar; None if too many.
+
+        When all common symbols within both prefixes of a pair are known, the bound of 3.9.6 on the
+        first of them and the bound on their number hold for good.
+        """
+        joining = kernels.joining
+        parts: list[Candidates] = []
+        left_over = self._most_candidates
+        for keys, columns in self._postings:
+            buckets = self._slice(keys, columns)
+            if buckets is None:
+                continue
+            state = joining.bucket_state(buckets.left, buckets.right)
+            found, count = self._propose(buckets, state, joining.LENGTH, left_over)
+            if state[0] < buckets.left.starts.size - 1:
+                return None
+            parts.append(_by_number(buckets, found, np.arange(count)))
+            left_over -= count
+        every = _concatenated(parts)
+        _, first, hits = np.unique(_packed(every), return_index=True, return_counts=True)
+        candidates = joining.Candidates(*(column[first] for column in every))
+        left, right = self._classes.sizes[candidates.left], self._classes.sizes[candidates.right]
+        needed = self._needed[left + right]
+        suffixes = np.minimum(left - candidates.left_positions, right - candidates.right_positions)
+        rests = np.maximum(left - self._short_prefixes[left], right - self._prefixes[right])
+        kept = np.flatnonzero((suffixes + 1 >= needed) & (hits + rests >= needed))
+        return joining.Candidates(*(column[kept] for column in candidates))
 
     def _slice(
         self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
@@ -212,40 +252,6 @@ class Sweep:
         numbers = numbers[np.argsort(self._classes.sizes[numbers], kind="stable")]
         ranks[numbers] = np.arange(numbers.size, dtype=np.uint32)
         return numbers, ranks[items]
-
-    def _slice_pairs(
-        self, buckets: _Slice
-    ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64]]]:
-        whole = self._whole_candidates(buckets)
-        proposals = self._proposals(buckets) if whole is None else iter([whole])
-        for candidates in proposals:
-            for part in self._parts(buckets, candidates):
-                yield self._verified(buckets, part)
-
-    def _whole_candidates(self, buckets: _Slice) -> Candidates | None:
-        """Propose by all postings at once, if this slice has all and they propose few pairs.
-
-        Then all common symbols within both prefixes are known, so that the bounds hold for good.
-        """
-        if not self._postings.is_whole:
-            return None
-        joining = kernels.joining
-        state = joining.bucket_state(buckets.left, buckets.right)
-        found, count = self._propose(buckets, state, joining.LENGTH, self._most_candidates)
-        if state[0] < buckets.left.starts.size - 1:
-            return None
-        packed = (found.left[:count].astype(np.uint64) << np.uint64(32)) | found.right[:count]
-        _, first, hits = np.unique(packed, return_index=True, return_counts=True)
-        candidates = joining.Candidates(*(column[first] for column in found))
-        left, right = (
-            self._classes.sizes[buckets.numbers[side]]
-            for side in (candidates.left, candidates.right)
-        )
-        needed = self._needed[left + right]
-        suffixes = np.minimum(left - candidates.left_positions, right - candidates.right_positions)
-        rests = np.maximum(left - self._short_prefixes[left], right - self._prefixes[right])
-        kept = np.flatnonzero((suffixes + 1 >= needed) & (hits + rests >= needed))
-        return joining.Candidates(*(column[kept] for column in candidates))
 
     def _proposals(self, buckets: _Slice) -> Iterator[Candidates]:
         """Propose pairs, some at a time."""
@@ -283,24 +289,20 @@ class Sweep:
 
         The first common symbol of a pair is not that of a later bucket in which it is proposed.
         """
-        left, right = found.left[:count], found.right[:count]
-        one, other = buckets.numbers[left], buckets.numbers[right]
+        candidates = _by_number(buckets, found, np.arange(count))
+        one, other = candidates.left, candidates.right
         totals = self._classes.sizes[one] + self._classes.sizes[other]
         different = np.bitwise_count(self._classes.bitmaps[one] ^ self._classes.bitmaps[other])
         near = np.flatnonzero(different <= totals - 2 * self._needed[totals])
-        packed = (left[near].astype(np.uint64) << np.uint64(32)) | right[near]
-        _, first = np.unique(packed, return_index=True)
-        kept = near[first]
-        return type(found)(*(column[kept] for column in found))
+        candidates = type(found)(*(column[near] for column in candidates))
+        _, first = np.unique(_packed(candidates), return_index=True)
+        return type(found)(*(column[first] for column in candidates))
 
-    def _parts(self, buckets: _Slice, candidates: Candidates) -> Iterator[Candidates]:
+    def _parts(self, candidates: Candidates) -> Iterator[Candidates]:
         """Cut candidates, sorted by left, into parts whose sets fit into a share of memory."""
         if not candidates.left.size:
             return
-        left, right = (
-            self._classes.sizes[buckets.numbers[side]]
-            for side in (candidates.left, candidates.right)
-        )
+        left, right = self._classes.sizes[candidates.left], self._classes.sizes[candidates.right]
         new = np.append(True, candidates.left[1:] != candidates.left[:-1])
         part = np.cumsum(np.where(new, left, 0) + right) // max(1, self._most_symbols)
         cuts = np.flatnonzero(np.diff(part)) + 1
@@ -308,19 +310,20 @@ class Sweep:
             yield type(candidates)(*(column[places] for column in candidates))
 
     def _verified(
-        self, buckets: _Slice, candidates: Candidates
+        self, candidates: Candidates
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Keep the similar pairs that are proposed in the bucket of their first common symbol."""
         joining = kernels.joining
-        ranks, places = np.unique(
+        numbers, places = np.unique(
             np.concatenate([candidates.left, candidates.right]), return_inverse=True
         )
-        numbers = np.sort(buckets.numbers[ranks])
         sets = stored_sets(self._signer, self._collection, self.epoch, numbers)
-        here = np.searchsorted(numbers, buckets.numbers[ranks])[places].astype(np.uint32)
         count = candidates.left.size
         local = joining.Candidates(
-            here[:count], here[count:], candidates.left_positions, candidates.right_positions
+            places[:count].astype(np.uint32),
+            places[count:].astype(np.uint32),
+            candidates.left_positions,
+            candidates.right_positions,
         )
         overlaps = np.empty(count, np.int64)
         counts = np.zeros(4, np.int64)
@@ -348,6 +351,29 @@ class Sweep:
             self._threshold.prefix_lengths(sets.sizes),
             self._classes.bitmaps[numbers],
         )
+
+
+def _by_number(buckets: _Slice, found: Candidates, rows: npt.NDArray[np.int64]) -> Candidates:
+    """Return some candidates with item numbers in place of ranks."""
+    return type(found)(
+        buckets.numbers[found.left[rows]],
+        buckets.numbers[found.right[rows]],
+        found.left_positions[rows],
+        found.right_positions[rows],
+    )
+
+
+def _concatenated(parts: list[Candidates]) -> Candidates:
+    columns = [
+        np.concatenate([np.empty(0, np.uint32), *(part[column] for part in parts)])
+        for column in range(4)
+    ]
+    return kernels.joining.Candidates(*columns)
+
+
+def _packed(candidates: Candidates) -> npt.NDArray[np.uint64]:
+    """Return a number for each pair, rising with left, then right."""
+    return (candidates.left.astype(np.uint64) << np.uint64(32)) | candidates.right
 
 
 def _joined(parts: list[_KeysAndColumns]) -> _KeysAndColumns:

@@ -127,7 +127,7 @@ def exact_search(bench: Bench) -> None:
     count = min(bench.set_count, MOST_DOCUMENTS)
     for kind in KINDS:
         path = bench.work / f"exact-{kind.partition(' ')[0]}.simdb"
-        common = {"path": str(path), "kind": kind}
+        common: dict[str, Any] = {"path": str(path), "kind": kind}
         before = in_child(f"{HERE}:build", **common, count=count, seed=bench.seed)
         _add_sizes(bench, kind, "before compaction", before, count)
         answer = in_child(f"{HERE}:search", cores=1, **common)

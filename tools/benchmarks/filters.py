@@ -42,7 +42,7 @@ def climb(sets: str, threshold: str) -> list[dict[str, Any]]:
         pass
     rungs = []
     for name, bounds in LADDER.items():
-        counters = Counters()
+        counters, pairs = Counters(), 0
 
         def join(bounds: tuple[str, ...] = bounds) -> None:
             nonlocal counters, pairs
@@ -51,7 +51,6 @@ def climb(sets: str, threshold: str) -> list[dict[str, Any]]:
             batches = self_join(arranged, wanted, filters=filters, counters=counters)
             pairs = sum(map(len, batches))
 
-        pairs = 0
         timed = repeated(join, least=1)
         rungs.append(
             {

@@ -7,6 +7,7 @@ to files, to be compared pair by pair.
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import subprocess
@@ -25,7 +26,7 @@ def set_similarity_search(sets: str, threshold: str, pairs: str) -> dict[str, An
     library = importlib.import_module("SetSimilaritySearch")
     values, offsets = load_symbols(sets)
     members, ends = values.tolist(), offsets.tolist()
-    given = [set(members[start:end]) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    given = [set(members[start:end]) for start, end in itertools.pairwise(ends)]
     found: list[tuple[int, int, float]] = []
 
     def join() -> None:

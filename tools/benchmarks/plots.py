@@ -1,4 +1,4 @@
-"""Curves of a run as SVG files, where matplotlib is installed; the points are in the JSON anyway."""
+"""Curves of a run: tables, and SVG files where matplotlib is installed."""
 
 from __future__ import annotations
 

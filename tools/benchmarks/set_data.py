@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -57,9 +57,9 @@ class DataSet:
             sets = (sorted(set(map(int, line.split()))) for line in lines)
             return [elements for elements in sets if len(elements) >= LEAST_ELEMENTS]
 
-    def elements(self, item: Any) -> set[Any]:
+    def elements(self, item: str | list[int]) -> set[str] | set[int]:
         """Return the elements of an item, the obvious way."""
-        if self.kind == "numbers":
+        if not isinstance(item, str):
             return set(item)
         words = _words(item)
         return {" ".join(words[i : i + SHINGLE_WORDS]) for i in range(len(words) - 2)}
@@ -82,15 +82,15 @@ DATA_SETS = (
 )
 
 
-def as_symbols(sets: Iterable[set[Any]]) -> tuple[Symbols, Integers]:
+def as_symbols(sets: Iterable[Iterable[Any]]) -> tuple[Symbols, Integers]:
     """Give every element a symbol; return the symbols of all sets, and n + 1 offsets."""
     numbers: dict[Any, int] = {}
-    sizes = [0]
+    ends = [0]
     members: list[int] = []
     for elements in sets:
         members.extend(numbers.setdefault(element, len(numbers)) for element in elements)
-        sizes.append(len(elements))
-    return np.array(members, np.uint64) * SPREAD, np.cumsum(np.array(sizes, np.int64))
+        ends.append(len(members))
+    return np.array(members, np.uint64) * SPREAD, np.array(ends, np.int64)
 
 
 def load_symbols(path: str | Path) -> tuple[Symbols, Integers]:
@@ -132,8 +132,9 @@ class Settled:
         if not any((self.missed, self.wrong, self.peer_missed, self.peer_wrong)):
             return f"{self.pairs:,} pairs, equal"
         return (
-            f"{self.pairs:,} pairs; the peer lacks {self.peer_missed} and has {self.peer_wrong} "
-            f"false ones, simdb lacks {self.missed} and has {self.wrong}: {', '.join(self.examples)}"
+            f"{self.pairs:,} pairs; the peer lacks {self.peer_missed} true ones and has "
+            f"{self.peer_wrong} false ones, simdb {self.missed} and {self.wrong}; "
+            f"J = {', '.join(self.examples)}"
         )
 
 
@@ -149,7 +150,7 @@ def settle(
     counts = {"missed": 0, "wrong": 0, "peer_missed": 0, "peer_wrong": 0}
     for side, answer in (("wrong", own), ("peer_wrong", peer)):
         counts[side] += answer.size - np.unique(answer).size
-    examples = []
+    examples: list[str] = []
     for packed in np.setxor1d(own, peer).tolist():
         left, right = (
             set(values[offsets[place] : offsets[place + 1]].tolist())
@@ -183,12 +184,6 @@ def made_sets(count: int, seed: int = 0) -> Iterator[Integers]:
             kept = random.random(source.size) >= random.uniform(0, 0.2)
             sets[place] = source[kept] if kept.any() else source
         yield from sets
-
-
-def as_arrays(sets: Sequence[Integers]) -> tuple[Symbols, Integers]:
-    """Return sets of integers as symbols and offsets."""
-    offsets = np.concatenate([[0], np.cumsum([elements.size for elements in sets])])
-    return np.concatenate(sets).astype(np.uint64) * SPREAD, offsets.astype(np.int64)
 
 
 def _words(text: str) -> list[str]:

@@ -13,6 +13,7 @@ pairs of positions, and prints the seconds.
 """
 
 import importlib
+import itertools
 import json
 import sys
 import time
@@ -30,13 +31,11 @@ def main() -> None:
     matching = importlib.import_module("py_stringmatching")
     with np.load(sets) as kept:
         values, offsets = kept["values"].tolist(), kept["offsets"].tolist()
-    texts = [
-        " ".join(map(str, values[start:end]))
-        for start, end in zip(offsets[:-1], offsets[1:], strict=True)
-    ]
+    texts = [" ".join(map(str, values[start:end])) for start, end in itertools.pairwise(offsets)]
     table = pandas.DataFrame({"id": range(len(texts)), "text": texts})
     tokenizer = matching.WhitespaceTokenizer(return_set=True)
-    seconds, working = [], []
+    seconds: list[float] = []
+    working: list[float] = []
     while len(seconds) < (3 if not seconds or seconds[0] < LONG else 1):
         began, worked = time.perf_counter(), time.process_time()
         found = joining.jaccard_join(

@@ -1,0 +1,528 @@
+"""The reading half of a collection: what is stored, what is similar, what is inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import config, engine
+from simdb.datatypes import (
+    AuditReport,
+    CheckReport,
+    Key,
+    Match,
+    Matches,
+    Pair,
+    PairBatch,
+    Progress,
+    Record,
+)
+from simdb.errors import (
+    BadItemError,
+    ConfigurationError,
+    DatabaseClosedError,
+    KeyNotFoundError,
+)
+from simdb.exact.thresholds import Threshold, ThresholdLike
+from simdb.results import Groups, Pairs
+from simdb.storage import values
+from simdb.storage.keys import decode_user_key, encode_user_key
+from simdb.storage.tables import CollectionReader, Document
+from simdb.storage.transactions import ReadTransaction
+
+if TYPE_CHECKING:
+    from simdb.engine.catalogue import CollectionSettings
+    from simdb.engine.serving import AskedGuarantee
+    from simdb.engine.signing import Signer
+    from simdb.handle import Handle
+    from simdb.lsh.planning import Plan
+
+DELETED_AT_ONCE = 10_000
+OnExisting = Literal["error", "skip", "replace"]
+OnDuplicate = Literal["keep", "skip"]
+OnBad = Literal["error", "skip"]
+
+
+class _Known(NamedTuple):
+    """The settings as they are stored and as they are used; replaced as one, for other threads."""
+
+    stored: bytes
+    settings: CollectionSettings
+    signer: Signer
+
+
+def _known(transaction: ReadTransaction, name: str) -> _Known:
+    settings = engine.catalogue.require_settings(transaction, name)
+    return _Known(settings.encode(), settings, engine.signing.Signer(settings))
+
+
+class CollectionView:
+    """The reading half of a collection: of the last commit, or of a snapshot.
+
+    Made by ``Database`` and ``Snapshot``; not to be made directly.
+    """
+
+    def __init__(self, handle: Handle, name: str, snapshot: ReadTransaction | None) -> None:
+        self._handle = handle
+        self._snapshot = snapshot
+        self._name = name
+        with self._reading() as transaction:
+            self._known = _known(transaction, name)
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Its name in the store."""
+        return self._name
+
+    @property
+    def kind(self) -> config.Kind:
+        """What its items are and how they are compared."""
+        return self._present.settings.kind
+
+    @property
+    def plan(self) -> Plan:
+        """The banding of its index, with the S-curve."""
+        return self._present.settings.plan
+
+    @property
+    def threshold(self) -> Fraction:
+        """The similarity that its index is planned for; the floor if there is only an exact one."""
+        return self._present.settings.threshold
+
+    @property
+    def exact_floor(self) -> Fraction | None:
+        """The least threshold that its exact index serves; None without one."""
+        return self._present.settings.exact_floor
+
+    @property
+    def recall(self) -> Fraction:
+        """The share of pairs at the threshold that its index was planned to find."""
+        return self._present.settings.recall
+
+    def __repr__(self) -> str:
+        return f"<simdb collection {self._name!r} of {self._handle.path}>"
+
+    def __len__(self) -> int:
+        """Return how many items are stored."""
+        with self._collection() as collection:
+            return collection.state.live
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a key is stored; a key that cannot be stored is not."""
+        try:
+            encoded = encode_user_key(key)
+        except (BadItemError, TypeError):
+            return False
+        with self._collection() as collection:
+            return collection.find(encoded) is not None
+
+    # -- reading items -----------------------------------------------------------------------
+
+    def get(self, key: Key) -> Record:
+        """Return a stored item.
+
+        Raises:
+            KeyNotFoundError: the key is not stored.
+        """
+        encoded = encode_user_key(key)
+        with self._collection() as collection:
+            number = collection.find(encoded)
+            document = None if number is None else collection.document(number)
+            if document is None:
+                raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
+            return self._record(document)
+
+    def items(self) -> Iterator[Record]:
+        """Yield all stored items in order of insertion, as of the moment iteration begins.
+
+        Items may be added and deleted meanwhile; the iteration does not see it.
+        """
+        with self._collection() as collection:
+            for document in collection.live_documents():
+                yield self._record(document)
+                self._require_open()
+
+    def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
+        """Return the keys of item numbers, as ``PairBatch`` has them.
+
+        Raises:
+            KeyNotFoundError: one of them is not stored (any more).
+        """
+        with self._collection() as collection:
+            wanted = np.asarray(numbers, np.uint32)
+            for number in wanted[~collection.alive(wanted)].tolist():
+                raise KeyNotFoundError(f"item number {number} was deleted")
+            return keys_of_numbers(collection, wanted)
+
+    def _record(self, document: Document) -> Record:
+        metadata = values.unpack(document.metadata) if len(document.metadata) else None
+        return Record(
+            decode_user_key(document.key),
+            self._known.signer.items.decode(document.item),
+            metadata,
+        )
+
+    # -- searching ---------------------------------------------------------------------------
+
+    def search(
+        self,
+        item: object,
+        *,
+        threshold: ThresholdLike | None = None,
+        limit: int | None = None,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+        measure: str = "jaccard",
+    ) -> Matches:
+        """Find the stored items that are similar to an item.
+
+        Exact if the exact index answers. Else probable: a match *at* the threshold is found with
+        probability ``expected_recall``, a more similar one with a higher one. Every similarity is
+        the true one.
+
+        Args:
+            item: what to look for; need not be stored.
+            threshold: least similarity of a match; the collection's if not given.
+            limit: at most so many matches, the best ones.
+            min_recall: permits a threshold below the collection's, if at least this share of the
+                matches at the threshold is expected to be found.
+            guarantee: ``"auto"`` takes the exact index where it serves the threshold, else the
+                probable one; ``"exact"`` and ``"probable"`` take no other.
+            measure: ``"jaccard"``; with an exact index also ``"dice"``, ``"cosine"`` and
+                ``"stored-in-probe"`` (the share of the stored item that the probe contains), and
+                if it posts all symbols ``"probe-in-stored"``.
+
+        Returns:
+            Matches by falling similarity, equal ones in order of insertion.
+
+        Raises:
+            ThresholdTooLowError: no index serves the threshold; the message names the remedy.
+        """
+        return self.search_many(
+            [item],
+            threshold=threshold,
+            limit=limit,
+            min_recall=min_recall,
+            guarantee=guarantee,
+            measure=measure,
+        )[0]
+
+    def search_many(
+        self,
+        items: Iterable[object],
+        *,
+        threshold: ThresholdLike | None = None,
+        limit: int | None = None,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+        measure: str = "jaccard",
+    ) -> list[Matches]:
+        """Search for each of several items in one snapshot; see ``search``."""
+        if limit is not None and (isinstance(limit, bool) or limit < 1):
+            raise ConfigurationError(f"limit must be a whole number of at least 1, not {limit!r}")
+        with self._opened() as (collection, settings, signer):
+            served = engine.serving.serve(
+                settings,
+                threshold,
+                min_recall,
+                guarantee,
+                measure=engine.serving.parse_measure(measure),
+            )
+            encoded = [signer.items.encode(item) for item in items]
+            answers = []
+            for item in encoded:
+                if served.is_exact:
+                    similar = engine.exact_searching.search(
+                        signer, collection, item, served.criterion, limit
+                    )
+                else:
+                    similar = engine.searching.search(
+                        signer, collection, item, served.threshold, limit
+                    )
+                keys = [decode_user_key(document.key) for document in similar.documents]
+                matches = tuple(map(Match, keys, similar.similarities))
+                answers.append(
+                    Matches(matches, served.guarantee, served.recall, similar.candidates)
+                )
+            return answers
+
+    def pairs(
+        self,
+        threshold: ThresholdLike | None = None,
+        *,
+        guarantee: AskedGuarantee = "auto",
+        min_recall: float | None = None,
+        resume: str | None = None,
+    ) -> Pairs:
+        """Find all pairs of stored items that are similar to each other.
+
+        Exact or probable as ``search`` is, streaming, in bounded memory. Each pair comes once,
+        ``left`` being the item inserted first. The pairs are those of the moment iteration begins:
+        items may be added and deleted meanwhile.
+
+        Args:
+            threshold: least similarity of a pair; the collection's if not given.
+            guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
+                items fit into the memory setting.
+            min_recall: as for ``search``.
+            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``.
+
+        Returns:
+            An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
+        """
+        with self._reading() as transaction:
+            settings = self._refresh(transaction).settings
+        served = engine.serving.serve(
+            settings, threshold, min_recall, guarantee, without_index=True
+        )
+        if not served.is_exact:
+            if resume is not None:
+                raise ConfigurationError("only exact pairs can be resumed")
+            return Pairs(lambda: self._pair_batches(served.threshold), "probable", served.recall)
+        return Pairs(
+            lambda: self._exact_pair_batches(served.threshold, resume), "exact", served.recall
+        )
+
+    def _exact_pair_batches(
+        self, threshold: Threshold, resume: str | None
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str]]:
+        with self._opened() as (collection, _, signer):
+            batches = engine.exact_joining.join(
+                signer, collection, threshold, self._join_resources(), resume=resume
+            )
+            for batch, token in batches:
+                yield batch, partial(_with_keys, collection, batch), token
+                self._require_open()
+
+    def _join_resources(self) -> engine.exact_joining.JoinResources:
+        return engine.exact_joining.JoinResources(
+            self._handle.memory, self._handle.pool(), self._require_open
+        )
+
+    def _pair_batches(
+        self, threshold: Threshold
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], None]]:
+        with self._opened() as (collection, _, signer):
+            batches = engine.joining.join(
+                signer,
+                collection,
+                threshold,
+                self._handle.memory,
+                engine.joining.JoinCounters(),
+            )
+            for batch in batches:
+                yield batch, partial(_with_keys, collection, batch), None
+                self._require_open()
+
+    def groups(
+        self,
+        threshold: ThresholdLike | None = None,
+        *,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Groups:
+        """Return the groups of items connected by similar pairs, each with a representative.
+
+        Two items of a group need not be similar to each other, only connected by similar pairs.
+        The representative is the item inserted first.
+
+        Returns:
+            An iterable of ``Group`` of two items or more, by the insertion of their first items.
+        """
+        with self._opened() as (collection, settings, signer):
+            served = engine.serving.serve(
+                settings, threshold, min_recall, guarantee, without_index=True
+            )
+            if served.is_exact:
+                numbers = engine.exact_joining.group(
+                    signer, collection, served.threshold, self._join_resources()
+                )
+            else:
+                numbers = engine.grouping.group(
+                    signer,
+                    collection,
+                    served.threshold,
+                    self._handle.memory,
+                    engine.joining.JoinCounters(),
+                    progress=progress,
+                )
+            keys = [keys_of_numbers(collection, members) for members in numbers]
+        return Groups(keys, served.guarantee, served.recall)
+
+    def join(
+        self,
+        other: CollectionView,
+        threshold: ThresholdLike | None = None,
+        *,
+        guarantee: AskedGuarantee = "auto",
+        resume: str | None = None,
+    ) -> Pairs:
+        """Find all pairs of an item of this collection and a similar one of another.
+
+        Exact, streaming, in bounded memory; each pair once, ``left`` of this collection, ``right``
+        of the other. Both must have the same kind of items. Needs no index where the symbols of
+        both fit into the memory setting; else the other collection needs an exact index that serves
+        the threshold.
+
+        Args:
+            other: a collection of this or of another database.
+            threshold: least similarity of a pair; the other collection's if not given.
+            guarantee: ``"auto"`` or ``"exact"``.
+            resume: go on where an answer was left off: the ``token`` of its ``Pairs``.
+
+        Raises:
+            ConfigurationError: the kinds of items differ.
+        """
+        if guarantee == "probable":
+            raise ConfigurationError("a join of two collections is exact; there is no probable one")
+        with other._reading() as transaction:
+            settings = other._refresh(transaction).settings
+        served = engine.serving.serve(settings, threshold, None, "exact", without_index=True)
+        with self._reading() as transaction:
+            engine.exact_crossing.require_same_kind(self._refresh(transaction).settings, settings)
+        return Pairs(lambda: self._crossing(other, served.threshold, resume), "exact", 1.0)
+
+    def _crossing(
+        self, other: CollectionView, threshold: Threshold, resume: str | None
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str]]:
+        with self._opened() as (own, _, signer), other._opened() as (others, _, other_signer):
+            batches = engine.exact_crossing.cross(
+                engine.exact_crossing.Side(signer, own),
+                engine.exact_crossing.Side(other_signer, others),
+                threshold,
+                self._join_resources(),
+                resume=resume,
+            )
+            for batch, token in batches:
+                yield batch, partial(_with_keys_of_both, own, others, batch), token
+                self._require_open()
+                other._require_open()
+
+    # -- looking inside ----------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts, sizes and settings as plain values."""
+        with self._opened() as (collection, settings, _):
+            return engine.describing.describe(settings, collection)
+
+    def check(
+        self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None
+    ) -> CheckReport:
+        """Read everything of the collection and compare it with its checksums and with itself.
+
+        Args:
+            deep: also compute every signature anew from its item.
+            progress: called now and then.
+        """
+        with self._opened() as (collection, settings, signer):
+            return engine.checking.check_collection(
+                settings, signer, collection, deep=deep, progress=progress
+            )
+
+    def self_audit(
+        self,
+        *,
+        sample: int = 200,
+        threshold: ThresholdLike | None = None,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> AuditReport:
+        """Measure recall and precision of the present settings on a sample.
+
+        The true neighbours of ``sample`` items are found by comparing each with *every* stored
+        item, and held against what a search finds. One pass over all items.
+
+        Args:
+            sample: how many items; those of ``seed``.
+            threshold: what counts as similar; the collection's if not given.
+            seed: of the random choice.
+            progress: called now and then.
+        """
+        if isinstance(sample, bool) or sample < 1:
+            raise ConfigurationError(f"sample must be at least 1, not {sample!r}")
+        with self._opened() as (collection, settings, signer):
+            wanted = Threshold.parse(settings.threshold if threshold is None else threshold)
+            return engine.auditing.audit(
+                signer, collection, wanted, sample=sample, seed=seed, progress=progress
+            )
+
+    # -- transactions ------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        """Raise if the database, or the snapshot, has been closed."""
+        self._handle.require_open()
+        if self._snapshot is not None and self._snapshot.closed:
+            raise DatabaseClosedError("the snapshot has ended")
+
+    @property
+    def _present(self) -> _Known:
+        with self._reading() as transaction:
+            return self._refresh(transaction)
+
+    @contextmanager
+    def _reading(self) -> Iterator[ReadTransaction]:
+        if self._snapshot is None:
+            with self._handle.read() as transaction:
+                yield transaction
+            return
+        self._require_open()
+        yield self._snapshot
+
+    @contextmanager
+    def _collection(self) -> Iterator[CollectionReader]:
+        with self._opened() as (collection, _, _):
+            yield collection
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[CollectionReader, CollectionSettings, Signer]]:
+        with self._reading() as transaction:
+            _, settings, signer = self._refresh(transaction)
+            yield CollectionReader(transaction, settings.number), settings, signer
+
+    def _refresh(self, transaction: ReadTransaction) -> _Known:
+        """Read the settings if they have changed: another process may have rebuilt the index."""
+        known = self._known
+        if engine.catalogue.stored_settings(transaction, self._name) != known.stored:
+            known = self._known = _known(transaction, self._name)
+        return known
+
+
+def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list[Key]:
+    """Return the keys of item numbers in any order.
+
+    Raises:
+        KeyNotFoundError: one of them is not stored.
+    """
+    distinct, places = np.unique(numbers, return_inverse=True)
+    keys: list[Key | None] = [None] * distinct.size
+    for position, document in collection.documents_of(distinct):
+        keys[position] = decode_user_key(document.key)
+    found: list[Key] = []
+    for place in places.tolist():
+        key = keys[place]
+        if key is None:
+            raise KeyNotFoundError(f"item number {int(distinct[place])} is not stored")
+        found.append(key)
+    return found
+
+
+def _with_keys(collection: CollectionReader, batch: PairBatch) -> list[Pair]:
+    keys = keys_of_numbers(collection, np.concatenate([batch.left, batch.right]))
+    return list(map(Pair, keys[: len(batch)], keys[len(batch) :], batch.similarity.tolist()))
+
+
+def _with_keys_of_both(
+    left: CollectionReader, right: CollectionReader, batch: PairBatch
+) -> list[Pair]:
+    left_keys = keys_of_numbers(left, batch.left)
+    right_keys = keys_of_numbers(right, batch.right)
+    return list(map(Pair, left_keys, right_keys, batch.similarity.tolist()))
