@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 
 
-def python_blocks():
+def python_blocks() -> Iterator[Any]:
     for document in DOCUMENTS:
         for number, block in enumerate(PYTHON_BLOCK.findall(document.read_text())):
             yield pytest.param(block, id=f"{document.name}-{number}")

@@ -16,6 +16,7 @@ from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact import joins
 from simdb.exact.joins import Counters
 from simdb.exact.thresholds import Threshold
+from tests import oracle
 from tests.exact_oracle import THRESHOLDS, adversarial_sets, similar_pairs
 from tests.exact_stores import WAYS, as_floats, exact_store, join_by, pairs_found, small_epochs
 
@@ -68,6 +69,44 @@ def test_pairs_and_groups_are_those_of_brute_force(
             assert groups.guarantee == "exact"
             assert [group.keys for group in groups] == connected(sets, threshold)
             collection.compact()
+
+
+@pytest.mark.parametrize("room", [16, 10**6])
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_pairs_of_texts_are_swept_from_postings_and_those_of_brute_force(
+    seed: int, counted: bool, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_epochs(monkeypatch)
+    monkeypatch.setattr(exact_joining, "room_of", lambda _memory: room)
+    if not counted:
+        monkeypatch.setattr(exact_sweeping, "CANDIDATES_A_POSTING", 0)
+        monkeypatch.setattr(exact_sweeping, "CANDIDATES_AT_ONCE", 8)
+    generator = random.Random(seed)
+    words = [f"w{number}" for number in range(60)]
+    texts: list[str] = []
+    for _ in range(120):
+        if texts and generator.random() < 0.5:
+            copy = generator.choice(texts).split()
+            if copy and generator.random() < 0.6:
+                copy[generator.randrange(len(copy))] = generator.choice(words)
+            texts.append("  ".join(copy))
+        else:
+            texts.append(" ".join(generator.choices(words, k=generator.randint(0, 20))))
+    kind = simdb.Text(simdb.WordShingles(2))
+    sets = [{*oracle.shingle_set(text, kind)} for text in texts]
+    numbered = {one: number for number, one in enumerate(sorted(set().union(*sets), key=repr))}
+    plain = [{numbered[shingle] for shingle in one} for one in sets]
+    with simdb.open(tmp_path / "s", sync="batch") as db:
+        collection = db.collection("c", kind, exact_floor=0.5)
+        for begin in range(0, len(texts), 25):
+            collection.add_many(list(enumerate(texts))[begin : begin + 25])
+        for threshold in (Fraction(1, 2), Fraction(4, 5), Fraction(1)):
+            options: dict[str, Any] = {"threshold": threshold, "guarantee": "exact"}
+            expected = similar_pairs(plain, threshold)
+            assert pairs_found(collection.pairs(**options)) == as_floats(expected)
+            groups = [group.keys for group in collection.groups(**options)]
+            assert groups == connected(plain, threshold)
 
 
 @pytest.mark.slow
@@ -172,11 +211,24 @@ def test_exact_pairs_need_no_index_where_everything_fits_into_memory(
         assert pairs_found(collection.pairs("2/5", guarantee="exact")) == expected
 
 
+def test_a_join_made_in_memory_is_not_resumed_with_less_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with exact_store(tmp_path / "s") as collection:
+        collection.add_many([(1, {1, 2}), (2, {1, 2})])
+        own, across = collection.pairs(0.5), collection.join(collection, 0.5)
+        assert len(list(own.batches())) == len(list(across.batches())) == 1
+        join_by(monkeypatch, "sweep")
+        with pytest.raises(ConfigurationError, match="more memory"):
+            list(collection.pairs(0.5, resume=own.token))
+        with pytest.raises(ConfigurationError, match="more memory"):
+            list(collection.join(collection, 0.5, resume=across.token))
+
+
 def test_a_slice_reads_only_what_its_memory_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join_by(monkeypatch, "sweep", room=64)
-    monkeypatch.setattr(exact_sweeping, "SETS_SHARE", 2**60)
     sets = corpus(8, Fraction(1, 2), 120)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(list(enumerate(sets)))

@@ -272,14 +272,17 @@ def small_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_epochs")
 def test_the_footer_makes_buckets_long_unless_a_new_epoch_begins(bench: registry.Bench) -> None:
     figures = run(bench, "epochs")
-    renewed, kept = (bench.details["epochs"][name] for name in ("new epochs", "no new epochs"))
+    renewed, kept = (
+        bench.details["epochs, halfway"][name] for name in ("new epochs", "no new epochs")
+    )
     assert len(renewed["points"]) == epochs.STEPS
     assert renewed["points"][-1]["epoch"] > kept["points"][-1]["epoch"]
     assert renewed["points"][-1]["scanned"] < kept["points"][-1]["scanned"]
-    assert figures["join at the end no new epochs"].reached
+    assert figures["footer halfway, join at the end no new epochs"].reached
+    assert figures["footer with the first table, join at the end no new epochs"].reached
 
 
-def test_the_footer_comes_halfway() -> None:
-    rows = epochs.texts_with_footer(10, seed=1)
+def test_the_footer_comes_where_it_is_asked_for() -> None:
+    rows = epochs.texts_with_footer(10, seed=1, first=5)
     assert [text.endswith(epochs.FOOTER) for _, text in rows] == [False] * 5 + [True] * 5
     assert isinstance(epochs.KIND.shingles, simdb.WordShingles)

@@ -19,10 +19,11 @@ from simdb.engine.exact_arranging import Epoch, arrange
 from simdb.engine.exact_loading import arranged_batches
 from simdb.engine.signing import Signer
 from simdb.exact.order import ArrangedSets
-from simdb.storage.epochs import ITEM, POSITION, SIZE
+from simdb.storage.epochs import ITEM, SIZE
 from simdb.storage.tables import CollectionReader
 
 CONFIRMED_SYMBOLS = 2**20  # compared at once
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,24 +90,23 @@ def classify_by_postings(
     epoch: Epoch,
     postings: Iterable[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]],
 ) -> ItemClasses:
-    """Find the classes by reading only items that agree in size and first symbol with another one.
+    """Find the classes by reading only items that agree in size and in their postings.
+
+    Identical items have the same postings, and all of them in buckets of two or more.
 
     Args:
         signer, collection, epoch: as for ``classify``.
         postings: keys and columns of all postings in buckets of two or more.
     """
     classes = _unknown(collection)
-    keys, items = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
-    for part_keys, columns in postings:
-        first = np.flatnonzero(columns[POSITION] == 1)
-        keys.append(part_keys[first])
-        items.append(columns[ITEM][first])
+    sums = np.zeros(classes.sizes.size, np.uint64)
+    for keys, columns in postings:
         classes.sizes[columns[ITEM]] = columns[SIZE]
-    numbers, first_keys = np.concatenate(items), np.concatenate(keys)
-    sizes = classes.sizes[numbers]
-    order = np.lexsort((sizes, first_keys))
-    same = (np.diff(first_keys[order]) == 0) & (np.diff(sizes[order]) == 0)
-    alike = np.sort(numbers[order[np.append(same, False) | np.append(False, same)]])
+        np.add.at(sums, columns[ITEM], (keys ^ (keys >> np.uint64(32))) * _SPREAD)
+    present = np.flatnonzero(classes.sizes)
+    order = present[np.lexsort((classes.sizes[present], sums[present]))]
+    same = (np.diff(sums[order]) == 0) & (np.diff(classes.sizes[order]) == 0)
+    alike = np.sort(order[np.append(same, False) | np.append(False, same)]).astype(np.uint32)
     digests = [np.empty((0, 2), np.uint64)]
     part = np.cumsum(classes.sizes[alike]) // CONFIRMED_SYMBOLS
     digests += [

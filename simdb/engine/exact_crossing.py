@@ -83,6 +83,11 @@ def cross(
         if batches is not None:
             yield from batches
             return
+        if resume is not None:
+            raise ConfigurationError(
+                "the join to be resumed was made in memory, and the items do not fit into the "
+                "memory setting now; open the stores with more memory"
+            )
         token = CrossToken(threshold, *changes, way="p", done=0)
     require_index(right.signer.settings, jaccard(threshold))
     yield from _probed(left, right, token, resources)

@@ -92,6 +92,11 @@ def join(
             done = token.batches if isinstance(token, MemoryToken) else 0
             yield from _in_memory(collection, threshold, loaded, done, counters)
             return
+        if token is not None:
+            raise ConfigurationError(
+                "the join to be resumed was made in memory, and the items do not fit into the "
+                "memory setting now; open the store with more memory"
+            )
     require_index(signer.settings, Criterion(Measure.JACCARD, threshold))
     yield from _swept(signer, collection, threshold, resources, token=token, counters=counters)
 
@@ -173,7 +178,6 @@ def _open_sweep(
         classes,
         threshold,
         postings=postings,
-        memory=resources.memory,
         counters=counters,
     )
     return classes, sweep

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from simdb.kernels.joining import Candidates
     from simdb.kernels.posting import Postings, Sets
 
-SLICE_SHARE = 2  # a slice takes half of the memory setting, ...
-SETS_SHARE = 4  # ... the sets that are verified together a quarter
+SLICE_SHARE = 2  # a slice takes half of the memory setting
 BYTES_AN_ENTRY = 72  # a posting of a slice and all that is made of it
-BYTES_A_SYMBOL = 24
+BYTES_A_SET_SYMBOL = 96  # of the setting, so that sets verified together take a quarter of it
 LEAST_ROOM = 4_096
 SWEPT_AT_ONCE = 2**20  # postings, before those that do not matter are left out
 CANDIDATES_AT_ONCE = 262_144
@@ -137,7 +136,6 @@ class Sweep:
         classes: of its items.
         threshold: at or above the floor of the index.
         postings: of its current epoch.
-        memory: bytes; a share of them is taken by the sets that are verified.
         counters: where to count what was done.
 
     Attributes:
@@ -153,7 +151,6 @@ class Sweep:
         threshold: Threshold,
         *,
         postings: PostingSlices,
-        memory: int,
         counters: Counters,
     ) -> None:
         self._signer = signer
@@ -162,7 +159,7 @@ class Sweep:
         self._classes = classes
         self._threshold = threshold
         self._postings = postings
-        self._most_symbols = memory // SETS_SHARE // BYTES_A_SYMBOL
+        self._most_symbols = postings.room * SLICE_SHARE * BYTES_AN_ENTRY // BYTES_A_SET_SYMBOL
         self._most_candidates = max(CANDIDATES_AT_ONCE, postings.room * CANDIDATES_A_POSTING)
         self._counters = counters
         largest = int(classes.sizes.max(initial=0))
@@ -203,6 +200,8 @@ class Sweep:
             buckets = self._slice(keys, columns)
             if buckets is None:
                 continue
+            # The whole prefix on both sides: more common symbols are counted, so fewer pairs stay.
+            buckets = buckets._replace(left=buckets.right)
             state = joining.bucket_state(buckets.left, buckets.right)
             found, count = self._propose(buckets, state, joining.LENGTH, left_over)
             if state[0] < buckets.left.starts.size - 1:
@@ -215,7 +214,7 @@ class Sweep:
         left, right = self._classes.sizes[candidates.left], self._classes.sizes[candidates.right]
         needed = self._needed[left + right]
         suffixes = np.minimum(left - candidates.left_positions, right - candidates.right_positions)
-        rests = np.maximum(left - self._short_prefixes[left], right - self._prefixes[right])
+        rests = np.maximum(left - self._prefixes[left], right - self._prefixes[right])
         kept = np.flatnonzero((suffixes + 1 >= needed) & (hits + rests >= needed))
         return joining.Candidates(*(column[kept] for column in candidates))
 

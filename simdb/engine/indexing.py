@@ -114,6 +114,15 @@ class BatchAdder:
         self._busy_timeout = busy_timeout
         self._seen = SeenNumbers()
         self._first_new: int | None = None
+        if settings.is_exact and signer.epoch is None:
+            self._look_up_epoch()
+
+    def _look_up_epoch(self) -> None:
+        """Tell the signer the present order, so that prefixes are made ahead of the commit."""
+        with self._environment.read() as snapshot:
+            if stored_settings(snapshot, self._settings.name) == self._stored:
+                present = CollectionReader(snapshot, self._settings.number)
+                self._signer.epoch = exact_indexing.current_epoch(present)
 
     def add(self, batch: RowBatch, signed: Signed) -> BatchResult:
         """Store what is to be stored of a batch, durably, all of it or nothing.

@@ -198,7 +198,11 @@ class _Comparison:
     def _from_store(
         self, own: dict[str, Any], everywhere: dict[str, Any], peers: dict[str, dict[str, Any]]
     ) -> None:
-        """Add the join from the store, against each peer that is there."""
+        """Add the join from the store, against each peer that is there.
+
+        The target is meant for SetSimilaritySearch: against the other peer even the join in memory
+        need not be 50 times as fast.
+        """
         answers = [np.load(self._pairs(name)) for name in ("kernel", "store", "store, all cores")]
         right = all(np.array_equal(answers[0], other) for other in answers[1:])
         seconds = own["processor"]
@@ -208,15 +212,18 @@ class _Comparison:
         )
         for peer, answer in peers.items():
             taken = answer.get("processor")
-            long = taken is not None and taken > LONG
-            fast = taken >= 50 * seconds if long else seconds <= 0.2
+            target, reached = "", None
+            if taken is not None and peer == "SetSimilaritySearch":
+                long = taken > LONG
+                target = "at least 50 x" if long else "at most 0.2 s"
+                reached = right and (taken >= 50 * seconds if long else seconds <= 0.2)
             self._add(
                 "store",
                 seconds,
                 peer=peer,
                 peer_seconds=taken,
-                target="at least 50 x" if long else "at most 0.2 s",
-                reached=None if taken is None else fast and right,
+                target=target,
+                reached=reached,
                 note=note,
             )
 
