@@ -19,7 +19,8 @@ from simdb.engine.exact_arranging import selected_sets
 from simdb.engine.exact_classes import ItemClasses, classify, classify_by_postings
 from simdb.engine.exact_indexing import current_epoch
 from simdb.engine.exact_loading import Loaded, join_order, load_sets
-from simdb.engine.exact_sweeping import ClassPairs, PostingSlices, Sweep, room_of
+from simdb.engine.exact_slicing import PostingSlices, room_of
+from simdb.engine.exact_sweeping import ClassPairs, Sweep
 from simdb.engine.exact_tokens import CrossToken, MemoryToken, SweepToken, parse_token
 from simdb.engine.grouping import Forest
 from simdb.engine.serving import require_index, serves_exactly

@@ -1,16 +1,15 @@
-"""Exact joins of a collection that does not fit into memory, by sweeping its postings.
+"""Exact joins by sweeping the postings: of what does not fit into memory, and of texts.
 
-The runs of postings are swept once in the order of keys, in slices of whole buckets. In each slice
-pairs are proposed from the postings alone; what passes the bounds and the bitmaps is read and
-verified in the bucket of its first common symbol, so that it comes out exactly once. Identical
-items take part once, and are written out at the end.
+The runs of postings are swept in the order of keys, in slices of whole buckets. If the pairs met in
+all buckets can be held, all common symbols of each within the prefixes are counted before anything
+is read; else pairs are proposed slice by slice. What is left is read and verified in the bucket of
+its first common symbol, so that it comes out exactly once. Of identical items one takes part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,26 +17,21 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.engine.exact_arranging import Epoch
 from simdb.engine.exact_classes import ItemClasses, stored_sets
+from simdb.engine.exact_slicing import BYTES_AN_ENTRY, SLICE_SHARE, PostingSlices, shared_only
 from simdb.engine.signing import Signer
 from simdb.exact.joins import Counters
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
-from simdb.storage.epochs import COLUMNS, ITEM, POSITION, SIZE, open_postings
+from simdb.storage.epochs import ITEM, POSITION, SIZE
 from simdb.storage.tables import CollectionReader
 
 if TYPE_CHECKING:
     from simdb.kernels.joining import Candidates
     from simdb.kernels.posting import Postings, Sets
 
-SLICE_SHARE = 2  # a slice takes half of the memory setting
-BYTES_AN_ENTRY = 72  # a posting of a slice and all that is made of it
 BYTES_A_SET_SYMBOL = 96  # of the setting, so that sets verified together take a quarter of it
-LEAST_ROOM = 4_096
-SWEPT_AT_ONCE = 2**20  # postings, before those that do not matter are left out
 CANDIDATES_AT_ONCE = 262_144
 CANDIDATES_A_POSTING = 1  # of a slice, where the candidates of all slices are held at once
-
-_KeysAndColumns: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
 
 
 class ClassPairs(NamedTuple):
@@ -60,72 +54,6 @@ class _Slice(NamedTuple):
     numbers: npt.NDArray[np.uint32]
     left: Postings
     right: Postings
-
-
-def room_of(memory: int) -> int:
-    """Return how many postings a slice has."""
-    return max(LEAST_ROOM, memory // SLICE_SHARE // BYTES_AN_ENTRY)
-
-
-class PostingSlices:
-    """The postings of the current epoch that matter, in slices of whole buckets.
-
-    Those within the prefix that the threshold asks for, in buckets of two or more. They can be
-    asked for repeatedly; if there is only one slice it is kept.
-
-    Args:
-        collection: the snapshot.
-        threshold: at or above the floor of the index.
-        room: postings of a slice; more only where one bucket has more. The candidates depend on it,
-            and on nothing else of the memory setting, so that a join can be resumed under another.
-    """
-
-    def __init__(self, collection: CollectionReader, threshold: Threshold, room: int) -> None:
-        self._collection = collection
-        self._threshold = threshold
-        self.room = room
-        self._only: _KeysAndColumns | None = None
-
-    @cached_property
-    def is_whole(self) -> bool:
-        """Whether there is only one slice."""
-        postings, last = next(self._sweep())
-        if last:
-            self._only = postings
-        return last
-
-    def __iter__(self) -> Iterator[_KeysAndColumns]:
-        """Yield the keys and the columns of slice after slice."""
-        if self.is_whole:
-            assert self._only is not None
-            yield self._only
-        else:
-            for postings, _ in self._sweep():
-                yield postings
-
-    def _sweep(self) -> Iterator[tuple[_KeysAndColumns, bool]]:
-        """Yield each slice, and whether it is the last one."""
-        exact = self._collection.state.index.exact
-        assert exact is not None
-        view = open_postings(self._collection.transaction, exact.current)
-        parts: list[_KeysAndColumns] = []
-        filled = 0
-        room = max(1, min(self.room, SWEPT_AT_ONCE, exact.current.postings.entries + 1))
-        for keys, columns in view.sweep(self._collection.marks, item_column=ITEM, room=room):
-            part = self._mattering(*_shared(keys, columns))
-            if filled and filled + part[0].size > self.room:
-                yield _joined(parts), False
-                parts, filled = [], 0
-            parts.append(part)
-            filled += part[0].size
-        yield _joined(parts), True
-
-    def _mattering(
-        self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
-    ) -> _KeysAndColumns:
-        lengths = self._threshold.prefix_lengths(columns[SIZE])
-        within = np.flatnonzero(columns[POSITION] <= lengths)
-        return _shared(keys[within], columns[:, within])
 
 
 class Sweep:
@@ -209,14 +137,29 @@ class Sweep:
             parts.append(_by_number(buckets, found, np.arange(count)))
             left_over -= count
         every = _concatenated(parts)
-        _, first, hits = np.unique(_packed(every), return_index=True, return_counts=True)
-        candidates = joining.Candidates(*(column[first] for column in every))
-        left, right = self._classes.sizes[candidates.left], self._classes.sizes[candidates.right]
-        needed = self._needed[left + right]
-        suffixes = np.minimum(left - candidates.left_positions, right - candidates.right_positions)
-        rests = np.maximum(left - self._prefixes[left], right - self._prefixes[right])
-        kept = np.flatnonzero((suffixes + 1 >= needed) & (hits + rests >= needed))
-        return joining.Candidates(*(column[kept] for column in candidates))
+        return self._possible(every)
+
+    def _possible(self, every: Candidates) -> Candidates:
+        """Keep of all common symbols within both prefixes the first one of each possible pair.
+
+        After the last of h of them the overlap is at most h and the shorter of the two suffixes,
+        and also at most h and the longer of the two rests.
+        """
+        packed = _packed(every)
+        order = np.argsort(packed, kind="stable")
+        begins = np.flatnonzero(np.append(packed.size > 0, np.diff(packed[order]) != 0))
+        hits = np.diff(np.append(begins, packed.size))
+        first, last = order[begins], order[begins + hits - 1]
+        sizes = self._classes.sizes[every.left[first]], self._classes.sizes[every.right[first]]
+        needed = self._needed[sizes[0] + sizes[1]]
+        possible = np.ones(first.size, np.bool_)
+        for place, found in ((first, 1), (last, hits)):
+            left_suffixes = sizes[0] - every.left_positions[place]
+            right_suffixes = sizes[1] - every.right_positions[place]
+            possible &= np.minimum(left_suffixes, right_suffixes) + found >= needed
+        rests = np.maximum(*(size - self._prefixes[size] for size in sizes))
+        kept = first[possible & (hits + rests >= needed)]
+        return kernels.joining.Candidates(*(column[kept] for column in every))
 
     def _slice(
         self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
@@ -225,7 +168,7 @@ class Sweep:
         items = columns[ITEM]
         is_copy = self._classes.representatives[items] != items
         if is_copy.any():
-            keys, columns = _shared(keys[~is_copy], columns[:, ~is_copy])
+            keys, columns = shared_only(keys[~is_copy], columns[:, ~is_copy])
         if not keys.size:
             return None
         items, positions = columns[ITEM], columns[POSITION]
@@ -373,23 +316,3 @@ def _concatenated(parts: list[Candidates]) -> Candidates:
 def _packed(candidates: Candidates) -> npt.NDArray[np.uint64]:
     """Return a number for each pair, rising with left, then right."""
     return (candidates.left.astype(np.uint64) << np.uint64(32)) | candidates.right
-
-
-def _joined(parts: list[_KeysAndColumns]) -> _KeysAndColumns:
-    if len(parts) == 1:
-        return parts[0]
-    return (
-        np.concatenate([np.empty(0, np.uint64), *(keys for keys, _ in parts)]),
-        np.concatenate(
-            [np.empty((COLUMNS, 0), np.uint32), *(columns for _, columns in parts)], axis=1
-        ),
-    )
-
-
-def _shared(
-    keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """Return the postings whose key another one has."""
-    same = keys[1:] == keys[:-1]
-    shared = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    return keys[shared], columns[:, shared]

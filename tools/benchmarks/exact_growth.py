@@ -138,11 +138,11 @@ def explanation(joins: list[dict[str, Any]]) -> str:
         f"{slopes['scanned']:.2f}, its candidates to {slopes['candidates']:.2f}, its time to "
         f"{slopes['seconds']:.2f}, its pairs to {slopes['pairs']:.2f}. The elements are those of "
         "one universe: even the bucket of a rare one holds a fixed share of all sets, so that "
-        "postings scanned grow in proportion to the store, and faster once it is swept instead of "
-        "loaded, since a sweep posts the longer prefixes of the floor. The bounds and the bitmap "
-        "drop nearly all that is scanned: candidates are mostly pairs, and as many an item as "
-        "these. Time is that of reading and arranging, the same for every item, until scanning "
-        "outweighs it"
+        "an item's postings scanned grow in proportion to the store, and by half as much again "
+        "where it is swept instead of loaded, since in memory the smaller set of a pair has a "
+        "shorter prefix posted. The bounds and the bitmap drop nearly all that is scanned: "
+        "candidates are mostly pairs, and as many an item as these. Time is that of reading and "
+        "arranging, the same for every item, until scanning outweighs it"
     )
 
 
