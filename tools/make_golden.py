@@ -74,6 +74,12 @@ def fill(database: simdb.Database) -> None:
     notes.add_many((-number, text.upper()) for number, text in enumerate(texts[:20]))
     notes.add_many((number, change_text(generator, texts[number])) for number in range(1, 20))
 
+    baskets = database.collection("baskets", simdb.Set(), threshold=0.8, exact_floor=0.5, seed=SEED)
+    baskets.add_many((number, set(range(number % 7, number % 7 + 9))) for number in range(12))
+    baskets.add_many((number, {1, number, number + 1, 2**40}) for number in range(12, 20))
+    baskets.add("nothing", [])
+    baskets.delete(4)
+
 
 def contents(database: simdb.Database) -> dict[str, Any]:
     """Return everything that a store must answer, as JSON values."""
@@ -85,10 +91,14 @@ def contents(database: simdb.Database) -> dict[str, Any]:
             "threshold": str(collection.threshold),
             "bands": collection.plan.bands,
             "rows": collection.plan.rows,
-            "items": [[record.key, record.item, record.metadata] for record in collection.items()],
+            "items": [
+                [record.key, _as_json(record.item), record.metadata]
+                for record in collection.items()
+            ],
             "pairs": sorted(
                 ([pair.left, pair.right, pair.similarity] for pair in collection.pairs()), key=repr
             ),
+            "exact pairs": _exact_pairs(collection),
             "stats": {
                 name: collection.stats()[name]
                 for name in ("items", "deleted_not_yet_dropped", "item_bytes", "item_numbers_used")
@@ -96,6 +106,18 @@ def contents(database: simdb.Database) -> dict[str, Any]:
             "runs": collection.stats()["index"]["runs"],
         }
     return {"format": FORMAT_VERSION, "collections": collections}
+
+
+def _as_json(item: Any) -> Any:  # noqa: ANN401 - an item of any kind
+    return item if isinstance(item, str) else sorted(item)
+
+
+def _exact_pairs(collection: simdb.Collection) -> list[list[Any]]:
+    """Return the pairs at the floor of the exact index; none without one."""
+    if collection.exact_floor is None:
+        return []
+    found = collection.pairs(collection.exact_floor, guarantee="exact")
+    return sorted(([pair.left, pair.right, pair.similarity] for pair in found), key=repr)
 
 
 def main(arguments: list[str] | None = None) -> int:
