@@ -148,7 +148,8 @@ def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes:
     weight = min(1.0, rows.size / min(exact.probes + rows.size, MEMORY_OF_AVERAGE))
     exact.probes += rows.size
     exact.scanned += weight * (scanned / before.live - exact.scanned)
-    exact.baseline = min(exact.baseline, exact.scanned) if settled else exact.scanned
+    if settled:
+        exact.baseline = min(exact.baseline or exact.scanned, exact.scanned)
 
 
 def is_poor(exact: ExactState, live: int) -> bool:
@@ -162,7 +163,8 @@ def is_poor(exact: ExactState, live: int) -> bool:
         return False
     if not made_at:
         return True
-    worse = exact.scanned > WORSE * exact.baseline and exact.probes >= BASELINE_AFTER
+    settled = exact.baseline > 0 and exact.probes >= BASELINE_AFTER
+    worse = settled and exact.scanned > WORSE * exact.baseline
     return worse and exact.scanned * live > WORTH_IT
 
 
@@ -245,7 +247,9 @@ def switch(exact: ExactState) -> None:
     assert exact.building is not None
     exact.retired.append(exact.current.number)
     exact.current, exact.building = exact.building, None
-    exact.probes, exact.scanned, exact.baseline = 0, 0.0, 0.0
+    # What was good before stays the measure, since the new order may be poor from its first day.
+    # Twice of it, so that orders that cannot be as good again are tried less and less often.
+    exact.probes, exact.scanned, exact.baseline = 0, 0.0, 2 * exact.baseline
 
 
 def remove_retired(transaction: WriteTransaction, exact: ExactState) -> bool:

@@ -74,7 +74,7 @@ class ExactState:
             ratio is how many postings a deleted item leaves.
         probes: measurements in the current epoch.
         scanned: moving average of the postings that a probe scans, for each stored item.
-        baseline: the lowest such average of this epoch.
+        baseline: the lowest such average so far, doubled at each new epoch; 0 before the first.
     """
 
     current: EpochState
