@@ -20,11 +20,23 @@ class Pairs:
             that ``batches`` has given, or the last one of which iteration has given all pairs.
     """
 
-    def __init__(self, source: PairSource, guarantee: Guarantee, expected_recall: float) -> None:
+    def __init__(
+        self,
+        source: PairSource,
+        guarantee: Guarantee,
+        expected_recall: float,
+        compared: Callable[[], int] | None = None,
+    ) -> None:
         self._source = source
+        self._compared = compared
         self.token: str | None = None
         self.guarantee = guarantee
         self.expected_recall = expected_recall
+
+    @property
+    def candidates(self) -> int | None:
+        """Candidates of probable pairs compared in full so far, over all iterations."""
+        return None if self._compared is None else self._compared()
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield one ``Pair`` after the other."""

@@ -33,7 +33,6 @@ from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.results import Groups, Pairs
 from simdb.storage import values
 from simdb.storage.keys import decode_user_key, encode_user_key
-from simdb.storage.tables import CollectionReader, Document
 from simdb.storage.transactions import ReadTransaction
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from simdb.engine.signing import Signer
     from simdb.handle import Handle
     from simdb.lsh.planning import Plan
+    from simdb.storage.tables import CollectionReader, Document
 
 DELETED_AT_ONCE = 10_000
 OnExisting = Literal["error", "skip", "replace"]
@@ -286,7 +286,13 @@ class CollectionView:
         if not served.is_exact:
             if resume is not None:
                 raise ConfigurationError("only exact pairs can be resumed")
-            return Pairs(lambda: self._pair_batches(served.threshold), "probable", served.recall)
+            counters = engine.joining.JoinCounters()
+            return Pairs(
+                lambda: self._pair_batches(served.threshold, counters),
+                "probable",
+                served.recall,
+                lambda: counters.compared,
+            )
         return Pairs(
             lambda: self._exact_pair_batches(served.threshold, resume), "exact", served.recall
         )
@@ -308,7 +314,7 @@ class CollectionView:
         )
 
     def _pair_batches(
-        self, threshold: Threshold
+        self, threshold: Threshold, counters: engine.joining.JoinCounters
     ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], None]]:
         with self._opened() as (collection, _, signer):
             batches = engine.joining.join(
@@ -316,7 +322,7 @@ class CollectionView:
                 collection,
                 threshold,
                 self._handle.memory,
-                engine.joining.JoinCounters(),
+                counters,
             )
             for batch in batches:
                 yield batch, partial(_with_keys, collection, batch), None
@@ -484,6 +490,8 @@ class CollectionView:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[CollectionReader, CollectionSettings, Signer]]:
+        from simdb.storage.tables import CollectionReader  # not needed to import simdb
+
         with self._reading() as transaction:
             _, settings, signer = self._refresh(transaction)
             yield CollectionReader(transaction, settings.number), settings, signer

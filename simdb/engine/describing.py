@@ -7,8 +7,7 @@ from typing import Any
 from simdb.engine.catalogue import CollectionSettings, describe_kind
 from simdb.exact.thresholds import Threshold
 from simdb.storage.blocks import BlockReader
-from simdb.storage.chunks import HEADER_SIZE
-from simdb.storage.epochs import POSTING_BYTES
+from simdb.storage.chunks import HEADER_SIZE, POSTING_BYTES
 from simdb.storage.tables import CollectionReader, CollectionState
 
 SYMBOL_BYTES = 8

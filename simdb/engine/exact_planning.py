@@ -13,7 +13,7 @@ from simdb import config, kernels
 from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold
 from simdb.items.kinds import Items
-from simdb.storage.epochs import POSTING_BYTES
+from simdb.storage.chunks import POSTING_BYTES
 
 _AT_ONCE = 100  # items
 

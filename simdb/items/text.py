@@ -26,6 +26,7 @@ from simdb.items.symbols import SymbolSets, polynomial_base, secret_words
 MAXIMUM_ITEM_BYTES = 32 * 2**20
 
 _CODE_POINTS = 0x110000
+_BASIC_PLANE = 0x10000
 _ASCII = 0x80
 _SURROGATES = range(0xD800, 0xE000)
 _MODULUS = 2**61 - 1
@@ -38,6 +39,20 @@ def _every_code_point(count: int) -> str:
     points = np.arange(count, dtype=_WIDE)
     points[_SURROGATES.start : _SURROGATES.stop] = ord("?")
     return points.tobytes().decode("utf-32-le")
+
+
+@cache
+def _white_space(count: int) -> npt.NDArray[np.uint8]:
+    """Return for the first ``count`` code points whether each is white space.
+
+    That is all that character shingles ask. There is none beyond the basic plane, which alone is
+    quickly read.
+    """
+    characters = _every_code_point(min(count, _BASIC_PLANE))
+    classes = np.zeros(count, np.uint8)
+    for run in re.finditer(r"\s+", characters):
+        classes[run.start() : run.end()] = 1
+    return classes
 
 
 @cache
@@ -185,12 +200,13 @@ class TextItems:
     def _run(self, narrow: bytes, wide: bytes, spans: npt.NDArray[np.int64]) -> SymbolSets:
         texts = (np.frombuffer(narrow, np.uint8), np.frombuffer(wide, _WIDE), spans)
         reach = _CODE_POINTS if wide else _ASCII
-        classes = (_character_classes(_ASCII), _character_classes(reach))
         if isinstance(self._settings.shingles, config.CharacterShingles):
+            classes = (_white_space(_ASCII), _white_space(reach))
             values, offsets = kernels.shingling.character_shingles(
                 *texts, *classes, self._treatment, self._size, self._keys
             )
             return SymbolSets(values, offsets)
+        classes = (_character_classes(_ASCII), _character_classes(reach))
         stopped = self._stop_words.size > 0
         folds = (_case_folds(_ASCII), _case_folds(reach)) if stopped else (_NO_FOLDS, _NO_FOLDS)
         values, offsets = kernels.shingling.word_shingles(

@@ -33,6 +33,8 @@ from simdb.storage import values
 from simdb.storage.keys import Table
 
 CHUNK_ENTRIES = 65_536
+POSTING_COLUMNS = 3  # size of the set, position of the symbol, item number
+POSTING_BYTES = 8 + 4 * POSTING_COLUMNS
 COPY_BELOW = 65_536  # bytes; LMDB's largest page is as big, and only smaller values share one
 _SUMMARY = struct.Struct("<IIQ")
 _HEADER = struct.Struct("<QQIIQ")

@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from simdb.errors import CorruptionError
 from simdb.storage import values
+from simdb.storage.chunks import POSTING_COLUMNS
 from simdb.storage.keys import Table, pack_numbered
 from simdb.storage.run_views import RunView
 from simdb.storage.runs import RunDirectory, RunWriter
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
-COLUMNS = 3
+COLUMNS = POSTING_COLUMNS
 SIZE, POSITION, ITEM = range(COLUMNS)
-POSTING_BYTES = 8 + 4 * COLUMNS
 
 
 @dataclass(slots=True)
