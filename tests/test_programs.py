@@ -289,6 +289,8 @@ def test_ctrl_c_while_waiting_for_another_writer(tmp_path):
         import sys, simdb
         db = simdb.open(sys.argv[1], busy_timeout=None)
         news = db["news"]
+        news.search("one two")  # what is imported on first use is imported now
+        news.add_many([])
         print("open", flush=True)
         sys.stdin.readline()
         try:
