@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -36,6 +37,9 @@ def data_folder(config: pytest.Config) -> Path | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts its background jobs so; the programs that the tests interrupt inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = data_folder(config)
     if folder is not None and not folder.is_dir():
         raise pytest.UsageError(f"the data folder {folder} does not exist")

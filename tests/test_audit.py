@@ -104,3 +104,14 @@ def test_progress_is_told(tmp_path):
         collection.add_many((n, f"word{n}") for n in range(10))
         collection.self_audit(progress=told.append)
     assert told[-1].done == told[-1].total == 10
+
+
+def test_an_audit_after_deleting_and_compacting_sees_the_items_that_are_left(tmp_path):
+    """Compacting takes the marks back, so holes in the item numbers say nothing any more."""
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        texts = db.collection("texts", simdb.Text(simdb.WordShingles(1)), seed=1)
+        texts.add_many((n, " ".join(f"w{n}x{m}" for m in range(9))) for n in range(300))
+        texts.delete_many(range(0, 300, 10))
+        texts.compact()
+        report = texts.self_audit(sample=200)
+        assert (report.sampled, report.true_pairs, report.compared) == (200, 0, 270)

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import simdb
 from simdb.cli.app import app
+from simdb.interchange.writing import Output
 
 WORDS = [f"word{number}" for number in range(500)]
 
@@ -368,7 +370,6 @@ def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
 
 def test_a_check_that_finds_problems_is_exit_code_1(store, monkeypatch):
     from simdb.database import Database
-
     from simdb.datatypes import CheckReport, Problem
 
     report = CheckReport(7, (Problem("documents", "item 3\x1b", "does not match its checksum"),))
@@ -410,3 +411,16 @@ def test_a_reader_that_goes_away_is_no_error_to_talk_about(store):
 
     assert errors == b""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize("ending", ["", "-lock", "-turn"])
+def test_no_output_takes_the_place_of_a_store(tmp_path, ending):
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as db:
+        db.collection("c", simdb.Text()).add("a", "a text of some words")
+        db.close()
+    Path(f"{path}{ending}").touch()
+    with pytest.raises(simdb.UsageError, match="belongs to a store"):
+        Output(f"{path}{ending}")
+    with simdb.open(path) as db:
+        assert "a" in db["c"]

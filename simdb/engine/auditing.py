@@ -79,10 +79,8 @@ def _sample(
 ) -> tuple[npt.NDArray[np.uint32], list[bytes]]:
     """Choose live items at random; fewer if there are not so many."""
     generator = np.random.default_rng(seed)
-    state = collection.state
     chosen = np.empty(0, np.uint32)
-    every = np.arange(state.next_number, dtype=np.uint32)
-    live = every[collection.alive(every)] if state.marked else every
+    live = collection.live_numbers()
     if live.size:
         chosen = np.sort(generator.choice(live, min(sample, live.size), replace=False))
     items = [bytes(document.item) for _, document in collection.documents_of(chosen)]

@@ -204,9 +204,7 @@ def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
     state = collection.state
     average = max(1, state.item_bytes // max(1, state.live))
     wanted = max(1, min(state.live, SAMPLED_BYTES // average))
-    share = max(1, state.next_number // wanted)
-    numbers = np.arange(0, state.next_number, share, dtype=np.uint32)
-    numbers = numbers[collection.alive(numbers)]
+    numbers = collection.live_numbers()[:: max(1, state.live // wanted)]
     items = [bytes(document.item) for _, document in collection.documents_of(numbers)]
     symbols = signer.symbols(items)
     return SymbolOrder.from_sample(symbols.values, symbols.offsets)

@@ -15,6 +15,24 @@ from typing import IO, Any
 from simdb.errors import UsageError
 from simdb.interchange.compression import STANDARD_STREAM, compressing
 
+# Where the first page of an LMDB file has its magic number, and what that is.
+_MAGIC_AT = 16
+_MAGIC = bytes.fromhex("dec0efbe")
+_BESIDE_A_STORE = ("-lock", "-turn")
+
+
+def _belongs_to_a_store(path: Path) -> bool:
+    """Whether a file is a store or one of those beside it, which no output may replace."""
+    for ending in _BESIDE_A_STORE:
+        if path.name.endswith(ending):
+            path = path.with_name(path.name.removesuffix(ending))
+            break
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAGIC_AT + len(_MAGIC))[_MAGIC_AT:] == _MAGIC
+    except OSError:
+        return False
+
 
 class Output:
     """A file that appears under its name only when it is complete, or standard output.
@@ -43,6 +61,8 @@ class Output:
             raise IsADirectoryError(21, "is a folder", self.target)
         if mode is not None and not stat.S_ISREG(mode):
             return self._final.open("wb")
+        if _belongs_to_a_store(self._final):
+            raise UsageError(f"{self.target} belongs to a store; name another file for the output")
         temporary = self._final.with_name(f".{self._final.name[:100]}.{secrets.token_hex(8)}.part")
         try:
             stored = temporary.open("xb")

@@ -276,6 +276,14 @@ class CollectionReader:
                 if number >= start and not dead[place]:
                     yield decode_document(number, block.verified_record(place))
 
+    def live_numbers(self) -> npt.NDArray[np.uint32]:
+        """Return the numbers of all live items, ascending; reads the heads of all blocks."""
+        parts = [block.numbers.copy() for block in self.documents.scan()]
+        if not parts:
+            return np.empty(0, np.uint32)
+        numbers = np.concatenate(parts)
+        return numbers[self.alive(numbers)]
+
     # -- deletion marks --------------------------------------------------------------------
 
     @property
