@@ -73,7 +73,7 @@ class Collection(CollectionView):
             BadItemError, TypeError: the key, the item or the metadata cannot be stored.
         """
         outcomes: list[Outcome] = []
-        try:
+        with _plain_errors():
             self.add_many(
                 [(key, item, metadata)],
                 on_existing=on_existing,
@@ -82,10 +82,6 @@ class Collection(CollectionView):
                 threshold=threshold,
                 outcomes=outcomes.extend,
             )
-        except BadItemError as error:
-            if isinstance(error.__cause__, TypeError):
-                raise error.__cause__ from None
-            raise
         return outcomes[0]
 
     def add_many(
@@ -209,9 +205,11 @@ class Collection(CollectionView):
             KeyNotFoundError: the key is not stored.
         """
         encode_user_key(key)  # says what is wrong with one that cannot be stored
-        if key not in self:
-            raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
-        self.add(key, item, metadata=metadata, on_existing="replace")
+        policy = engine.indexing.AddPolicy(
+            on_existing="require", threshold=None, drop_duplicates=False, skip_bad=False
+        )
+        with _plain_errors():
+            self._load([(key, item, metadata)], policy, None, None)
 
     def delete(self, key: Key) -> None:
         """Delete an item, in one durable transaction.
@@ -335,6 +333,17 @@ class Collection(CollectionView):
         with self._handle.use() as environment:
             self._handle.require_writable()
             yield environment
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Raise what was wrong with a single item as what it is, a wrong type as ``TypeError``."""
+    try:
+        yield
+    except BadItemError as error:
+        if isinstance(error.__cause__, TypeError):
+            raise error.__cause__ from None
+        raise
 
 
 def _distinct_batches(keys: Iterable[Key]) -> Iterator[list[tuple[bytes, Key]]]:

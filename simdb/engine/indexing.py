@@ -16,7 +16,7 @@ from simdb.engine.exact_arranging import Prefixes
 from simdb.engine.reading_rows import RowBatch
 from simdb.engine.serving import serve
 from simdb.engine.signing import Signed, Signer
-from simdb.errors import KeyExistsError
+from simdb.errors import KeyExistsError, KeyNotFoundError
 from simdb.exact.thresholds import Threshold
 from simdb.storage.environment import Environment
 from simdb.storage.keys import decode_user_key
@@ -26,7 +26,7 @@ from simdb.storage.transactions import WriteTransaction
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4
 
-OnExisting: TypeAlias = Literal["error", "skip", "replace", "same"]
+OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class AddPolicy:
 
     Attributes:
         on_existing: what a stored key means: an ``"error"``, a row to ``"skip"``, an item to
-            ``"replace"``, or (``"same"``) the row itself if the content is equal, else an error.
+            ``"replace"`` (under ``"require"`` the key must be stored), or (``"same"``) the row
+            itself if the content is equal, else an error.
         threshold: find what rows duplicate at this similarity; None does not look.
         drop_duplicates: do not store rows that duplicate something.
         skip_bad: a row whose key is stored already, where that is an error, is left out instead
@@ -169,6 +170,9 @@ class BatchAdder:
     def _actions(
         self, writer: CollectionWriter, batch: RowBatch, stored: list[int | None]
     ) -> list[Action]:
+        if self._policy.on_existing == "require" and None in stored:
+            absent = batch.user_keys[stored.index(None)]
+            raise KeyNotFoundError(f"key {absent!r} is not stored in {self._settings.name!r}")
         if stored.count(None) == len(stored):
             return ["added"] * len(stored)
         actions: list[Action] = []
@@ -177,7 +181,7 @@ class BatchAdder:
                 actions.append("added")
             elif self._policy.on_existing == "skip":
                 actions.append("present")
-            elif self._policy.on_existing == "replace":
+            elif self._policy.on_existing in ("replace", "require"):
                 actions.append("replaced")
             elif self._policy.on_existing == "same" and self._is_same(
                 writer, batch.items[position], number
