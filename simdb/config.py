@@ -121,6 +121,75 @@ class Set:
     """
 
 
-Kind: TypeAlias = Text | Set
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """Bags (multisets) of integers, or of strings, compared by Jaccard similarity (MMDS 3.1.3).
+
+    An item is a list with repeats, a ``Counter``, or a mapping from elements to their counts;
+    ``get`` returns a ``Counter``.
+
+    Attributes:
+        union: ``"maximum"`` takes of each element the larger count, so that a bag has similarity 1
+            to itself; ``"sum"`` adds the counts of both, so that it has 1/2, and nothing more.
+    """
+
+    union: Literal["sum", "maximum"] = "maximum"
+
+    def __post_init__(self) -> None:
+        if self.union not in ("sum", "maximum"):
+            raise ConfigurationError(f"Bag.union must be 'sum' or 'maximum', not {self.union!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """Binary vectors of one length (MMDS 3.5.6, 3.7.1).
+
+    Attributes:
+        length: bits of a vector.
+        measure: ``"hamming"``, the number of places in which two differ, a distance; or
+            ``"tanimoto"``, the Jaccard similarity of the places that are set.
+    """
+
+    length: int
+    measure: Literal["hamming", "tanimoto"] = "hamming"
+
+    def __post_init__(self) -> None:
+        _require_positive("Bits.length", self.length)
+        if self.measure not in ("hamming", "tanimoto"):
+            raise ConfigurationError(
+                f"Bits.measure must be 'hamming' or 'tanimoto', not {self.measure!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Vectors of float32 of one dimension (MMDS 3.5.2, 3.5.4, 3.7.2, 3.7.4).
+
+    Attributes:
+        dimension: numbers of a vector.
+        measure: ``"cosine"``, the angle between two in degrees, or ``"euclidean"``: distances.
+        bucket_width: of the random lines of a Euclidean index, in units of distance; four times
+            the distance it is planned for if not given.
+    """
+
+    dimension: int
+    measure: Literal["cosine", "euclidean"] = "cosine"
+    bucket_width: float | None = None
+
+    def __post_init__(self) -> None:
+        _require_positive("Vector.dimension", self.dimension)
+        if self.measure not in ("cosine", "euclidean"):
+            raise ConfigurationError(
+                f"Vector.measure must be 'cosine' or 'euclidean', not {self.measure!r}"
+            )
+        width = self.bucket_width
+        if width is not None and (self.measure != "euclidean" or not 0 < width < float("inf")):
+            raise ConfigurationError(
+                "Vector.bucket_width must be a number above 0, of a Euclidean vector, "
+                f"not {width!r}"
+            )
+
+
+Kind: TypeAlias = Text | Set | Bag | Bits | Vector
 
 SketchScheme: TypeAlias = Literal["fast", "classical"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -25,20 +26,28 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stored item that is similar to the probe, with the true similarity of the two."""
+    """A stored item that is similar to the probe.
+
+    Attributes:
+        key: of the item.
+        similarity: the true similarity of the two; nan where the collection measures distances.
+        distance: the true distance of the two; nan where the collection measures similarities.
+    """
 
     key: Key
-    similarity: float
+    similarity: float = nan
+    distance: float = nan
 
 
 @dataclass(frozen=True, slots=True)
 class Matches(Sequence[Match]):
-    """The answer of a search: matches by falling similarity, equal ones in order of insertion.
+    """The answer of a search: the best matches first, equal ones in order of insertion.
 
     Attributes:
         guarantee: ``"exact"`` (none is missing) or ``"probable"``.
         expected_recall: the share of the true matches *at the threshold* expected in the answer;
-            for more similar items it is higher. 1.0 when exact.
+            for more similar items it is higher. 1.0 when exact; nan where no probability can be
+            stated, which ``self_audit`` then measures.
         candidates: how many stored items were compared in full.
     """
 
@@ -63,11 +72,17 @@ class Matches(Sequence[Match]):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two similar stored items, ``left`` the earlier inserted, with their true similarity."""
+    """Two similar stored items.
+
+    Attributes:
+        left, right: their keys, ``left`` the earlier inserted.
+        similarity, distance: the true one of the two; nan is what the collection does not measure.
+    """
 
     left: Key
     right: Key
-    similarity: float
+    similarity: float = nan
+    distance: float = nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +92,32 @@ class PairBatch:
     Attributes:
         left, right: item numbers, uint32, ``left[i] < right[i]``; ``keys_of`` of the collection
             or of the snapshot turns them into keys.
-        similarity: float64, the true similarity.
+        similarity: float64, the true similarity, where the collection measures that; else nan.
+        distance: float64, the true distance, where the collection measures that; else nan.
     """
 
     left: npt.NDArray[np.uint32]
     right: npt.NDArray[np.uint32]
     similarity: npt.NDArray[np.float64]
+    distance: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if self.distance.size != self.similarity.size:
+            object.__setattr__(self, "distance", np.full(self.similarity.size, nan))
+
+    @classmethod
+    def of(
+        cls,
+        left: npt.NDArray[np.uint32],
+        right: npt.NDArray[np.uint32],
+        values: npt.NDArray[np.float64],
+        *,
+        is_distance: bool,
+    ) -> PairBatch:
+        """Return pairs with the similarities, or the distances, that values are."""
+        if is_distance:
+            return cls(left, right, np.full(values.size, nan), values)
+        return cls(left, right, values)
 
     def __len__(self) -> int:
         return int(self.left.size)
@@ -109,7 +144,7 @@ class Outcome:
         action: ``"added"``, ``"replaced"``, ``"present"`` (the key is stored already),
             ``"duplicate"`` (similar to an item kept before it) or ``"bad"``.
         duplicate_of: key of the first such item in order of insertion.
-        similarity: true similarity to ``duplicate_of``.
+        similarity, distance: the true one to ``duplicate_of``, as the collection measures.
         within_input: True when ``duplicate_of`` came with the same input (new-new), False when it
             was stored before (new-old).
         problem: what is wrong with a bad row.
@@ -122,6 +157,7 @@ class Outcome:
     similarity: float | None = None
     within_input: bool | None = None
     problem: str | None = None
+    distance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from simdb import kernels
 from simdb.datatypes import AuditBin, AuditReport, Progress
 from simdb.engine.searching import propose
 from simdb.engine.signing import Signer
-from simdb.exact.thresholds import Threshold
+from simdb.engine.scanning import slices
+from simdb.exact.thresholds import Bound, Threshold
 from simdb.items.symbols import SymbolSets
 from simdb.storage.tables import CollectionReader
 
@@ -30,7 +31,7 @@ WILSON_95 = 1.959963984540054  # two-sided 95 % point of the normal distribution
 def audit(
     signer: Signer,
     collection: CollectionReader,
-    threshold: Threshold,
+    bound: Bound,
     *,
     sample: int,
     seed: int,
@@ -38,10 +39,13 @@ def audit(
 ) -> AuditReport:
     """Measure recall and precision of an index on a random sample of its items."""
     sampled, items = _sample(collection, sample, seed)
-    symbols = _distinct(signer.symbols(items))
-    true_pairs = _true_pairs(signer, collection, threshold, sampled, symbols, progress=progress)
-    signed = signer.sign(items)
-    candidates = propose(collection, signed, threshold)
+    if signer.has_symbols:
+        assert isinstance(bound, Threshold)
+        symbols = _distinct(signer.symbols(items))
+        true_pairs = _true_pairs(signer, collection, bound, sampled, symbols, progress=progress)
+    else:
+        true_pairs = _scanned_pairs(signer, collection, bound, sampled, items, progress=progress)
+    candidates = propose(collection, signer.sign(items), signer.needed_matches(bound))
     others = candidates.numbers != sampled[candidates.probes]
     proposed = {
         (int(probe), int(number))
@@ -52,15 +56,17 @@ def audit(
     return AuditReport(
         sampled=len(items),
         compared=collection.state.live,
-        threshold=float(threshold.fraction),
+        threshold=float(bound.fraction),
         true_pairs=total,
         found_pairs=len(found),
         recall=len(found) / total if total else None,
         recall_interval=wilson_interval(len(found), total) if total else None,
-        expected_recall=signer.plan.expected_recall(threshold.fraction),
+        expected_recall=signer.settings.expected_recall(bound),
         candidates=len(proposed),
         precision=len(found) / len(proposed) if proposed else None,
-        bins=tuple(_bins(threshold, list(true_pairs.values()), list(found.values()))),
+        bins=()
+        if signer.is_distance
+        else tuple(_bins(bound, list(true_pairs.values()), list(found.values()))),
     )
 
 
@@ -115,6 +121,33 @@ def _true_pairs(
             pair = int(which_probe[place]), int(numbers[which_item[place]])
             pairs[pair] = int(overlaps[place]) / int(unions[place])
         done += len(items)
+        if progress is not None:
+            progress(Progress("comparing with all items", done, collection.state.live))
+    return pairs
+
+
+def _scanned_pairs(
+    signer: Signer,
+    collection: CollectionReader,
+    bound: Bound,
+    sampled: npt.NDArray[np.uint32],
+    items: list[bytes],
+    *,
+    progress: Callable[[Progress], None] | None,
+) -> dict[tuple[int, int], float]:
+    """Compare every stored item with every sampled one, of a kind without symbols."""
+    probes = [signer.features([item]) for item in items]
+    pairs: dict[tuple[int, int], float] = {}
+    done = 0
+    for numbers, features in slices(signer, collection):
+        for place, probe in enumerate(probes):
+            compared = signer.measure.compare_probe(probe, features)
+            met = bound.meets_many(compared.numerators, compared.denominators)
+            met &= numbers != sampled[place]
+            values = compared.values()
+            for other in np.flatnonzero(met).tolist():
+                pairs[place, int(numbers[other])] = float(values[other])
+        done += numbers.size
         if progress is not None:
             progress(Progress("comparing with all items", done, collection.state.live))
     return pairs
@@ -182,10 +215,10 @@ def _batches(
 
 
 def _bins(
-    threshold: Threshold, true_similarities: list[float], found_similarities: list[float]
+    bound: Bound, true_similarities: list[float], found_similarities: list[float]
 ) -> Iterator[AuditBin]:
     """Count true and found pairs by ranges of similarity from the threshold to 1."""
-    lowest = float(threshold.fraction)
+    lowest = float(bound.fraction)
     edges = [lowest]
     while edges[-1] + BIN_WIDTH < 1 - 1e-9:
         edges.append(edges[-1] + BIN_WIDTH)

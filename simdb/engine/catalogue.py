@@ -9,8 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from simdb import config
+from simdb.engine.kinds import curve_of, describe_kind, family_of, restore_kind
 from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
 from simdb.exact.thresholds import Threshold
+from simdb.items.kinds import items_of
+from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
 from simdb.storage import values
 from simdb.storage.epochs import EpochState, ExactState
@@ -29,13 +32,8 @@ from simdb.storage.tables import CollectionState, IndexState
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
 SECRET_BYTES = 32
-BYTES_A_ROW = 2  # a stored signature row
-
-_SHINGLES: dict[str, type[config.Shingles]] = {
-    "character": config.CharacterShingles,
-    "word": config.WordShingles,
-    "stop-word": config.StopWordShingles,
-}
+_COLLECTION_TABLES = (Table.DOCUMENTS, Table.KEYS, Table.MARKS, Table.ITEMS)
+BYTES_A_WORD = 2  # of a stored signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,21 @@ class CollectionSettings:
             raise ConfigurationError(
                 f"collection {self.name!r} has no probable index; rebuild(threshold=...) adds one"
             )
-        return Plan(self.threshold, self.bands, self.rows)
+        family = curve_of(self.kind, self.threshold)
+        return Plan(self.threshold, self.bands, self.rows, family)
+
+    def family(self) -> Family | None:
+        """Return the locality-sensitive family of the probable index; None without one."""
+        if not self.is_probable:
+            return None
+        return family_of(
+            self.kind,
+            self.threshold,
+            bands=self.bands,
+            rows=self.rows,
+            sketch=self.sketch,
+            secret=self.secret,
+        )
 
     def encode(self) -> bytes:
         """Return the payload of the settings record."""
@@ -136,33 +148,6 @@ class CollectionSettings:
             raise CorruptionError(
                 f"the settings of collection {name!r} cannot be read: {error}"
             ) from error
-
-
-def describe_kind(kind: config.Kind) -> dict[str, Any]:
-    """Return a kind of item as plain values."""
-    if isinstance(kind, config.Set):
-        return {"kind": "set"}
-    described = {name: getattr(kind, name) for name in ("lowercase", "white_space", "unicode")}
-    shingle_name = next(
-        name for name, shingles in _SHINGLES.items() if isinstance(kind.shingles, shingles)
-    )
-    return {"kind": "text", "shingles": {"of": shingle_name, **asdict(kind.shingles)}, **described}
-
-
-def restore_kind(described: dict[str, Any]) -> config.Kind:
-    """Return the kind that ``describe_kind`` described.
-
-    Raises:
-        KeyError, TypeError: it is none that this version knows.
-    """
-    settings = dict(described)
-    name = settings.pop("kind")
-    if name == "set":
-        return config.Set(**settings)
-    if name != "text":
-        raise KeyError(name)
-    shingles = dict(settings.pop("shingles"))
-    return config.Text(shingles=_SHINGLES[shingles.pop("of")](**shingles), **settings)
 
 
 def secret_of(seed: int | None) -> bytes:
@@ -247,6 +232,7 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
         item_bytes=0,
         changes=0,
         index=new_index(transaction, settings),
+        item_width=items_of(settings.kind, settings.secret).width,
     )
     key = state_key(number)
     transaction.put(Table.META, key, values.seal(Table.META, key, state.encode()))
@@ -269,13 +255,19 @@ def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> Ind
     number = free_owner(transaction)
     index = IndexState(
         number=number,
-        signature_width=settings.bands * settings.rows * BYTES_A_ROW,
+        signature_width=signature_words(settings) * BYTES_A_WORD,
         entries_per_item=settings.bands,
         bands=RunDirectory(next_number=transaction.identity << 8),
     )
     if settings.is_exact:
         index.exact = ExactState(new_epoch(transaction, number + 1))
     return index
+
+
+def signature_words(settings: CollectionSettings) -> int:
+    """Return how many uint16 words a signature has."""
+    family = settings.family()
+    return 0 if family is None else family.words
 
 
 def new_epoch(transaction: ReadTransaction, number: int) -> EpochState:
@@ -310,7 +302,7 @@ def drop(transaction: WriteTransaction, name: str) -> None:
     index = CollectionState.decode(values.unseal(Table.META, key, value)).index
     transaction.delete(Table.META, collection_key(name))
     transaction.delete(Table.META, key)
-    owned = [(table, settings.number) for table in (Table.DOCUMENTS, Table.KEYS, Table.MARKS)]
+    owned = [(table, settings.number) for table in _COLLECTION_TABLES]
     add_garbage(transaction, [*owned, *index_tables(index)])
 
 

@@ -1,55 +1,78 @@
-"""True similarities, computed on the items themselves."""
+"""True similarities and distances, computed on the items themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb import kernels
 from simdb.engine.signing import Signer
-from simdb.exact.thresholds import Threshold
-from simdb.items.symbols import SymbolSets
-from simdb.storage.tables import CollectionReader
+from simdb.measures.compared import Compared
+from simdb.storage.tables import CollectionReader, Document
 
-COMPARED_BYTES = 16 * 2**20  # of items whose symbols (eight times as many bytes) are held at once
+COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 
 
-class Compared(NamedTuple):
-    """Exact sizes of intersections and unions, int64 (n,) each.
+class ComparedStored(NamedTuple):
+    """Stored items that a probe was compared with.
 
-    Items that could not be read, since another process has deleted them for good, have overlap 0.
+    Attributes:
+        numbers: uint32 (n,), their item numbers.
+        compared: the probe with each of them.
+        documents: the items, if they had to be read.
     """
 
-    overlaps: npt.NDArray[np.int64]
-    unions: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.uint32]
+    compared: Compared
+    documents: list[Document] | None
 
-    def meets(self, threshold: Threshold) -> npt.NDArray[np.bool_]:
-        """Return which similarities are at least the threshold."""
-        return threshold.meets_many(self.overlaps, self.unions)
 
-    def similarities(self) -> npt.NDArray[np.float64]:
-        """Return the Jaccard similarities (MMDS 3.1.1); 0 where both sets are empty."""
-        result: npt.NDArray[np.float64] = self.overlaps / np.maximum(self.unions, 1)
-        return result
+def compare_probe_with_stored(
+    signer: Signer,
+    collection: CollectionReader,
+    probe: Any,  # noqa: ANN401 - features of one item
+    numbers: npt.NDArray[np.uint32],
+) -> ComparedStored:
+    """Compare one item, whose features are given, with stored ones of ascending numbers.
+
+    Items that another process has deleted for good are left out.
+    """
+    if collection.items is not None:
+        positions, rows = collection.item_rows(numbers)
+        compared = signer.measure.compare_probe(probe, signer.items.features_of_rows(rows))
+        return ComparedStored(numbers[positions], compared, None)
+    documents = [document for _, document in collection.documents_of(numbers)]
+    if len(documents) < numbers.size:
+        numbers = np.array([document.number for document in documents], np.uint32)
+    compared = compare_with_probe(signer, probe, [document.item for document in documents])
+    return ComparedStored(numbers, compared, documents)
 
 
 def compare_with_probe(
-    signer: Signer, probe: SymbolSets, items: Sequence[bytes | memoryview]
+    signer: Signer,
+    probe: Any,  # noqa: ANN401 - features of one item
+    items: Sequence[bytes | memoryview],
 ) -> Compared:
-    """Compare one item, whose symbols are given, with many."""
-    overlaps = np.zeros(len(items), np.int64)
-    unions = np.zeros(len(items), np.int64)
-    for part in _parts_by_size(items):
-        symbols = signer.symbols(items[part])
-        shared, sizes, probe_size = kernels.overlaps.probe_overlaps(
-            probe.values, symbols.values, symbols.offsets
-        )
-        overlaps[part] = shared
-        unions[part] = sizes + probe_size - shared
-    return Compared(overlaps, unions)
+    """Compare one item, whose features are given, with many."""
+    return _joined(
+        [
+            signer.measure.compare_probe(probe, signer.features(items[part]))
+            for part in _parts_by_size(items)
+        ]
+    )
+
+
+def _joined(parts: list[Compared]) -> Compared:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Compared(np.empty(0, np.int64), np.empty(0, np.int64))
+    return Compared(
+        np.concatenate([part.numerators for part in parts]),
+        np.concatenate([part.denominators for part in parts]),
+    )
 
 
 def _parts_by_size(items: Sequence[bytes | memoryview]) -> Iterator[slice]:
@@ -71,10 +94,14 @@ def compare_batch_with_stored(
     items: Sequence[bytes | memoryview],
     rows: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.uint32],
-) -> Compared:
-    """Compare given items with stored ones: ``items[rows[i]]`` with item ``numbers[i]``."""
-    overlaps = np.zeros(rows.size, np.int64)
-    unions = np.zeros(rows.size, np.int64)
+) -> tuple[npt.NDArray[np.int64], Compared]:
+    """Compare given items with stored ones: ``items[rows[i]]`` with item ``numbers[i]``.
+
+    Returns:
+        the places i that were compared, ascending: all but those of items that another process
+        has deleted for good; and what came out.
+    """
+    compared_places, parts = [], []
     distinct, places = np.unique(numbers, return_inverse=True)
     for positions, stored in _read_in_parts(collection, distinct):
         place_of = np.full(distinct.size, -1, np.int64)
@@ -84,10 +111,10 @@ def compare_batch_with_stored(
             given, left = np.unique(rows[part], return_inverse=True)
             texts = [items[row] for row in given.tolist()]
             here, right = np.unique(place_of[places[part]], return_inverse=True)
-            both = signer.symbols(texts + [stored[place] for place in here.tolist()])
-            compared = _compare_positions(both, left, right + given.size)
-            overlaps[part], unions[part] = compared
-    return Compared(overlaps, unions)
+            both = signer.features(texts + [stored[place] for place in here.tolist()])
+            compared_places.append(part)
+            parts.append(signer.measure.compare_pairs(both, left, right + given.size))
+    return _in_order(compared_places, parts)
 
 
 def compare_items(
@@ -97,51 +124,70 @@ def compare_items(
     right: npt.NDArray[np.int64],
 ) -> Compared:
     """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
-    overlaps = np.zeros(left.size, np.int64)
-    unions = np.zeros(left.size, np.int64)
-    everything = np.arange(left.size)
-    for part in _parts_by_row(items, left, everything, also=right):
-        used, places = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
-        symbols = signer.symbols([items[position] for position in used.tolist()])
-        overlaps[part], unions[part] = _compare_positions(
-            symbols, places[: part.size], places[part.size :]
+    places, parts = [], []
+    for part in _parts_by_row(items, left, np.arange(left.size), also=right):
+        used, position_of = np.unique(
+            np.concatenate([left[part], right[part]]), return_inverse=True
         )
-    return Compared(overlaps, unions)
+        features = signer.features([items[position] for position in used.tolist()])
+        places.append(part)
+        parts.append(
+            signer.measure.compare_pairs(
+                features, position_of[: part.size], position_of[part.size :]
+            )
+        )
+    return _in_order(places, parts)[1]
 
 
-def _compare_positions(
-    symbols: SymbolSets, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
-) -> Compared:
-    order = np.argsort(left, kind="stable")
-    shared, left_sizes, right_sizes = kernels.overlaps.pair_overlaps(
-        symbols.values,
-        symbols.offsets,
-        left[order].astype(np.int64),
-        right[order].astype(np.int64),
-    )
-    overlaps = np.empty_like(shared)
-    unions = np.empty_like(shared)
-    overlaps[order] = shared
-    unions[order] = left_sizes + right_sizes - shared
-    return Compared(overlaps, unions)
+def _in_order(
+    places: list[npt.NDArray[np.int64]], parts: list[Compared]
+) -> tuple[npt.NDArray[np.int64], Compared]:
+    if len(parts) < 2:  # noqa: PLR2004 - nothing to be put in order
+        return (places[0] if places else np.empty(0, np.int64)), _joined(parts)
+    compared = _joined(parts)
+    everything = np.concatenate(places)
+    order = np.argsort(everything, kind="stable")
+    return everything[order], Compared(compared.numerators[order], compared.denominators[order])
 
 
 def _read_in_parts(
     collection: CollectionReader, numbers: npt.NDArray[np.uint32]
-) -> Iterator[tuple[npt.NDArray[np.int64], list[memoryview]]]:
+) -> Iterator[tuple[npt.NDArray[np.int64], list[bytes | memoryview]]]:
     """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time."""
-    positions: list[int] = []
-    items: list[memoryview] = []
+    if collection.items is not None:
+        at_once = max(1, COMPARED_BYTES // collection.state.item_width)
+        for begin in range(0, numbers.size, at_once):
+            positions, rows = collection.item_rows(numbers[begin : begin + at_once])
+            data, width = rows.tobytes(), collection.state.item_width
+            yield (
+                positions + begin,
+                [data[start : start + width] for start in range(0, len(data), width)],
+            )
+        return
+    positions_read: list[int] = []
+    items: list[bytes | memoryview] = []
     size = 0
     for position, document in collection.documents_of(numbers):
         if size and size + len(document.item) > COMPARED_BYTES:
-            yield np.array(positions, np.int64), items
-            positions, items, size = [], [], 0
-        positions.append(position)
+            yield np.array(positions_read, np.int64), items
+            positions_read, items, size = [], [], 0
+        positions_read.append(position)
         items.append(document.item)
         size += len(document.item)
-    if positions:
-        yield np.array(positions, np.int64), items
+    if positions_read:
+        yield np.array(positions_read, np.int64), items
+
+
+def read_items(
+    collection: CollectionReader, numbers: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.int64], list[bytes | memoryview]]:
+    """Return the positions in ascending item numbers of those stored, and their items."""
+    positions: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+    items: list[bytes | memoryview] = []
+    for places, part in _read_in_parts(collection, numbers):
+        positions.append(places)
+        items += part
+    return np.concatenate(positions), items
 
 
 def _parts_by_row(

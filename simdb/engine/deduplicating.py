@@ -19,14 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.engine.comparing import Compared, compare_batch_with_stored, compare_items
+from simdb.engine.comparing import compare_batch_with_stored, compare_items
 from simdb.engine.exact_arranging import arrange, first_identical, selected_sets
 from simdb.engine.exact_searching import Prober, jaccard
 from simdb.engine.searching import Candidates, propose
-from simdb.engine.signing import Signed, Signer, needed_matches
+from simdb.engine.signing import Signed, Signer
 from simdb.exact.joins import self_join
 from simdb.exact.order import ArrangedSets
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import Bound, Threshold
+from simdb.lsh.family import BucketKeys
+from simdb.measures.compared import Compared
 from simdb.storage.run_views import NO_LIMIT
 from simdb.storage.tables import CollectionReader
 
@@ -44,12 +46,12 @@ class Decisions:
     Attributes:
         stored: int64 (n,), item number of the stored item that it duplicates, or -1.
         row: int64 (n,), the earlier row of the batch that it duplicates, or -1.
-        similarity: float64 (n,), true similarity to that one.
+        value: float64 (n,), true similarity, or distance, to that one.
     """
 
     stored: npt.NDArray[np.int64]
     row: npt.NDArray[np.int64]
-    similarity: npt.NDArray[np.float64]
+    value: npt.NDArray[np.float64]
 
     @property
     def is_duplicate(self) -> npt.NDArray[np.bool_]:
@@ -63,7 +65,7 @@ class Deduplicator:
     Args:
         signer: of the collection.
         collection: the store before the batch.
-        threshold: what is similar enough.
+        bound: what is similar enough.
         keep: rows are kept although they are duplicates, so that later rows may duplicate them.
         excluded: item numbers, ascending, that the batch replaces.
         exact: the exact index of the collection proposes; else the probable one.
@@ -73,7 +75,7 @@ class Deduplicator:
         self,
         signer: Signer,
         collection: CollectionReader,
-        threshold: Threshold,
+        bound: Bound,
         *,
         keep: bool,
         excluded: npt.NDArray[np.uint32],
@@ -81,10 +83,13 @@ class Deduplicator:
     ) -> None:
         self._signer = signer
         self._collection = collection
-        self._threshold = threshold
+        self._bound = bound
         self._keep = keep
         self._excluded = excluded
-        self._prober = Prober(collection, jaccard(threshold)) if exact else None
+        self._prober: Prober | None = None
+        if exact and signer.settings.is_exact:
+            assert isinstance(bound, Threshold)
+            self._prober = Prober(collection, jaccard(bound))
 
     def decide(self, items: Sequence[bytes], signed: Signed) -> Decisions:
         """Find what each row duplicates.
@@ -112,15 +117,16 @@ class Deduplicator:
         if open_rows.size:
             usable = np.zeros(len(items), np.bool_)
             usable[open_rows] = True
-            everything = self._propose(signed._replace(has_symbols=usable), NO_LIMIT)
+            everything = self._propose(signed._replace(comparable=usable), NO_LIMIT)
             self._compare_in_order(items, everything, decisions)
 
     def _propose(self, signed: Signed, limit: int) -> Candidates:
         if self._prober is None:
-            candidates = propose(self._collection, signed, self._threshold, limit=limit)
+            needed = self._signer.needed_matches(self._bound)
+            candidates = propose(self._collection, signed, needed, limit=limit)
         else:
             assert signed.prefixes is not None
-            candidates = self._prober.propose(signed.prefixes, np.flatnonzero(signed.has_symbols))
+            candidates = self._prober.propose(signed.prefixes, np.flatnonzero(signed.comparable))
         if not self._excluded.size:
             return candidates
         stays = ~np.isin(candidates.numbers, self._excluded)
@@ -139,17 +145,17 @@ class Deduplicator:
             stops = np.minimum(position[rows] + COMPARED_A_WAVE, ends[rows])
             counts = stops - position[rows]
             which = np.repeat(position[rows], counts) + _ramps(counts)
-            compared = compare_batch_with_stored(
+            read, compared = compare_batch_with_stored(
                 self._signer,
                 self._collection,
                 items,
                 candidates.probes[which],
                 candidates.numbers[which],
             )
-            met = np.flatnonzero(compared.meets(self._threshold))[::-1]
-            hit_rows = candidates.probes[which[met]]
-            decisions.stored[hit_rows] = candidates.numbers[which[met]]  # the first one stays
-            decisions.similarity[hit_rows] = compared.similarities()[met]
+            met = np.flatnonzero(self._meets(compared))[::-1]
+            hits = which[read[met]]
+            decisions.stored[candidates.probes[hits]] = candidates.numbers[hits]  # the first stays
+            decisions.value[candidates.probes[hits]] = compared.values()[met]
             position[rows] = stops
 
     # -- the batch itself --------------------------------------------------------------------
@@ -157,13 +163,13 @@ class Deduplicator:
     def _decide_by_batch(
         self, items: Sequence[bytes], signed: Signed, decisions: Decisions
     ) -> None:
-        first_equal = _first_equal(items, signed.has_symbols)
+        first_equal = _first_equal(items, signed.comparable)
         arranged = None
         if self._prober is not None:
             arranged = arrange(self._prober.epoch.order, self._signer.symbols(items))
-            first_equal = first_identical(arranged, signed.has_symbols)
+            first_equal = first_identical(arranged, signed.comparable)
         own = np.arange(len(items))
-        takes_part = (first_equal == own) & signed.has_symbols
+        takes_part = (first_equal == own) & signed.comparable
         if not self._keep:
             takes_part &= decisions.stored < 0
         rows = np.flatnonzero(takes_part)
@@ -174,11 +180,13 @@ class Deduplicator:
             else:
                 self._decide_exactly(arranged, rows, wanted, decisions)
         # A row equal to an earlier one duplicates what that one does, or else that one itself.
-        copies = np.flatnonzero((first_equal != own) & signed.has_symbols & (decisions.stored < 0))
+        copies = np.flatnonzero((first_equal != own) & signed.comparable & (decisions.stored < 0))
         origin = first_equal[copies]
         has_target = decisions.row[origin] >= 0
         decisions.row[copies] = np.where(has_target, decisions.row[origin], origin)
-        decisions.similarity[copies] = np.where(has_target, decisions.similarity[origin], 1.0)
+        decisions.value[copies] = np.where(
+            has_target, decisions.value[origin], self._signer.identical_value
+        )
 
     def _decide_rows(
         self,
@@ -190,10 +198,10 @@ class Deduplicator:
     ) -> None:
         """Decide about the given rows of the batch among each other; only the wanted ones."""
         signatures = signed.signatures[rows]
-        buckets = _Buckets(signed.bucket_keys[rows])
+        buckets = _Buckets(signed.buckets.select(rows))
         status = np.full(rows.size, KEPT if self._keep else UNDECIDED, np.uint8)
         last_compared = np.full(rows.size, -1, np.int64)
-        needed = needed_matches(self._threshold, signatures.shape[1])
+        needed = self._signer.needed_matches(self._bound)
         undecided = np.flatnonzero(wanted & buckets.shared)
         status[~buckets.shared] = KEPT
         while undecided.size:
@@ -214,7 +222,7 @@ class Deduplicator:
             left, right = undecided[comparing], earlier[comparing]
             last_compared[left] = right
             compared = compare_items(self._signer, items, rows[left], rows[right])
-            met = compared.meets(self._threshold)
+            met = self._meets(compared)
             self._note(decisions, rows[left[met]], rows[right[met]], compared, met)
             settled = np.zeros(rows.size, np.bool_)
             settled[left[met]] = True
@@ -232,7 +240,8 @@ class Deduplicator:
     ) -> None:
         """Decide about the given rows, all different, from all their similar pairs."""
         sets = selected_sets(arranged, rows)
-        pairs = list(self_join(sets, self._threshold))
+        assert isinstance(self._bound, Threshold)
+        pairs = list(self_join(sets, self._bound))
         if not pairs:
             return
         left, right, similarity = (
@@ -245,8 +254,11 @@ class Deduplicator:
             settled = decisions.row[rows[row]] >= 0
             if wanted[row] and not settled and not dropped[earlier]:
                 decisions.row[rows[row]] = rows[earlier]
-                decisions.similarity[rows[row]] = similarity[place]
+                decisions.value[rows[row]] = similarity[place]
                 dropped[row] = not self._keep
+
+    def _meets(self, compared: Compared) -> npt.NDArray[np.bool_]:
+        return self._bound.meets_many(compared.numerators, compared.denominators)
 
     @staticmethod
     def _note(
@@ -257,30 +269,31 @@ class Deduplicator:
         met: npt.NDArray[np.bool_],
     ) -> None:
         decisions.row[rows] = targets
-        decisions.similarity[rows] = compared.similarities()[met]
+        decisions.value[rows] = compared.values()[met]
 
 
 class _Buckets:
     """The buckets of a batch, as ``kernels.buckets.next_earlier`` reads them."""
 
-    def __init__(self, bucket_keys: npt.NDArray[np.uint64]) -> None:
-        count, bands = bucket_keys.shape
-        order = np.argsort(bucket_keys.ravel(), kind="stable")
-        keys = bucket_keys.ravel()[order]
-        begins = np.ones(keys.size, np.bool_)
-        begins[1:] = keys[1:] != keys[:-1]
+    def __init__(self, keys: BucketKeys) -> None:
+        owners = np.repeat(np.arange(len(keys)), keys.counts)
+        order = np.argsort(keys.values, kind="stable")
+        ordered = keys.values[order]
+        begins = np.ones(ordered.size, np.bool_)
+        begins[1:] = ordered[1:] != ordered[:-1]
         starts = np.flatnonzero(begins)
-        sizes = np.diff(np.append(starts, keys.size))
-        places = np.empty(keys.size, np.int64)
-        places[order] = np.arange(keys.size)
-        firsts = np.empty(keys.size, np.int64)
-        firsts[order] = np.repeat(starts, sizes)
-        shared = np.empty(keys.size, np.bool_)
-        shared[order] = np.repeat(sizes > 1, sizes)
-        self.members = (order // bands).astype(np.int64)
-        self.own_places = places.reshape(count, bands)
-        self.next_places = firsts.reshape(count, bands)
-        self.shared = shared.reshape(count, bands).any(axis=1)
+        sizes = np.diff(np.append(starts, ordered.size))
+        # One column for each key of the item with most; where an item has fewer, an empty bucket.
+        width = int(keys.counts.max()) if len(keys) else 0
+        column = np.arange(ordered.size) - np.repeat(keys.offsets[:-1], keys.counts)
+        cell = owners * width + column
+        self.members = owners[order]
+        self.own_places = np.zeros((len(keys), width), np.int64)
+        self.next_places = np.zeros((len(keys), width), np.int64)
+        self.own_places.ravel()[cell[order]] = np.arange(ordered.size)
+        self.next_places.ravel()[cell[order]] = np.repeat(starts, sizes)
+        self.shared = np.zeros(len(keys), np.bool_)
+        self.shared[self.members[np.repeat(sizes > 1, sizes)]] = True
 
 
 def _first_equal(

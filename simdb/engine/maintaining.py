@@ -113,12 +113,15 @@ def _drop_dead(
 ) -> int:
     """Rewrite all blocks that hold dead records."""
     steps = 0
-    for blocks_of in (_documents, _signatures):
+    for blocks_of in (_documents, _items, _signatures):
         position: int | None = 0
         while position is not None:
             with environment.write(busy_timeout) as transaction:
                 writer = CollectionWriter(transaction, collection)
-                position = writer.drop_dead_step(blocks_of(writer), position, STEP_BYTES)
+                blocks = blocks_of(writer)
+                if blocks is None:
+                    break
+                position = writer.drop_dead_step(blocks, position, STEP_BYTES)
                 writer.save()
             steps += 1
             report.advance(1)
@@ -128,6 +131,11 @@ def _drop_dead(
 def _documents(writer: CollectionWriter) -> BlockWriter:
     assert isinstance(writer.documents, BlockWriter)
     return writer.documents
+
+
+def _items(writer: CollectionWriter) -> BlockWriter | None:
+    assert writer.items is None or isinstance(writer.items, BlockWriter)
+    return writer.items
 
 
 def _signatures(writer: CollectionWriter) -> BlockWriter:
@@ -265,12 +273,9 @@ class _Rebuild:
         """Write what was prepared; items deleted since are marked, as for every index."""
         if prepared.numbers.size:
             target = IndexWriter(transaction, self._index, writer)
-            with_symbols = prepared.signed.has_symbols
+            buckets = prepared.signed.buckets
             target.insert(
-                prepared.numbers,
-                prepared.signed.signatures,
-                prepared.numbers[with_symbols],
-                prepared.signed.bucket_keys[with_symbols],
+                prepared.numbers, prepared.signed.signatures, buckets.values, buckets.counts
             )
             exact, prefixes = self._index.exact, prepared.signed.prefixes
             if exact is not None and prefixes is not None and self._signer.epoch is not None:

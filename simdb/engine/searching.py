@@ -1,6 +1,6 @@
 """Many-one: which stored items are similar to this one?
 
-Buckets propose candidates, signatures drop those that agree in too few rows, and what is left
+Buckets propose candidates, signatures drop those that agree in too few words, and what is left
 is compared in full (MMDS 3.4.3).
 """
 
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.engine.comparing import compare_with_probe
-from simdb.engine.signing import Signed, Signer, needed_matches
-from simdb.exact.thresholds import Threshold
+from simdb.engine.comparing import ComparedStored, compare_probe_with_stored
+from simdb.engine.signing import Signed, Signer
+from simdb.exact.thresholds import Bound
 from simdb.storage.run_views import NO_LIMIT
 from simdb.storage.tables import FEW, CollectionReader, Document
 
@@ -34,84 +34,116 @@ class Candidates(NamedTuple):
 
 
 class Similar(NamedTuple):
-    """Stored items similar to a probe, by falling similarity, then by item number."""
+    """Stored items similar to a probe, the best first, equal ones by item number.
+
+    Attributes:
+        documents: the items.
+        values: similarity, or distance, of each.
+        candidates: how many items were compared in full.
+    """
 
     documents: list[Document]
-    similarities: list[float]
+    values: list[float]
     candidates: int
 
 
 def propose(
     collection: CollectionReader,
     signed: Signed,
-    threshold: Threshold,
+    needed: int,
     *,
     limit: int = NO_LIMIT,
 ) -> Candidates:
-    """Return the live items that share a bucket, and enough signature rows, with each probe.
+    """Return the live items that share a bucket, and enough signature words, with each probe.
 
     Args:
         collection: where to look.
         signed: the probes.
-        threshold: pairs at or above it are dropped with probability 1/10,000 at most.
+        needed: equal words of signature below which a pair is dropped.
         limit: at most so many items a bucket, the oldest first. Of a probe with a bucket that
             holds more, the candidates end with the last item that was seen of every such bucket.
     """
-    bands = signed.bucket_keys.shape[1]
-    usable = np.flatnonzero(signed.has_symbols)
-    found = collection.bands.probe(signed.bucket_keys[usable].ravel(), limit=limit)
+    probes_count = signed.comparable.size
+    usable = np.flatnonzero(signed.comparable)
+    buckets = signed.buckets.select(usable)
+    if buckets.groups is not None:
+        limit = NO_LIMIT  # what is cut off in one group might be all that another has
+    owners = usable[np.repeat(np.arange(usable.size), buckets.counts)]
+    found = collection.bands.probe(buckets.values, limit=limit)
     items = collection.bands.column(found, 0)
-    probe_of = usable[found.queries // bands]
-    cut = np.zeros(signed.has_symbols.size, np.bool_)
+    probe_of = owners[found.queries]
+    cut = np.zeros(probes_count, np.bool_)
     if limit != NO_LIMIT and found.queries.size:
-        full = np.flatnonzero(np.bincount(found.queries, minlength=usable.size * bands) >= limit)
-        cut[usable[full // bands]] = True
-        last_items = np.zeros(usable.size * bands, np.uint32)
+        full = np.flatnonzero(np.bincount(found.queries, minlength=owners.size) >= limit)
+        cut[owners[full]] = True
+        last_items = np.zeros(owners.size, np.uint32)
         np.maximum.at(last_items, found.queries, items)
         horizon = np.full(cut.size, np.iinfo(np.uint32).max)
-        np.minimum.at(horizon, usable[full // bands], last_items[full])
+        np.minimum.at(horizon, owners[full], last_items[full])
         near = items <= horizon[probe_of]
         probe_of, items = probe_of[near], items[near]
-    probes, numbers = _distinct(probe_of, items)
+    if buckets.groups is None:
+        packed = _distinct(probe_of, items)
+    else:
+        packed = _in_every_group(probe_of, items, buckets.groups[found.queries])
+    probes, numbers = _unpacked(packed)
     if collection.state.marked:
         alive = collection.alive(numbers)
         probes, numbers = probes[alive], numbers[alive]
-    promising = _enough_rows(collection, signed, probes, numbers, threshold)
-    return Candidates(probes[promising], numbers[promising], cut)
+    if needed:
+        promising = _enough_words(collection, signed, probes, numbers, needed)
+        probes, numbers = probes[promising], numbers[promising]
+    return Candidates(probes, numbers, cut)
+
+
+def _in_every_group(
+    probes: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32], groups: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.uint64]:
+    """Return the pairs that share a bucket of every group, packed (MMDS 3.8.5)."""
+    packed: npt.NDArray[np.uint64] | None = None
+    for group in range(int(groups.max()) + 1 if groups.size else 0):
+        inside = groups == group
+        pairs = _distinct(probes[inside], numbers[inside])
+        packed = pairs if packed is None else np.intersect1d(packed, pairs, assume_unique=True)
+    return np.empty(0, np.uint64) if packed is None else packed
 
 
 def _distinct(
     probes: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-    """Return each pair of probe and item once, sorted."""
+) -> npt.NDArray[np.uint64]:
+    """Return each pair of probe and item once, packed and sorted."""
     packed = (probes.astype(np.uint64) << np.uint64(32)) | numbers
     packed.sort()
     new = np.empty(packed.size, np.bool_)
     new[:1] = True
     np.not_equal(packed[1:], packed[:-1], out=new[1:])
-    packed = packed[new]
+    return packed[new]
+
+
+def _unpacked(
+    packed: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
     return (packed >> np.uint64(32)).astype(np.int64), packed.astype(np.uint32)
 
 
-def _enough_rows(
+def _enough_words(
     collection: CollectionReader,
     signed: Signed,
     probes: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.uint32],
-    threshold: Threshold,
+    needed: int,
 ) -> npt.NDArray[np.bool_]:
-    """Return which candidates agree with their probe in enough signature rows."""
+    """Return which candidates agree with their probe in enough words of signature."""
     if not numbers.size:
         return np.empty(0, np.bool_)
     places: npt.NDArray[np.int64] | slice = slice(None)
     distinct = numbers
-    if signed.has_symbols.size > 1:  # several probes may propose one item
+    if signed.comparable.size > 1:  # several probes may propose one item
         distinct, places = np.unique(numbers, return_inverse=True)
-    rows, present = stored_signatures(collection, distinct)
+    words, present = stored_signatures(collection, distinct)
     matches, _ = kernels.sketching.compare_signatures(
-        signed.signatures[probes], rows[places], 1, rows.shape[1]
+        signed.signatures[probes], words[places], 1, words.shape[1]
     )
-    needed = needed_matches(threshold, rows.shape[1])
     enough: npt.NDArray[np.bool_] = (matches >= needed) & present[places]
     return enough
 
@@ -141,23 +173,33 @@ def search(
     signer: Signer,
     collection: CollectionReader,
     item: bytes,
-    threshold: Threshold,
+    bound: Bound,
     limit: int | None,
 ) -> Similar:
     """Find the stored items that are similar to one item.
 
-    Probable: the S-curve of the collection's plan says how probable at which similarity. The
-    similarities are exact.
+    Probable: the S-curve of the collection's plan says how probable at which value. The values
+    themselves are exact.
     """
-    symbols = signer.symbols([item])
-    candidates = propose(collection, signer.sign_symbols(symbols), threshold)
-    documents = [document for _, document in collection.documents_of(candidates.numbers)]
-    compared = compare_with_probe(signer, symbols, [document.item for document in documents])
-    met = np.flatnonzero(compared.meets(threshold))
-    similarities = compared.similarities()
-    best = met[np.argsort(-similarities[met], kind="stable")][:limit].tolist()
-    return Similar(
-        [documents[place] for place in best],
-        [float(similarities[place]) for place in best],
-        len(documents),
-    )
+    probe = signer.features([item])
+    signed = signer.sign_features(probe)
+    candidates = propose(collection, signed, signer.needed_matches(bound))
+    found = compare_probe_with_stored(signer, collection, probe, candidates.numbers)
+    return best_of(collection, found, bound, limit)
+
+
+def best_of(
+    collection: CollectionReader, found: ComparedStored, bound: Bound, limit: int | None
+) -> Similar:
+    """Return those of the items compared that are within a bound, the best first."""
+    numbers, compared, documents = found
+    values = compared.values()
+    met = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
+    best = met[np.argsort(bound.order(values[met]), kind="stable")][:limit].tolist()
+    if documents is None:
+        read = dict(collection.documents_of(np.sort(numbers[best])))
+        rank = np.argsort(np.argsort(numbers[best])).tolist()
+        chosen = [read[place] for place in rank]
+    else:
+        chosen = [documents[place] for place in best]
+    return Similar(chosen, [float(values[place]) for place in best], numbers.size)

@@ -1,44 +1,44 @@
-"""From items to symbols, signatures and bucket keys, in batches and on several threads."""
+"""From items to features, signatures and bucket keys, in batches and on several threads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.exact_arranging import Epoch, Prefixes, joined_prefixes, prefixes_of
-from simdb.exact.thresholds import Threshold
+from simdb.engine.kinds import has_symbols, identical_value, is_distance, measure_of
+from simdb.exact.thresholds import Bound
 from simdb.items.kinds import items_of
 from simdb.items.symbols import SymbolSets
-from simdb.lsh.banding import Banding, minimum_matches
-from simdb.lsh.planning import Plan
-from simdb.lsh.sketching import Sketcher
+from simdb.lsh.family import BucketKeys, Family
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
 
-SLICE_BYTES = 131_072  # of items signed in one go: their symbols then stay in the cache
+SLICE_BYTES = 131_072  # of items signed in one go: their features then stay in the cache
 
 
 class Signed(NamedTuple):
     """What the index stores of a batch of items.
 
     Attributes:
-        signatures: uint16 (items, rows).
-        bucket_keys: uint64 (items, bands); meaningless for items without symbols.
-        has_symbols: bool (items,).
+        signatures: uint16 (items, words).
+        buckets: the bucket keys.
+        comparable: bool (items,), whether an item has anything to be compared by; an empty set
+            has not.
         prefixes: what an exact index posts of them, in an order that may be out of date; None
             without an order.
     """
 
     signatures: npt.NDArray[np.uint16]
-    bucket_keys: npt.NDArray[np.uint64]
-    has_symbols: npt.NDArray[np.bool_]
+    buckets: BucketKeys
+    comparable: npt.NDArray[np.bool_]
     prefixes: Prefixes | None = None
 
 
@@ -48,50 +48,65 @@ class Signer:
     Attributes:
         settings: of the collection.
         items: the canonical form of its items.
+        measure: how two items are compared.
         epoch: the order that prefixes are written in, as it was last seen; set by the writer.
     """
 
     def __init__(self, settings: CollectionSettings) -> None:
         self.items = items_of(settings.kind, settings.secret)
         self.settings = settings
+        self.measure = measure_of(settings.kind)
         self.epoch: Epoch | None = None
-        self._sketcher: Sketcher | None = None
-        self._banding: Banding | None = None
-        if settings.is_probable:
-            rows = settings.plan.signature_rows
-            self._sketcher = Sketcher(settings.sketch, rows, settings.secret)
-            self._banding = Banding(settings.bands, settings.rows, settings.secret)
+
+    @cached_property
+    def family(self) -> Family | None:
+        """The locality-sensitive family of the probable index; None without one."""
+        return self.settings.family()
 
     @property
-    def plan(self) -> Plan:
-        """The banding with its S-curve."""
-        return self.settings.plan
+    def has_symbols(self) -> bool:
+        """Whether items are sets of symbols."""
+        return has_symbols(self.settings.kind)
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether items are compared by a distance."""
+        return is_distance(self.settings.kind)
+
+    @property
+    def identical_value(self) -> float:
+        """How similar, or how distant, equal items are."""
+        return identical_value(self.settings.kind)
+
+    def features(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
+        """Return what items in canonical form are hashed and compared by."""
+        return self.items.features(items)
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        """Return the symbols of items in canonical form."""
-        return self.items.symbols(items)
+        """Return the symbols of items in canonical form, of a kind that has symbols."""
+        symbols: SymbolSets = self.items.features(items)
+        return symbols
 
-    def sign_symbols(self, symbols: SymbolSets, epoch: Epoch | None = None) -> Signed:
-        """Return what the indexes store of items whose symbols are known.
+    def needed_matches(self, bound: Bound) -> int:
+        """Return how many equal words of signature a candidate must have to be compared."""
+        return 0 if self.family is None else self.family.needed_matches(bound.fraction)
+
+    def sign_features(self, features: Any, epoch: Epoch | None = None) -> Signed:  # noqa: ANN401
+        """Return what the indexes store of items whose features are known.
 
         Args:
-            symbols: of the items.
+            features: of the items.
             epoch: the order of the exact index, if there is one.
         """
-        has_symbols = symbols.offsets[1:] > symbols.offsets[:-1]
+        comparable = _comparable(features)
         prefixes = None
         if epoch is not None:
-            prefixes = prefixes_of(epoch, symbols, self.settings.posted_floor)
-        if self._sketcher is None or self._banding is None:
-            return Signed(
-                np.empty((len(symbols), 0), np.uint16),
-                np.empty((len(symbols), 0), np.uint64),
-                has_symbols,
-                prefixes,
-            )
-        signatures = self._sketcher.sketch(symbols)
-        bucket_keys = self._banding.bucket_keys(signatures)
-        return Signed(signatures, bucket_keys, has_symbols, prefixes)
+            prefixes = prefixes_of(epoch, features, self.settings.posted_floor)
+        if self.family is None:
+            nothing = np.empty((len(features), 0), np.uint16)
+            return Signed(nothing, BucketKeys.none(len(features)), comparable, prefixes)
+        signatures = self.family.sign(features)
+        return Signed(signatures, self.family.bucket_keys(signatures), comparable, prefixes)
 
     def prefixes(self, epoch: Epoch, items: Sequence[bytes | memoryview]) -> Prefixes:
         """Return what the exact index posts of items, in the order of an epoch."""
@@ -112,22 +127,27 @@ class Signer:
         return Signing([], [pool.submit(self._sign_part, part, epoch) for part in parts], self)
 
     def _sign_part(self, items: Sequence[bytes | memoryview], epoch: Epoch | None) -> Signed:
-        return self.sign_symbols(self.items.symbols(items), epoch)
+        return self.sign_features(self.items.features(items), epoch)
 
-    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
-        """Return the bucket keys, uint64 (n, bands), of stored signatures."""
-        if self._banding is None:
-            return np.empty((signatures.shape[0], 0), np.uint64)
-        return self._banding.bucket_keys(signatures)
+    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
+        """Return the bucket keys of stored signatures."""
+        if self.family is None:
+            return BucketKeys.none(signatures.shape[0])
+        return self.family.bucket_keys(signatures)
 
     def empty(self) -> Signed:
         """Return the signatures of no item."""
-        rows = self.settings.bands * self.settings.rows
+        words = 0 if self.family is None else self.family.words
         return Signed(
-            np.empty((0, rows), np.uint16),
-            np.empty((0, self.settings.bands), np.uint64),
-            np.empty(0, np.bool_),
+            np.empty((0, words), np.uint16), BucketKeys.none(0), np.empty(0, np.bool_)
         )
+
+
+def _comparable(features: Any) -> npt.NDArray[np.bool_]:  # noqa: ANN401 - a type a kind
+    """Return which items of a batch are not empty sets."""
+    if isinstance(features, SymbolSets):
+        return features.offsets[1:] > features.offsets[:-1]
+    return np.ones(len(features), np.bool_)
 
 
 class Signing:
@@ -148,8 +168,8 @@ class Signing:
         prefixes = [part.prefixes for part in parts if part.prefixes is not None]
         return Signed(
             np.concatenate([part.signatures for part in parts]),
-            np.concatenate([part.bucket_keys for part in parts]),
-            np.concatenate([part.has_symbols for part in parts]),
+            BucketKeys.concatenated([part.buckets for part in parts]),
+            np.concatenate([part.comparable for part in parts]),
             joined_prefixes(prefixes) if prefixes else None,
         )
 
@@ -167,9 +187,3 @@ def _slices(
         size += len(item)
     if begin < len(items):
         yield items[begin:]
-
-
-@lru_cache(maxsize=256)
-def needed_matches(threshold: Threshold, rows: int) -> int:
-    """Return how many equal signature rows a candidate must have to be compared in full."""
-    return minimum_matches(threshold.fraction, rows)

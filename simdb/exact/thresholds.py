@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -78,10 +78,15 @@ class Threshold:
 
     def __str__(self) -> str:
         """Give the value as a decimal number where it has a short one, else as a fraction."""
-        decimal = Decimal(self.fraction.numerator) / Decimal(self.fraction.denominator)
-        if Fraction(decimal) == self.fraction:
-            return format(decimal.normalize(), "f")
-        return str(self.fraction)
+        return _shown(self.fraction)
+
+    def admits(self, other: Threshold) -> bool:
+        """Tell whether what meets the other threshold meets this one."""
+        return other.fraction >= self.fraction
+
+    def order(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return what rises from the best of the values to the worst."""
+        return -values
 
     def needed_overlap(self, total_size: int) -> int:
         """Compute the smallest overlap of two sets of that total size that are similar enough.
@@ -112,7 +117,11 @@ class Threshold:
     def meets_many(
         self, overlaps: npt.NDArray[np.integer], unions: npt.NDArray[np.integer]
     ) -> npt.NDArray[np.bool_]:
-        """Tell ``meets`` of every pair of elements, exactly."""
+        """Tell ``meets`` of every pair of elements, exactly; of floats in float64."""
+        if np.asarray(overlaps).dtype.kind == "f":
+            least = float(self.fraction) * unions
+            near: npt.NDArray[np.bool_] = (overlaps >= least) & (overlaps > 0)
+            return near
         many_overlaps = np.asarray(overlaps).astype(np.int64)
         many_unions = np.asarray(unions).astype(np.int64)
         largest = max(_largest(many_overlaps), _largest(many_unions))
@@ -199,8 +208,73 @@ class Threshold:
         return min(suffix, other_suffix) + 1 >= self.needed_overlap(total)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class MaximumDistance:
+    """A largest distance: a rational number of at least 0.
+
+    Attributes:
+        fraction: the exact value, in the units of the measure.
+    """
+
+    fraction: Fraction
+
+    @classmethod
+    def parse(cls, value: ThresholdLike, *, name: str = "max_distance") -> MaximumDistance:
+        """Read a distance as ``Threshold.parse`` reads a threshold.
+
+        Raises:
+            ConfigurationError: it is no number of at least 0.
+        """
+        try:
+            if isinstance(value, bool | np.bool_):
+                raise ValueError(value)
+            fraction = _exact(value)
+        except (ValueError, ArithmeticError):
+            fraction = Fraction(-1)
+        if fraction < 0:
+            raise ConfigurationError(f"{name} must be a number of at least 0, not {value!r}")
+        return cls(fraction)
+
+    def __str__(self) -> str:
+        """Give the value as a decimal number where it has a short one, else as a fraction."""
+        return _shown(self.fraction)
+
+    def admits(self, other: MaximumDistance) -> bool:
+        """Tell whether what lies within the other distance lies within this one."""
+        return other.fraction <= self.fraction
+
+    def meets_many(
+        self, numerators: npt.NDArray[Any], denominators: npt.NDArray[Any]
+    ) -> npt.NDArray[np.bool_]:
+        """Tell of every pair of elements whether its ratio is at most the distance.
+
+        Exact for whole numbers, which must have products with the distance within int64; else in
+        float64, against the distance rounded to it.
+        """
+        if numerators.dtype.kind in "iu" and denominators.dtype.kind in "iu":
+            most = self.fraction.numerator * denominators.astype(np.int64)
+            exact: npt.NDArray[np.bool_] = numerators * self.fraction.denominator <= most
+            return exact
+        near: npt.NDArray[np.bool_] = numerators <= float(self.fraction) * denominators
+        return near
+
+    def order(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return what rises from the best of the values to the worst."""
+        return values
+
+
+Bound: TypeAlias = Threshold | MaximumDistance
+
+
 def _out_of_range(name: str, value: object) -> ConfigurationError:
     return ConfigurationError(f"{name} must be a number above 0 and at most 1, not {value!r}")
+
+
+def _shown(fraction: Fraction) -> str:
+    decimal = Decimal(fraction.numerator) / Decimal(fraction.denominator)
+    if Fraction(decimal) == fraction:
+        return format(decimal.normalize(), "f")
+    return str(fraction)
 
 
 def _exact(value: ThresholdLike | np.number) -> Fraction:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from simdb import config
-from simdb.items.sets import SetItems
-from simdb.items.symbols import SymbolSets
-from simdb.items.text import TextItems
 
 
 class Items(Protocol):
-    """The items of one collection, under its settings and its secret."""
+    """The items of one collection, under its settings and its secret.
+
+    Attributes:
+        width: bytes of every item in stored form; 0 when it varies.
+    """
+
+    width: int
 
     def encode(self, item: object) -> bytes:
         """Return the stored form of an item; equal items are equal bytes.
@@ -24,12 +30,31 @@ class Items(Protocol):
     def decode(self, data: bytes | memoryview) -> Any:  # noqa: ANN401 - a class a kind
         """Return the item of its stored form."""
 
-    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        """Return the symbols of items in stored form; repeats count once."""
+    def features(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
+        """Return what items in stored form are hashed and compared by, as one batch."""
+
+    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:  # noqa: ANN401
+        """Return the features of items of one width, uint8 (n, width), without a copy each."""
 
 
 def items_of(kind: config.Kind, secret: bytes) -> Items:
-    """Return what encodes the items of a kind and makes symbols of them."""
+    """Return what encodes the items of a kind and makes features of them."""
+    if isinstance(kind, config.Text):
+        from simdb.items.text import TextItems
+
+        return TextItems(kind, secret)
     if isinstance(kind, config.Set):
+        from simdb.items.sets import SetItems
+
         return SetItems(secret)
-    return TextItems(kind, secret)
+    if isinstance(kind, config.Bag):
+        from simdb.items.bags import BagItems
+
+        return BagItems(secret)
+    if isinstance(kind, config.Bits):
+        from simdb.items.bits import BitsItems
+
+        return BitsItems(kind, secret)
+    from simdb.items.vectors import VectorItems
+
+    return VectorItems(kind)

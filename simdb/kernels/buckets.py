@@ -203,3 +203,107 @@ def bucket_pairs(
             second = ends[first]
     cursor[0], cursor[1], cursor[2] = bucket, first, second
     return written
+
+
+@inlined
+def _is_smallest_shared(
+    key: np.uint64,
+    values: npt.NDArray[np.uint64],
+    groups: npt.NDArray[np.uint8],
+    one: int,
+    one_end: int,
+    other: int,
+    other_end: int,
+    every_group: int,
+) -> bool:
+    """Return whether a key is the smallest that two items share, and they share every group."""
+    shared_groups = 0
+    is_smallest = True
+    while one < one_end and other < other_end:
+        if values[one] < values[other]:
+            one += 1
+        elif values[other] < values[one]:
+            other += 1
+        else:
+            if shared_groups == 0 and values[one] != key:
+                is_smallest = False
+                break
+            shared_groups |= 1 << groups[one]
+            if shared_groups == every_group:
+                break
+            one += 1
+            other += 1
+    return is_smallest and shared_groups == every_group
+
+
+@kernel
+def keyed_bucket_pairs(
+    starts: npt.NDArray[np.int64],
+    members: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    keys_of_buckets: npt.NDArray[np.uint64],
+    values: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.uint8],
+    every_group: int,
+    only_first: bool,
+    cursor: npt.NDArray[np.int64],
+    left: npt.NDArray[np.int64],
+    right: npt.NDArray[np.int64],
+    counters: npt.NDArray[np.int64],
+) -> int:
+    """List the pairs of each bucket whose smallest shared key is the bucket's own.
+
+    As ``bucket_pairs``, for items that have any number of keys.
+
+    Args:
+        starts, members, ends, only_first, cursor, left, right: as for ``bucket_pairs``.
+        keys_of_buckets: the key of each bucket.
+        values: the keys of the items, ascending within each item.
+        offsets: where the keys of each item begin, and one past the last.
+        groups: the group of each key.
+        every_group: a bit for each group; a pair must share a key of each.
+        counters: visited pairs, and those that lack a group or come in another bucket; added to.
+    """
+    written = 0
+    bucket, first, second = cursor[0], cursor[1], cursor[2]
+    if bucket < 0:
+        bucket = 0
+        first = starts[0]
+        second = ends[first] if first < members.size else first
+    while bucket < starts.size - 1:
+        end = starts[bucket + 1]
+        last_first = starts[bucket] + 1 if only_first else end - 1
+        while first < last_first:
+            one = members[first]
+            while second < end:
+                if written == left.size:
+                    cursor[0], cursor[1], cursor[2] = bucket, first, second
+                    return written
+                counters[0] += 1
+                other = members[second]
+                second += 1
+                if not only_first and not _is_smallest_shared(
+                    keys_of_buckets[bucket],
+                    values,
+                    groups,
+                    offsets[one],
+                    offsets[one + 1],
+                    offsets[other],
+                    offsets[other + 1],
+                    every_group,
+                ):
+                    counters[1] += 1
+                    continue
+                left[written] = one
+                right[written] = other
+                written += 1
+            first += 1
+            if first < end:
+                second = ends[first]
+        bucket += 1
+        if bucket < starts.size - 1:
+            first = starts[bucket]
+            second = ends[first]
+    cursor[0], cursor[1], cursor[2] = bucket, first, second
+    return written

@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from simdb.errors import ConfigurationError
 from simdb.lsh.amplification import And, Or, s_curve
-from simdb.lsh.banding import FILTER_LOSS
+from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.sketching import MAXIMUM_ROWS
 
-ROW_BUDGET = 128
+JACCARD = JaccardCurve()
+_MOST_BANDS = 128
+_MOST_ROWS = 128
 _FEWEST_ROWS = 2  # with one row a band every pair of not quite unlike items is a candidate
 _BYTES_A_BAND = 12  # a bucket entry: key and item number
 _BYTES_A_ROW = 2  # a stored row
@@ -29,42 +31,51 @@ class Plan:
     """Bands and rows for a threshold.
 
     Attributes:
-        threshold: the similarity it was made for.
+        threshold: the similarity, or the distance, that it was made for.
         bands: how many groups of rows, one bucket key each.
-        rows: rows a band.
+        rows: base functions a band.
+        family: the collision probability of a base function.
     """
 
     threshold: Fraction
     bands: int
     rows: int
+    family: Curve = JACCARD
 
     @property
     def signature_rows(self) -> int:
-        """Rows of a signature: bands * rows."""
+        """Base functions of a signature: bands * rows."""
         return self.bands * self.rows
 
-    def expected_recall(self, similarity: float | Fraction) -> float:
-        """Return the probability that a pair of this similarity is found.
+    def expected_recall(self, value: float | Fraction) -> float:
+        """Return the probability that a pair of this similarity, or distance, is found.
 
-        1 - (1 - s^rows)^bands (MMDS 3.4.2), less the probability, at most 1 in 10,000, that the
-        pair, when searched at or below its similarity, is dropped for sharing too few rows.
-        Identical items are never lost.
+        1 - (1 - p^rows)^bands (MMDS 3.4.2), p being the collision probability of the family; less
+        the probability, at most 1 in 10,000, that the pair, when searched at or below its
+        similarity, is dropped for sharing too few rows. Identical items are never lost.
         """
-        if similarity >= 1:
+        single = self.family.probability(float(value))
+        if single >= 1:
             return 1.0
-        shared = Or(self.bands, And(self.rows)).probability(float(similarity))
-        return max(0.0, shared - float(FILTER_LOSS))
+        shared = Or(self.bands, And(self.rows)).probability(single)
+        return max(0.0, shared - self.family.loss)
 
     def curve(self, points: int = 101) -> npt.NDArray[np.float64]:
-        """Return the S-curve, float64 (points, 2): similarity, probability of a shared band."""
+        """Return the S-curve, float64 (points, 2): collision and candidate probability.
+
+        For Jaccard similarity the collision probability is the similarity itself.
+        """
         return s_curve(Or(self.bands, And(self.rows)), points)
 
     def false_candidates(self) -> float:
-        """Return the probability that a pair of a similarity below the threshold is a candidate.
+        """Return the probability that a pair that is not similar enough is a candidate.
 
-        The similarity is taken as uniform over [0, threshold].
+        The collision probability is taken as uniform between that of unrelated items and that at
+        the threshold.
         """
-        return _false_area(self.bands, self.rows, float(self.threshold)) / float(self.threshold)
+        near = self.family.probability(float(self.threshold))
+        far = self.family.unrelated(float(self.threshold))
+        return _false_area(self.bands, self.rows, far, near) / max(near - far, 1e-9)
 
 
 def plan(
@@ -72,10 +83,11 @@ def plan(
     recall: Fraction = Fraction(99, 100),
     bands: int | None = None,
     rows: int | None = None,
+    family: Curve = JACCARD,
 ) -> Plan:
     """Choose bands and rows such that pairs at the threshold are found with the wanted recall.
 
-    Among at most ``ROW_BUDGET`` rows, it takes the fewest false candidates, weighed against the
+    Within the family's budget of rows, it takes the fewest false candidates, weighed against the
     size of the index. ``bands`` or ``rows`` that are given stay; when both are, they are taken
     whatever their recall, which ``Plan.expected_recall`` tells.
 
@@ -83,7 +95,7 @@ def plan(
         ConfigurationError: a value is out of range, or the budget does not reach the recall; the
             message says what it reaches.
     """
-    if not 0 < threshold <= 1:
+    if not family.falls and not 0 < threshold <= 1:
         raise ConfigurationError(f"threshold must be above 0 and at most 1, not {threshold}")
     if not 0 < recall < 1:
         raise ConfigurationError(f"recall must be above 0 and below 1, not {float(recall)}")
@@ -94,16 +106,17 @@ def plan(
             raise ConfigurationError(
                 f"bands * rows is {bands * rows:,}, more than the {MAXIMUM_ROWS:,} of a signature"
             )
-        return Plan(threshold, bands, rows)
+        return Plan(threshold, bands, rows, family)
+    budget = family.row_budget
     plans = [
-        Plan(threshold, some_bands, some_rows)
-        for some_bands in ([bands] if bands else range(1, ROW_BUDGET + 1))
-        for some_rows in ([rows] if rows else range(_FEWEST_ROWS, ROW_BUDGET + 1))
-        if some_bands * some_rows <= ROW_BUDGET
+        Plan(threshold, some_bands, some_rows, family)
+        for some_bands in ([bands] if bands else range(1, min(budget, _MOST_BANDS) + 1))
+        for some_rows in ([rows] if rows else range(_FEWEST_ROWS, min(budget, _MOST_ROWS) + 1))
+        if some_bands * some_rows <= budget
     ]
     if not plans:
         raise ConfigurationError(
-            f"bands={bands}, rows={rows} leaves no plan within {ROW_BUDGET} rows of signature; "
+            f"bands={bands}, rows={rows} leaves no plan within {budget} rows of signature; "
             "give both to go beyond it"
         )
     enough = [choice for choice in plans if choice.expected_recall(threshold) >= recall]
@@ -111,7 +124,7 @@ def plan(
         best = max(plans, key=lambda choice: choice.expected_recall(threshold))
         raise ConfigurationError(
             f"recall {float(recall)} at threshold {float(threshold)} cannot be had with "
-            f"{ROW_BUDGET} rows of signature; {best.bands} bands of {best.rows} rows reach "
+            f"{budget} rows of signature; {best.bands} bands of {best.rows} rows reach "
             f"{best.expected_recall(threshold):.4f}: lower the recall, or give bands and rows"
         )
     return min(enough, key=_cost)
@@ -124,10 +137,10 @@ def _require_whole(name: str, value: int | None) -> None:
         raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
-def _false_area(bands: int, rows: int, threshold: float) -> float:
-    """Return the integral of the S-curve from 0 to the threshold (the trapezoidal rule)."""
-    similarity = np.linspace(0.0, threshold, 201)
-    return float(np.trapezoid(Or(bands, And(rows)).probability(similarity), similarity))
+def _false_area(bands: int, rows: int, far: float, near: float) -> float:
+    """Return the integral of the S-curve between two probabilities (the trapezoidal rule)."""
+    single = np.linspace(far, near, 201)
+    return float(np.trapezoid(Or(bands, And(rows)).probability(single), single))
 
 
 def _cost(choice: Plan) -> tuple[float, int]:

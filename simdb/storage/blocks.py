@@ -225,6 +225,7 @@ class BlockWriter(BlockReader):
 
     Args:
         tail: the small blocks at the end; changed in place, stored by the caller.
+        target_bytes: about the size of a block.
     """
 
     def __init__(
@@ -235,8 +236,10 @@ class BlockWriter(BlockReader):
         tail: Tail,
         *,
         width: int,
+        target_bytes: int = TARGET_BYTES,
     ) -> None:
         super().__init__(transaction, table, owner, width=width)
+        self._target = target_bytes
         self._writer = transaction
         self._tail = tail
         self.bytes_written = 0
@@ -251,7 +254,7 @@ class BlockWriter(BlockReader):
         begin = 0
         while begin < len(records):
             before = total[begin - 1] if begin else 0
-            end = max(begin + 1, int(np.searchsorted(total, before + TARGET_BYTES, side="right")))
+            end = max(begin + 1, int(np.searchsorted(total, before + self._target, side="right")))
             size = self._put(numbers[begin:end], records[begin:end])
             self._tail.blocks.append([int(numbers[begin]), size])
             begin = end
@@ -290,10 +293,10 @@ class BlockWriter(BlockReader):
     def _join_tail(self) -> None:
         """Join blocks at the end as long as there are some to be joined."""
         blocks = self._tail.blocks
-        while (begin := _first_to_join(blocks)) is not None:
+        while (begin := _first_to_join(blocks, self._target)) is not None:
             size = self._join([first for first, _ in blocks[begin:]])
             blocks[begin:] = [[blocks[begin][0], size]]
-        large = [place for place, (_, size) in enumerate(blocks) if size >= TARGET_BYTES // 2]
+        large = [place for place, (_, size) in enumerate(blocks) if size >= self._target // 2]
         if large:
             del blocks[: large[-1] + 1]
 
@@ -350,19 +353,19 @@ class BlockWriter(BlockReader):
         return count
 
 
-def _first_to_join(blocks: list[list[int]]) -> int | None:
+def _first_to_join(blocks: list[list[int]], target: int = TARGET_BYTES) -> int | None:
     """Return the place from which on the blocks at the end are to be joined, or None."""
     total = largest = 0
     due = None
     for place in range(len(blocks) - 1, -1, -1):
         size = blocks[place][1]
-        if size >= TARGET_BYTES // 2 or total >= TARGET_BYTES:
+        if size >= target // 2 or total >= target:
             break
         total += size
         largest = max(largest, _size_class(size))
         count = len(blocks) - place
         if (count >= FAN_IN and _size_class(total) > largest) or (
-            count > 1 and total >= TARGET_BYTES // 2
+            count > 1 and total >= target // 2
         ):
             due = place
     return due

@@ -14,6 +14,7 @@ MARKS       collection (4) + item number // 8192 (4)    bitmap of deleted items
 BANDS       index (4) + run (8) + chunk (4)             chunk of a run of bucket keys
 POSTINGS    epoch (4) + run (8) + chunk (4)             chunk of a run of postings
 SYMBOLS     epoch (4) + 0 (4)                           table of the frequent symbols
+ITEMS       collection (4) + first item number (4)      block of items of one width
 =========== =========================================== ==================================
 
 Numbers in keys are big-endian, so that the order of bytes is their order.
@@ -39,6 +40,7 @@ class Table(IntEnum):
     BANDS = 5
     POSTINGS = 6
     SYMBOLS = 7
+    ITEMS = 8
 
 
 TABLE_NAMES = tuple(table.name.lower().encode() for table in Table)

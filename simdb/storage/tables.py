@@ -32,6 +32,7 @@ from simdb.storage.run_views import RunView
 from simdb.storage.runs import RunDirectory, RunWriter
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
+ITEM_BLOCK_BYTES = 2**20  # items of one width are scanned, in few and long blocks
 FEW = 16  # items that are read one by one
 MARKS_PER_RECORD = 8_192
 MARK_BYTES = MARKS_PER_RECORD // 8
@@ -136,6 +137,9 @@ class CollectionState:
         changes: counts commits that changed this collection.
         index: the index in use.
         document_tail: small blocks of documents at the end.
+        item_width: bytes of every item, where all have as many: they lie in blocks of their own,
+            one after the other, and documents are without them; else 0.
+        item_tail: small blocks of items at the end.
     """
 
     next_number: int
@@ -145,6 +149,8 @@ class CollectionState:
     changes: int
     index: IndexState
     document_tail: Tail = field(default_factory=Tail)
+    item_width: int = 0
+    item_tail: Tail = field(default_factory=Tail)
 
     def encode(self) -> bytes:
         """Return the payload of the state record."""
@@ -157,6 +163,8 @@ class CollectionState:
                 self.changes,
                 self.index.encode(),
                 self.document_tail.blocks,
+                self.item_width,
+                self.item_tail.blocks,
             ]
         )
 
@@ -165,6 +173,7 @@ class CollectionState:
         """Return what ``encode`` stored."""
         stored = values.unpack(payload)
         stored[5:7] = IndexState.decode(stored[5]), Tail(stored[6])
+        stored[8] = Tail(stored[8])
         return cls(*stored)
 
 
@@ -176,6 +185,7 @@ class CollectionReader:
         number: the collection's number.
         state: its state.
         documents: its blocks of documents.
+        items: its blocks of items of one width; None where items are in the documents.
         signatures: the blocks of signatures of its index.
     """
 
@@ -184,6 +194,7 @@ class CollectionReader:
         self.number = number
         self.state = self._read_state()
         self.documents = self._open_documents()
+        self.items = self._open_items() if self.state.item_width else None
         self.signatures = self._open_signatures()
         self._bands: RunView | None = None
         self._marks: npt.NDArray[np.uint8] | None = None
@@ -208,6 +219,11 @@ class CollectionReader:
 
     def _open_documents(self) -> BlockReader:
         return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)
+
+    def _open_items(self) -> BlockReader:
+        return BlockReader(
+            self.transaction, Table.ITEMS, self.number, width=self.state.item_width
+        )
 
     def _open_signatures(self) -> BlockReader:
         index = self.state.index
@@ -252,7 +268,40 @@ class CollectionReader:
         place = None if block is None else block.place(number)
         if block is None or place is None:
             return None
-        return decode_document(number, block.verified_record(place))
+        return self._whole(decode_document(number, block.verified_record(place)))
+
+    def _whole(self, document: Document) -> Document:
+        """Return a document with its item, wherever that lies."""
+        if self.items is None:
+            return document
+        block = self.items.find(document.number)
+        place = None if block is None else block.place(document.number)
+        if block is None or place is None:
+            raise CorruptionError(
+                f"the item of item number {document.number} is missing; run 'simdb check'"
+            )
+        return document._replace(item=block.record(place))
+
+    def item_rows(
+        self, numbers: npt.NDArray[np.uint32]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+        """Read items of one width.
+
+        Args:
+            numbers: item numbers, ascending.
+
+        Returns:
+            the positions in ``numbers`` of those that are stored, and a copy of these, uint8
+            (n, width).
+        """
+        assert self.items is not None
+        positions, rows = [], []
+        for block, wanted, places in self.items.locate(numbers):
+            positions.append(wanted)
+            rows.append(block.as_rows(np.uint8)[places])
+        if not rows:
+            return np.empty(0, np.int64), np.empty((0, self.state.item_width), np.uint8)
+        return np.concatenate(positions), np.concatenate(rows)
 
     def documents_of(self, numbers: npt.NDArray[np.uint32]) -> Iterator[tuple[int, Document]]:
         """Yield position and document of ascending item numbers; absent ones are left out."""
@@ -265,7 +314,8 @@ class CollectionReader:
         for block, wanted, places in self.documents.locate(numbers):
             for position, place in zip(wanted.tolist(), places.tolist(), strict=True):
                 number = int(block.numbers[place])
-                yield position, decode_document(number, block.verified_record(place))
+                record = block.verified_record(place)
+                yield position, self._whole(decode_document(number, record))
 
     def live_documents(self, start: int = 0) -> Iterator[Document]:
         """Yield the documents of live items in the order of their numbers."""
@@ -274,7 +324,7 @@ class CollectionReader:
             dead = marked(marks, block.numbers)
             for place, number in enumerate(block.numbers.tolist()):
                 if number >= start and not dead[place]:
-                    yield decode_document(number, block.verified_record(place))
+                    yield self._whole(decode_document(number, block.verified_record(place)))
 
     def live_numbers(self) -> npt.NDArray[np.uint32]:
         """Return the numbers of all live items, ascending; reads the heads of all blocks."""
@@ -362,6 +412,18 @@ class CollectionWriter(CollectionReader):
             self.transaction, Table.DOCUMENTS, self.number, self.state.document_tail, width=0
         )
 
+    def _open_items(self) -> BlockWriter:
+        assert isinstance(self.transaction, WriteTransaction)
+        state = self.state
+        return BlockWriter(
+            self.transaction,
+            Table.ITEMS,
+            self.number,
+            state.item_tail,
+            width=state.item_width,
+            target_bytes=ITEM_BLOCK_BYTES,
+        )
+
     def save(self) -> None:
         """Store the state; the last step of every change."""
         self.state.changes += 1
@@ -388,13 +450,13 @@ class CollectionWriter(CollectionReader):
         self.state.next_number += count
         return first
 
-    def insert(self, keys: list[bytes], records: list[bytes], item_bytes: int) -> int:
-        """Store documents under new item numbers; return the first of these.
+    def insert(self, keys: list[bytes], items: list[bytes], metadata: list[bytes]) -> int:
+        """Store items under new item numbers; return the first of these.
 
         Args:
             keys: encoded user keys, none of them stored.
-            records: their records (``encode_document``).
-            item_bytes: bytes of the items alone.
+            items: in canonical form.
+            metadata: packed, empty where there is none.
         """
         first = self.take_numbers(len(keys))
         prefix = owner_prefix(self.number)
@@ -402,11 +464,17 @@ class CollectionWriter(CollectionReader):
         numbers = map(_NUMBER.pack, range(first, first + len(keys)))
         sealed = values.seal_many(Table.KEYS, names, numbers)
         self.transaction.put_many(Table.KEYS, sorted(zip(names, sealed, strict=True)))
+        places = np.arange(first, first + len(keys), dtype=np.uint32)
+        in_documents = items
+        if self.items is not None:
+            assert isinstance(self.items, BlockWriter)
+            self.items.append(places, items)
+            in_documents = [b""] * len(items)
         documents = self.documents
         assert isinstance(documents, BlockWriter)
-        documents.append(np.arange(first, first + len(keys), dtype=np.uint32), records)
+        documents.append(places, encode_documents(keys, in_documents, metadata))
         self.state.live += len(keys)
-        self.state.item_bytes += item_bytes
+        self.state.item_bytes += sum(map(len, items))
         return first
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -424,6 +492,8 @@ class CollectionWriter(CollectionReader):
         self._mark(ordered)
         self.state.live -= ordered.size
         self._drop_dead(self.documents, ordered)
+        if self.items is not None:
+            self._drop_dead(self.items, ordered)
         index = self.state.index
         for number in ordered.tolist():
             index.bands.note_deleted(number, index.entries_per_item)
@@ -506,16 +576,16 @@ class IndexWriter:
         self,
         numbers: npt.NDArray[np.uint32],
         signatures: npt.NDArray[np.uint16],
-        with_symbols: npt.NDArray[np.uint32],
         bucket_keys: npt.NDArray[np.uint64],
+        keys_of_item: npt.NDArray[np.int64],
     ) -> None:
         """Store the signatures and buckets of items, past every earlier one.
 
         Args:
             numbers: uint32 (items,), ascending.
-            signatures: uint16 (items, rows).
-            with_symbols: uint32 (m,), ascending; the items that have symbols.
-            bucket_keys: uint64 (m, bands), theirs.
+            signatures: uint16 (items, words).
+            bucket_keys: uint64 (m,), those of each item after those of the one before.
+            keys_of_item: int64 (items,), how many each item has.
         """
         width = self._index.signature_width
         if not width:
@@ -524,17 +594,13 @@ class IndexWriter:
         self.signatures.append(
             numbers, [raw[begin : begin + width] for begin in range(0, len(raw), width)]
         )
-        if with_symbols.size:
-            keys = bucket_keys.ravel()
-            items = np.repeat(with_symbols, bucket_keys.shape[1])
-            order = np.empty(keys.size, np.int64)
-            if not kernels.runs.sort_by_key(keys, order):
-                order = np.argsort(keys, kind="stable")
+        if bucket_keys.size:
+            items = np.repeat(numbers, keys_of_item)
+            order = np.empty(bucket_keys.size, np.int64)
+            if not kernels.runs.sort_by_key(bucket_keys, order):
+                order = np.argsort(bucket_keys, kind="stable")
             self.bands.append(
-                keys[order],
-                items[order][np.newaxis, :],
-                int(with_symbols[0]),
-                int(with_symbols[-1]),
+                bucket_keys[order], items[order][np.newaxis, :], int(items[0]), int(items[-1])
             )
 
     def step(self) -> bool:

@@ -1,0 +1,164 @@
+"""Exact answers without an index: the probe is compared with every stored item.
+
+The time is that of reading all items, once a search, or once a slice of them for pairs. Items of
+one width lie in blocks of their own and are compared in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.datatypes import PairBatch
+from simdb.engine.comparing import ComparedStored
+from simdb.engine.searching import Similar, best_of
+from simdb.engine.signing import Signer
+from simdb.exact.thresholds import Bound
+from simdb.measures.compared import Compared
+from simdb.storage.tables import CollectionReader
+
+READ_AT_ONCE = 2_000  # items
+READ_BYTES = 4 * 2**20
+
+
+def search(
+    signer: Signer, collection: CollectionReader, item: bytes, bound: Bound, limit: int | None
+) -> Similar:
+    """Find the stored items that are similar to one item, by comparing it with all of them."""
+    probe = signer.features([item])
+    found: list[ComparedStored] = []
+    total = 0
+    for numbers, features in slices(signer, collection):
+        compared = signer.measure.compare_probe(probe, features)
+        met = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
+        total += numbers.size
+        if met.size:
+            chosen = Compared(compared.numerators[met], compared.denominators[met])
+            found.append(ComparedStored(numbers[met], chosen, None))
+    if not found:
+        return Similar([], [], total)
+    everything = ComparedStored(
+        np.concatenate([part.numbers for part in found]),
+        Compared(
+            np.concatenate([part.compared.numerators for part in found]),
+            np.concatenate([part.compared.denominators for part in found]),
+        ),
+        None,
+    )
+    return best_of(collection, everything, bound, limit)._replace(candidates=total)
+
+
+def pairs(signer: Signer, collection: CollectionReader, bound: Bound) -> Iterator[PairBatch]:
+    """Yield all pairs of live items within a bound: each item is compared with every later one.
+
+    Exact, each pair once, by the slices that items are read in. The time is quadratic.
+    """
+    for numbers, items, _ in _item_slices(signer, collection):
+        for other_numbers, _, features in _item_slices(signer, collection, int(numbers[0])):
+            yield from _cross(signer, bound, numbers, items, other_numbers, features, ordered=True)
+
+
+def cross(
+    signer: Signer,
+    left: CollectionReader,
+    right: CollectionReader,
+    bound: Bound,
+) -> Iterator[PairBatch]:
+    """Yield all pairs of an item of one collection and one of another, within a bound.
+
+    Exact, each pair once. The time is the product of their sizes.
+    """
+    for numbers, items, _ in _item_slices(signer, left):
+        for other_numbers, _, features in _item_slices(signer, right):
+            yield from _cross(signer, bound, numbers, items, other_numbers, features)
+
+
+def _cross(
+    signer: Signer,
+    bound: Bound,
+    numbers: npt.NDArray[np.uint32],
+    items: list[bytes],
+    other_numbers: npt.NDArray[np.uint32],
+    features: Any,  # noqa: ANN401 - a type a kind
+    *,
+    ordered: bool = False,
+) -> Iterator[PairBatch]:
+    lefts, rights, values = [], [], []
+    for number, item in zip(numbers.tolist(), items, strict=True):
+        compared = signer.measure.compare_probe(signer.features([item]), features)
+        met = bound.meets_many(compared.numerators, compared.denominators)
+        if ordered:
+            met &= other_numbers > number
+        places = np.flatnonzero(met)
+        if places.size:
+            lefts.append(np.full(places.size, number, np.uint32))
+            rights.append(other_numbers[places])
+            values.append(
+                Compared(compared.numerators[places], compared.denominators[places]).values()
+            )
+    if lefts:
+        yield PairBatch.of(
+            np.concatenate(lefts),
+            np.concatenate(rights),
+            np.concatenate(values),
+            is_distance=signer.is_distance,
+        )
+
+
+def slices(
+    signer: Signer, collection: CollectionReader, start: int = 0
+) -> Iterator[tuple[npt.NDArray[np.uint32], Any]]:
+    """Yield the numbers and the features of all live items, in slices of bounded size."""
+    if collection.items is None:
+        for numbers, items in _document_slices(collection, start):
+            yield numbers, signer.features(items)
+        return
+    for numbers, rows in _row_slices(collection, start):
+        yield numbers, signer.items.features_of_rows(rows)
+
+
+def _item_slices(
+    signer: Signer, collection: CollectionReader, start: int = 0
+) -> Iterator[tuple[npt.NDArray[np.uint32], list[bytes], Any]]:
+    """Yield numbers, items and features of all live items, in slices of bounded size."""
+    if collection.items is None:
+        for numbers, items in _document_slices(collection, start):
+            yield numbers, items, signer.features(items)
+        return
+    for numbers, rows in _row_slices(collection, start):
+        yield numbers, [row.tobytes() for row in rows], signer.items.features_of_rows(rows)
+
+
+def _row_slices(
+    collection: CollectionReader, start: int
+) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]]:
+    assert collection.items is not None
+    for block in collection.items.scan(start):
+        kept = collection.alive(block.numbers)
+        if start:
+            kept &= block.numbers >= start
+        rows: npt.NDArray[np.uint8] = block.as_rows(np.uint8)
+        if kept.all():
+            yield block.numbers, rows
+        elif kept.any():
+            yield block.numbers[kept], rows[kept]
+
+
+def _document_slices(
+    collection: CollectionReader, start: int
+) -> Iterator[tuple[npt.NDArray[np.uint32], list[bytes]]]:
+    numbers: list[int] = []
+    items: list[bytes] = []
+    size = 0
+    for document in collection.live_documents(start):
+        numbers.append(document.number)
+        items.append(bytes(document.item))
+        size += len(items[-1])
+        if len(items) == READ_AT_ONCE or size >= READ_BYTES:
+            yield np.array(numbers, np.uint32), items
+            numbers, items, size = [], [], 0
+    if items:
+        yield np.array(numbers, np.uint32), items

@@ -1,0 +1,114 @@
+"""Collision probabilities: how often one base function of a family agrees on two items.
+
+Each is a function of their similarity or distance; AND and OR make S-curves of it (MMDS 3.6).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+_LARGEST_ANGLE = 180.0
+
+
+class Curve(ABC):
+    """The collision probability of one family.
+
+    Attributes:
+        falls: it falls with the value, which is a distance; else it rises with a similarity.
+        row_budget: base functions that planning may spend on an item.
+        loss: probability that a similar pair with a common bucket is dropped all the same.
+    """
+
+    falls: bool
+    row_budget: int
+    loss: float = 0.0
+
+    @abstractmethod
+    def probability(self, value: float) -> float:
+        """Return the probability that a base function agrees on items at this value."""
+
+    @abstractmethod
+    def unrelated(self, value: float) -> float:
+        """Return the collision probability of unrelated items, where similar ones are at a value.
+
+        Planning weighs the false candidates between there and the value.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class JaccardCurve(Curve):
+    """Minhash: the similarity itself (MMDS 3.3.3)."""
+
+    falls = False
+    row_budget = 128
+    loss = 1e-4  # lsh.banding.FILTER_LOSS
+
+    def probability(self, value: float) -> float:
+        """Return the similarity."""
+        return value
+
+    def unrelated(self, value: float) -> float:  # noqa: ARG002 - of the protocol
+        """Return 0: unrelated sets share nothing."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class HammingCurve(Curve):
+    """Bit sampling: 1 - d / length (MMDS 3.7.1)."""
+
+    length: int
+    falls = True
+    row_budget = 1_024
+
+    def probability(self, value: float) -> float:
+        """Return the share of places in which vectors at that distance agree."""
+        return max(0.0, 1 - value / self.length)
+
+    def unrelated(self, value: float) -> float:
+        """Return 1/2, that of random bits, or a little less than at the value."""
+        return min(0.5, self.probability(value) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class AngleCurve(Curve):
+    """Random hyperplanes: 1 - angle / 180 degrees (MMDS 3.7.2)."""
+
+    falls = True
+    row_budget = 1_024
+
+    def probability(self, value: float) -> float:
+        """Return the probability that a random hyperplane has both vectors on one side."""
+        return max(0.0, 1 - value / _LARGEST_ANGLE)
+
+    def unrelated(self, value: float) -> float:
+        """Return 1/2, that of a right angle, or less where similar vectors are further apart."""
+        return min(0.5, self.probability(value) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class LineCurve(Curve):
+    """Random lines cut into buckets of a width (MMDS 3.7.4).
+
+    For lines of Gaussian direction and c = width / distance it is
+    1 - 2 F(-c) - 2 / (sqrt(2 pi) c) (1 - exp(-c^2 / 2)), F being the normal distribution (Datar,
+    Immorlica, Indyk, Mirrokni, SoCG 2004, section 3.2).
+    """
+
+    width: float
+    falls = True
+    row_budget = 256
+
+    def probability(self, value: float) -> float:
+        """Return the probability that points at that distance fall into one bucket of a line."""
+        if value <= 0:
+            return 1.0
+        ratio = self.width / value
+        tail = math.erfc(ratio / math.sqrt(2))
+        cut = 2 / (math.sqrt(2 * math.pi) * ratio) * -math.expm1(-ratio * ratio / 2)
+        return max(0.0, 1 - tail - cut)
+
+    def unrelated(self, value: float) -> float:
+        """Return the probability at three times the distance."""
+        return self.probability(3 * value)
