@@ -9,7 +9,13 @@ from fractions import Fraction
 from typing import Any
 
 from simdb import config
-from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
+from simdb.errors import (
+    CollectionNotFoundError,
+    ConfigurationError,
+    CorruptionError,
+    Remedy,
+    WrongTypeError,
+)
 from simdb.exact.thresholds import Threshold
 from simdb.lsh.planning import Plan
 from simdb.storage import values
@@ -94,9 +100,9 @@ class CollectionSettings:
             ConfigurationError: there is no probable index.
         """
         if not self.is_probable:
-            raise ConfigurationError(
-                f"collection {self.name!r} has no probable index; rebuild(threshold=...) adds one"
-            )
+            problem = f"collection {self.name!r} has no probable index"
+            remedy = Remedy("threshold", Threshold(self.threshold), "adds one", "rebuild")
+            raise ConfigurationError(problem, remedies=[remedy])
         return Plan(self.threshold, self.bands, self.rows)
 
     def encode(self) -> bytes:
@@ -183,7 +189,7 @@ def check_name(name: object) -> str:
         ConfigurationError: empty, too long, or not printable.
     """
     if not isinstance(name, str):
-        raise TypeError(f"a collection's name must be str, not {type(name).__name__}")
+        raise WrongTypeError(f"a collection's name must be str, not {type(name).__name__}")
     if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise ConfigurationError(
             f"a collection's name has 1 to {LONGEST_NAME} bytes of printable text, "
