@@ -8,50 +8,62 @@
 ['a']
 """
 
-from simdb.collection import Collection
-from simdb.config import CharacterShingles, Set, StopWordShingles, Text, WordShingles
-from simdb.database import Database, Snapshot
-from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
-from simdb.datatypes import (
-    AddReport,
-    AuditBin,
-    AuditReport,
-    CheckReport,
-    Group,
-    Key,
-    Match,
-    Matches,
-    Outcome,
-    Pair,
-    PairBatch,
-    Problem,
-    Progress,
-    Record,
-)
-from simdb.errors import (
-    BadItemError,
-    CollectionNotFoundError,
-    ConfigurationError,
-    CorruptionError,
-    DatabaseBusyError,
-    DatabaseClosedError,
-    DatabaseFullError,
-    DatabaseNotFoundError,
-    FormatVersionError,
-    KeyExistsError,
-    KeyNotFoundError,
-    MissingExtraError,
-    NotADatabaseError,
-    ReadOnlyError,
-    SimdbError,
-    StorageError,
-    ThresholdTooLowError,
-    UsageError,
-)
-from simdb.lsh.planning import Plan
-from simdb.planning import ExactPlan, plan, plan_exact
-from simdb.results import Groups, Pairs
-from simdb.views import CollectionView
+from __future__ import annotations
+
+# Nothing is imported before it is used: the command line can be quiet about Ctrl-C in an import
+# only where it begins that itself.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from simdb.collection import Collection
+    from simdb.config import CharacterShingles, Set, StopWordShingles, Text, WordShingles
+    from simdb.database import Database, Snapshot
+    from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
+    from simdb.datatypes import (
+        AddReport,
+        AuditBin,
+        AuditReport,
+        CheckReport,
+        Group,
+        Key,
+        Match,
+        Matches,
+        Outcome,
+        Pair,
+        PairBatch,
+        Problem,
+        Progress,
+        Record,
+        RepairedCollection,
+        RepairReport,
+    )
+    from simdb.errors import (
+        BadItemError,
+        CollectionNotFoundError,
+        ConfigurationError,
+        CorruptionError,
+        DatabaseBusyError,
+        DatabaseClosedError,
+        DatabaseFailedError,
+        DatabaseFullError,
+        DatabaseNotFoundError,
+        FormatVersionError,
+        KeyExistsError,
+        KeyNotFoundError,
+        MissingExtraError,
+        NotADatabaseError,
+        ReadOnlyError,
+        Remedy,
+        SimdbError,
+        StorageError,
+        ThresholdTooLowError,
+        UsageError,
+        WrongTypeError,
+    )
+    from simdb.lsh.planning import Plan
+    from simdb.planning import ExactPlan, plan, plan_exact
+    from simdb.repairing import repair
+    from simdb.results import Groups, Pairs
+    from simdb.views import CollectionView
 
 __all__ = [
     "AddReport",
@@ -68,6 +80,7 @@ __all__ = [
     "Database",
     "DatabaseBusyError",
     "DatabaseClosedError",
+    "DatabaseFailedError",
     "DatabaseFullError",
     "DatabaseNotFoundError",
     "ExactPlan",
@@ -90,6 +103,9 @@ __all__ = [
     "Progress",
     "ReadOnlyError",
     "Record",
+    "Remedy",
+    "RepairReport",
+    "RepairedCollection",
     "Set",
     "SimdbError",
     "Snapshot",
@@ -99,7 +115,45 @@ __all__ = [
     "ThresholdTooLowError",
     "UsageError",
     "WordShingles",
+    "WrongTypeError",
     "open",
     "plan",
     "plan_exact",
+    "repair",
 ]
+
+_HOMES = {
+    "Collection": "collection",
+    **dict.fromkeys(
+        ("CharacterShingles", "Set", "StopWordShingles", "Text", "WordShingles"), "config"
+    ),
+    **dict.fromkeys(("Database", "Snapshot", "open"), "database"),
+    "Plan": "lsh.planning",
+    **dict.fromkeys(("ExactPlan", "plan", "plan_exact"), "planning"),
+    "repair": "repairing",
+    **dict.fromkeys(("Groups", "Pairs"), "results"),
+    "CollectionView": "views",
+}
+
+
+_SUBMODULES = ("config", "datatypes", "errors")  # whose names are asked for as simdb.errors.…
+
+
+if not TYPE_CHECKING:  # or else any name would be one
+
+    def __getattr__(name: str) -> object:
+        import importlib
+
+        if name in _SUBMODULES:
+            return importlib.import_module(f"simdb.{name}")
+        if name not in __all__:
+            raise AttributeError(f"module 'simdb' has no attribute {name!r}")
+        of_errors = name.endswith("Error") or name == "Remedy"
+        home = "errors" if of_errors else _HOMES.get(name, "datatypes")
+        module = importlib.import_module(f"simdb.{home}")
+        value = globals()[name] = getattr(module, "open_database" if name == "open" else name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

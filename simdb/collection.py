@@ -17,6 +17,8 @@ from simdb.errors import (
     BadItemError,
     ConfigurationError,
     KeyNotFoundError,
+    UsageError,
+    WrongTypeError,
 )
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.storage.keys import encode_user_key
@@ -70,7 +72,7 @@ class Collection(CollectionView):
 
         Raises:
             KeyExistsError: the key is stored, and ``on_existing`` is ``"error"``.
-            BadItemError, TypeError: the key, the item or the metadata cannot be stored.
+            BadItemError, WrongTypeError: the key, the item or the metadata cannot be stored.
         """
         outcomes: list[Outcome] = []
         with _plain_errors():
@@ -162,7 +164,7 @@ class Collection(CollectionView):
     def _duplicate_threshold(self, threshold: ThresholdLike | None) -> Threshold:
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        return engine.serving.serve(settings, threshold, None, "auto").threshold
+        return engine.serving.serve(settings, threshold, None, "auto", adding=True).threshold
 
     def _load(
         self,
@@ -237,20 +239,18 @@ class Collection(CollectionView):
         _require_choice("missing", missing, ("error", "skip"))
         deleted = 0
         for batch in _distinct_batches(keys):
-            with self._reading() as transaction:
-                number = self._refresh(transaction).settings.number
             with self._writing() as environment:
                 absent = engine.indexing.delete_keys(
                     environment,
-                    number,
+                    self._name,
                     [encoded for encoded, _ in batch],
                     self._handle.busy_timeout,
                     all_or_nothing=missing == "error",
                 )
             if absent and missing == "error":
+                before = f"; {deleted:,} items of earlier batches were deleted" if deleted else ""
                 raise KeyNotFoundError(
-                    f"key {batch[absent[0]][1]!r} is not stored in {self._name!r}; "
-                    f"{deleted} items of earlier batches were deleted"
+                    f"key {batch[absent[0]][1]!r} is not stored in {self._name!r}{before}"
                 )
             deleted += len(batch) - len(absent)
         return deleted
@@ -337,18 +337,18 @@ class Collection(CollectionView):
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Raise what was wrong with a single item as what it is, a wrong type as ``TypeError``."""
+    """Raise what was wrong with a single item as what it is: there are no rows to tell apart."""
     try:
         yield
     except BadItemError as error:
-        if isinstance(error.__cause__, TypeError):
-            raise error.__cause__ from None
-        raise
+        if isinstance(error.__cause__, UsageError | TypeError):
+            raise error.__cause__ from error.__cause__.__cause__
+        raise BadItemError(error.problem.removeprefix("row 0: ")) from error.__cause__
 
 
 def _distinct_batches(keys: Iterable[Key]) -> Iterator[list[tuple[bytes, Key]]]:
     if isinstance(keys, str | bytes):
-        raise TypeError("keys must be an iterable of keys, not one text")
+        raise WrongTypeError("keys must be an iterable of keys, not one text")
     batch: dict[bytes, Key] = {}
     for key in keys:
         batch.setdefault(encode_user_key(key), key)

@@ -13,16 +13,14 @@ from uuid import UUID
 from simdb import config, engine
 from simdb.collection import Collection
 from simdb.datatypes import CheckReport, Problem, Progress
-from simdb.errors import (
-    ConfigurationError,
-    CorruptionError,
-)
+from simdb.errors import ConfigurationError, CorruptionError, WrongTypeError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.handle import Handle
 from simdb.storage.transactions import ReadTransaction
 from simdb.views import CollectionView
 
 SMALLEST_MEMORY = 16 * 2**20
+SMALLEST_MAP = 2**20
 
 
 class Snapshot:
@@ -188,8 +186,11 @@ class Database:
             containment=containment,
         )
         if present is None:
-            present = self._create(wanted)
-        _require_same(present, wanted, seeded=seed is not None)
+            with self._handle.write() as transaction:
+                # Another process may have been first.
+                present = engine.catalogue.settings_of(transaction, name)
+                present = present or engine.catalogue.create(transaction, wanted)
+        engine.settings.require_same(present, wanted, seeded=seed is not None)
         return self[name]
 
     def create_collection(
@@ -211,28 +212,24 @@ class Database:
         Raises:
             ConfigurationError: there is one of that name.
         """
-        if engine.catalogue.check_name(name) in self:
-            raise ConfigurationError(f"collection {name!r} exists; open it with collection()")
-        return self.collection(
-            name,
+        wanted = engine.settings.plan_settings(
+            engine.catalogue.check_name(name),
             _require_kind(kind),
             threshold=threshold,
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
-            seed=seed,
+            secret=engine.catalogue.secret_of(seed),
             exact_floor=exact_floor,
             containment=containment,
         )
-
-    def _create(
-        self, wanted: engine.catalogue.CollectionSettings
-    ) -> engine.catalogue.CollectionSettings:
+        with self._handle.read() as transaction:
+            engine.settings.require_absent(transaction, name)  # without waiting for who writes
         with self._handle.write() as transaction:
-            # Another process may have been first.
-            present = engine.catalogue.settings_of(transaction, wanted.name)
-            return present or engine.catalogue.create(transaction, wanted)
+            engine.settings.require_absent(transaction, name)  # another process may have been first
+            engine.catalogue.create(transaction, wanted)
+        return self[name]
 
     def drop_collection(self, name: str) -> None:
         """Remove a collection and everything in it.
@@ -300,7 +297,7 @@ class Database:
             StorageError: the target exists, or cannot be written.
         """
         with self._handle.use() as environment:
-            environment.copy(Path(target), compact=compact)
+            environment.copy(_path(target), compact=compact)
 
     def compact(
         self, *, progress: Callable[[Progress], None] | None = None
@@ -318,6 +315,8 @@ def open_database(
     threads: int | None = None,
     memory: int = 2**30,
     map_size: int | None = None,
+    mode: int | None = None,
+    untrusted: bool = False,
 ) -> Database:
     """Open a store, creating the file if there is none.
 
@@ -332,6 +331,10 @@ def open_database(
         memory: bytes that bulk work may take, whatever the number of items, beside the map.
         map_size: bytes of address space to reserve, and the largest size of the file; as much as
             the system gives, up to 1 TiB, if not given.
+        mode: who may read and write a new file, as 0o600; 0o644 less the umask if not given. The
+            files beside it get the same.
+        untrusted: the file may be damaged, or made to do harm. Before it is opened its pages are
+            verified, and a child process reads all of it as ``check(deep=True)`` does.
 
     Raises:
         DatabaseNotFoundError: no such file, when ``read_only``, or no such folder.
@@ -341,56 +344,53 @@ def open_database(
     """
     if sync not in ("full", "batch"):
         raise ConfigurationError(f"sync must be 'full' or 'batch', not {sync!r}")
-    if busy_timeout is not None and not busy_timeout >= 0:
+    if busy_timeout is not None and not (_is_number(busy_timeout) and busy_timeout >= 0):
         raise ConfigurationError(f"busy_timeout must be at least 0, not {busy_timeout!r}")
-    if threads is not None and (
-        not isinstance(threads, int) or isinstance(threads, bool) or threads < 1
-    ):
-        raise ConfigurationError(f"threads must be at least 1, not {threads!r}")
-    if isinstance(memory, bool) or memory < SMALLEST_MEMORY:
-        raise ConfigurationError(f"memory must be at least {SMALLEST_MEMORY:,}, not {memory!r}")
-    if map_size is not None and (isinstance(map_size, bool) or map_size < 2**20):
-        raise ConfigurationError(f"map_size must be at least {2**20:,}, not {map_size!r}")
+    _require_whole("threads", threads, 1)
+    _require_whole("memory", memory, SMALLEST_MEMORY)
+    _require_whole("map_size", map_size, SMALLEST_MAP)
+    _require_whole("mode", mode, 0)
+    file = _path(path).resolve()
+    if untrusted and file.exists():
+        engine.distrusting.require_sound(file)
     handle = Handle(
-        Path(path).resolve(),
+        file,
         read_only=read_only,
         sync=sync,
         busy_timeout=busy_timeout,
         threads=threads or len(os.sched_getaffinity(0)),
         memory=memory,
         map_size=map_size,
+        mode=mode,
     )
     return Database(handle)
 
 
+def _path(path: object) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise WrongTypeError(f"a file is named by str or Path, not {type(path).__name__}")
+    found = Path(path)
+    if "\0" in str(found):
+        raise ConfigurationError(f"the name of a file has no null character: {str(found)!r}")
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _require_whole(name: str, value: object, least: int) -> None:
+    if value is not None and (
+        not isinstance(value, int) or isinstance(value, bool) or value < least
+    ):
+        raise ConfigurationError(
+            f"{name} must be a whole number of at least {least:,}, not {value!r}"
+        )
+
+
 def _require_kind(kind: object) -> config.Kind:
     if not isinstance(kind, config.Text | config.Set):
-        raise TypeError(f"a collection's kind must be simdb.Text(...) or simdb.Set(), not {kind!r}")
+        raise WrongTypeError(
+            f"a collection's kind must be simdb.Text(...) or simdb.Set(), not {kind!r}"
+        )
     return kind
-
-
-def _require_same(
-    present: engine.catalogue.CollectionSettings,
-    wanted: engine.catalogue.CollectionSettings,
-    *,
-    seeded: bool,
-) -> None:
-    """Refuse to open a collection under other settings than its own."""
-    names = ["kind", "threshold", "recall", "bands", "rows", "sketch"]
-    names += ["exact_floor", "containment", *["secret"] * seeded]
-    differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
-    if differing:
-        name = differing[0]
-        shown = (
-            ("seed", "another", "this")
-            if name == "secret"
-            else (
-                name,
-                getattr(present, name),
-                getattr(wanted, name),
-            )
-        )
-        raise ConfigurationError(
-            f"collection {present.name!r} has {shown[0]} {shown[1]}, not {shown[2]}; open it "
-            f"without settings, or change them with rebuild()"
-        )

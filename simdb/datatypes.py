@@ -122,6 +122,13 @@ class PairBatch:
     def __len__(self) -> int:
         return int(self.left.size)
 
+    def since(self, number: int) -> PairBatch:
+        """Return the pairs with an item of this number or a higher one."""
+        new = self.right >= number
+        if new.all():
+            return self
+        return PairBatch(self.left[new], self.right[new], self.similarity[new])
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -146,7 +153,8 @@ class Outcome:
         duplicate_of: key of the first such item in order of insertion.
         similarity, distance: the true one to ``duplicate_of``, as the collection measures.
         within_input: True when ``duplicate_of`` came with the same input (new-new), False when it
-            was stored before (new-old).
+            was stored before (new-old). Of a bad row whose key is stored with other content,
+            whether that came with the same input.
         problem: what is wrong with a bad row.
     """
 
@@ -174,6 +182,8 @@ class AddReport:
         bad_rows: position and problem of the first 1,000 of them.
         duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
             ``add_many`` streams all.
+        since: where the collection stood before: ``pairs(since=report.since)`` finds the pairs of
+            the items added with each other and with those before.
     """
 
     rows: int = 0
@@ -185,6 +195,7 @@ class AddReport:
     bad: int = 0
     bad_rows: tuple[tuple[int, str], ...] = ()
     duplicates: tuple[Outcome, ...] = ()
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +275,44 @@ class Progress:
     task: str
     done: int
     total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedCollection:
+    """What became of a collection of a damaged store.
+
+    Attributes:
+        name: its name.
+        items: items that the new store holds.
+        lost: stored items that could not be read; a lower bound where their keys were lost too.
+        lost_keys: keys of the first of these.
+        uncertain: items of the new store of which it could not be told whether they had been
+            deleted or replaced.
+    """
+
+    name: str
+    items: int
+    lost: int
+    lost_keys: tuple[Key, ...]
+    uncertain: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What ``repair`` read, and what it could not.
+
+    Attributes:
+        collections: those that the new store holds.
+        lost_collections: names, or numbers, of those whose settings could not be read.
+        problems: damage that was met.
+    """
+
+    collections: tuple[RepairedCollection, ...]
+    lost_collections: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is lost or uncertain."""
+        whole = all(not (found.lost or found.uncertain) for found in self.collections)
+        return whole and not self.lost_collections

@@ -5,6 +5,7 @@
     SimdbError
       UsageError                     what the caller asked for cannot be done
         ConfigurationError             (ValueError) a setting is wrong or contradicts the stored one
+        WrongTypeError                 (TypeError) a key, a name or a setting has the wrong type
         BadItemError                   (ValueError) an item, key or row cannot be stored or searched
         KeyExistsError                 (LookupError) the key is stored already
         KeyNotFoundError               (LookupError) the key is not stored
@@ -19,14 +20,44 @@
         NotADatabaseError              the file is something else
         FormatVersionError             written by another version of the format
         CorruptionError                a record does not match its checksum
+        DatabaseFailedError            the system failed to write; open the store again
         DatabaseFullError              the disk or the map is full
         DatabaseBusyError              another process writes and ``busy_timeout`` has passed
 
-Wrong *types* stay ``TypeError``. Lookups derive from ``LookupError`` and not ``KeyError``, since
-``KeyError`` prints its message quoted.
+Lookups derive from ``LookupError`` and not ``KeyError``, since ``KeyError`` prints its message
+quoted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What would help against an error, for every door to simdb to put into its own words.
+
+    Attributes:
+        argument: of ``method``; None if that takes none.
+        value: of the argument.
+        effect: what it does, as in "rebuild(threshold=0.5) plans for it".
+        method: to be called; None if the argument is one of the call that failed.
+    """
+
+    argument: str | None
+    value: object
+    effect: str
+    method: str | None = None
+
+    def __str__(self) -> str:
+        """Put it into the words of the Python API."""
+        given = ""
+        if self.argument is not None:
+            value = repr(self.value) if isinstance(self.value, str) else str(self.value)
+            given = f"{self.argument}={value}"
+        call = given if self.method is None else f"{self.method}({given})"
+        return f"{call} {self.effect}"
 
 
 class SimdbError(Exception):
@@ -34,11 +65,26 @@ class SimdbError(Exception):
 
 
 class UsageError(SimdbError):
-    """What the caller asked for cannot be done; the store is untouched."""
+    """What the caller asked for cannot be done; the store is untouched.
+
+    Attributes:
+        problem: what is wrong: the message without the remedies.
+        remedies: what would help; the message ends with them.
+    """
+
+    def __init__(self, problem: str, *, remedies: Sequence[Remedy] = ()) -> None:
+        helps = ", or ".join(map(str, remedies))
+        super().__init__(f"{problem}; {helps}" if helps else problem)
+        self.problem = problem
+        self.remedies = tuple(remedies)
 
 
 class ConfigurationError(UsageError, ValueError):
     """A setting is wrong, or contradicts the stored one."""
+
+
+class WrongTypeError(UsageError, TypeError):
+    """A key, a name or a setting has the wrong type."""
 
 
 class BadItemError(UsageError, ValueError):
@@ -48,8 +94,8 @@ class BadItemError(UsageError, ValueError):
         row: position of the row in the input, counted from 0, where there is one.
     """
 
-    def __init__(self, message: str, *, row: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, *, row: int | None = None) -> None:
+        super().__init__(problem)
         self.row = row
 
 
@@ -58,11 +104,23 @@ class KeyExistsError(UsageError, LookupError):
 
     Attributes:
         row: position of the row in the input, counted from 0, where there is one.
+        key: the key.
+        within_input: whether the stored item came with the same input.
     """
 
-    def __init__(self, message: str, *, row: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        problem: str,
+        *,
+        remedies: Sequence[Remedy] = (),
+        row: int | None = None,
+        key: str | int | None = None,
+        within_input: bool = False,
+    ) -> None:
+        super().__init__(problem, remedies=remedies)
         self.row = row
+        self.key = key
+        self.within_input = within_input
 
 
 class KeyNotFoundError(UsageError, LookupError):
@@ -111,6 +169,14 @@ class FormatVersionError(StorageError):
 
 class CorruptionError(StorageError):
     """A record does not match its checksum, or the structure contradicts itself."""
+
+
+class DatabaseFailedError(StorageError):
+    """The system failed to read or write; nothing is written before the store is opened again.
+
+    What earlier calls have stored is intact and can be read. Whether the write that failed was
+    stored is known when the store has been opened again.
+    """
 
 
 class DatabaseFullError(StorageError):

@@ -33,6 +33,12 @@ class Pairs:
         self.guarantee = guarantee
         self.expected_recall = expected_recall
 
+    def __repr__(self) -> str:
+        """Describe the answer; finds nothing."""
+        return (
+            f"<simdb pairs, {_promise(self.guarantee, self.expected_recall)}; found by iterating>"
+        )
+
     @property
     def candidates(self) -> int | None:
         """Candidates of probable pairs compared in full so far, over all iterations."""
@@ -64,6 +70,10 @@ class Groups:
         self.guarantee = guarantee
         self.expected_recall = expected_recall
 
+    def __repr__(self) -> str:
+        """Describe the answer."""
+        return f"<{len(self):,} simdb groups, {_promise(self.guarantee, self.expected_recall)}>"
+
     def __len__(self) -> int:
         """Return how many groups there are."""
         return len(self._keys)
@@ -72,3 +82,9 @@ class Groups:
         """Yield the groups by the insertion of their first items."""
         for keys in self._keys:
             yield Group(keys[0], tuple(keys))
+
+
+def _promise(guarantee: Guarantee, expected_recall: float) -> str:
+    if guarantee == "exact":
+        return "exact: none is missing"
+    return f"probable: expected recall at the threshold {expected_recall:.4f}"

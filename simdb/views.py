@@ -28,6 +28,7 @@ from simdb.errors import (
     ConfigurationError,
     DatabaseClosedError,
     KeyNotFoundError,
+    WrongTypeError,
 )
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.results import Groups, Pairs
@@ -157,7 +158,7 @@ class CollectionView:
             KeyNotFoundError: one of them is not stored (any more).
         """
         with self._collection() as collection:
-            wanted = np.asarray(numbers, np.uint32)
+            wanted = _item_numbers(numbers)
             for number in wanted[~collection.alive(wanted)].tolist():
                 raise KeyNotFoundError(f"item number {number} was deleted")
             return keys_of_numbers(collection, wanted)
@@ -169,6 +170,15 @@ class CollectionView:
             self._known.signer.items.decode(document.item),
             metadata,
         )
+
+    def checkpoint(self) -> int:
+        """Return where the collection stands: ``pairs(since=...)`` finds the pairs of later items.
+
+        A number that may be kept, also over ``compact`` and ``rebuild``; it means nothing to
+        another collection.
+        """
+        with self._collection() as collection:
+            return collection.state.next_number
 
     # -- searching ---------------------------------------------------------------------------
 
@@ -226,8 +236,8 @@ class CollectionView:
         measure: str = "jaccard",
     ) -> list[Matches]:
         """Search for each of several items in one snapshot; see ``search``."""
-        if limit is not None and (isinstance(limit, bool) or limit < 1):
-            raise ConfigurationError(f"limit must be a whole number of at least 1, not {limit!r}")
+        if limit is not None:
+            _require_positive("limit", limit)
         with self._opened() as (collection, settings, signer):
             served = engine.serving.serve(
                 settings,
@@ -260,20 +270,29 @@ class CollectionView:
         *,
         guarantee: AskedGuarantee = "auto",
         min_recall: float | None = None,
+        since: int | None = None,
         resume: str | None = None,
     ) -> Pairs:
         """Find all pairs of stored items that are similar to each other.
 
         Exact or probable as ``search`` is, streaming, in bounded memory. Each pair comes once,
-        ``left`` being the item inserted first. The pairs are those of the moment iteration begins:
-        items may be added and deleted meanwhile.
+        ``left`` being the item inserted first; their order does not depend on threads. The pairs
+        are those of the moment iteration begins: items may be added and deleted meanwhile.
+
+        With ``since``, only the pairs that came with later items, among themselves and with earlier
+        ones (MMDS 3.9.4): those of one batch after another are all pairs. If at most one in 32
+        items is new and an index serves the threshold, each new item is looked up in it, so
+        that the cost is that of the new items.
 
         Args:
             threshold: least similarity of a pair; the collection's if not given.
             guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
                 items fit into the memory setting.
             min_recall: as for ``search``.
-            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``.
+            since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned.
+            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
+                the same arguments. Pairs that are done are not compared again; in memory, all items
+                are loaded again, else the postings are read again.
 
         Returns:
             An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
@@ -283,26 +302,36 @@ class CollectionView:
         served = engine.serving.serve(
             settings, threshold, min_recall, guarantee, without_index=True
         )
+        first = 0 if since is None else _item_number(since)
         if not served.is_exact:
             if resume is not None:
                 raise ConfigurationError("only exact pairs can be resumed")
             counters = engine.joining.JoinCounters()
             return Pairs(
-                lambda: self._pair_batches(served.threshold, counters),
+                lambda: self._pair_batches(served.threshold, first, counters),
                 "probable",
                 served.recall,
                 lambda: counters.compared,
             )
-        return Pairs(
-            lambda: self._exact_pair_batches(served.threshold, resume), "exact", served.recall
+        pairs = Pairs(
+            lambda: self._exact_pair_batches(served.threshold, first, resume),
+            "exact",
+            served.recall,
         )
+        pairs.token = resume
+        return pairs
 
     def _exact_pair_batches(
-        self, threshold: Threshold, resume: str | None
+        self, threshold: Threshold, since: int, resume: str | None
     ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str]]:
         with self._opened() as (collection, _, signer):
             batches = engine.exact_joining.join(
-                signer, collection, threshold, self._join_resources(), resume=resume
+                signer,
+                collection,
+                threshold,
+                self._join_resources(),
+                since=since,
+                resume=resume,
             )
             for batch, token in batches:
                 yield batch, partial(_with_keys, collection, batch), token
@@ -314,7 +343,7 @@ class CollectionView:
         )
 
     def _pair_batches(
-        self, threshold: Threshold, counters: engine.joining.JoinCounters
+        self, threshold: Threshold, since: int, counters: engine.joining.JoinCounters
     ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], None]]:
         with self._opened() as (collection, _, signer):
             batches = engine.joining.join(
@@ -323,6 +352,7 @@ class CollectionView:
                 threshold,
                 self._handle.memory,
                 counters,
+                since=since,
             )
             for batch in batches:
                 yield batch, partial(_with_keys, collection, batch), None
@@ -395,7 +425,9 @@ class CollectionView:
         served = engine.serving.serve(settings, threshold, None, "exact", without_index=True)
         with self._reading() as transaction:
             engine.exact_crossing.require_same_kind(self._refresh(transaction).settings, settings)
-        return Pairs(lambda: self._crossing(other, served.threshold, resume), "exact", 1.0)
+        pairs = Pairs(lambda: self._crossing(other, served.threshold, resume), "exact", 1.0)
+        pairs.token = resume
+        return pairs
 
     def _crossing(
         self, other: CollectionView, threshold: Threshold, resume: str | None
@@ -453,8 +485,7 @@ class CollectionView:
             seed: of the random choice.
             progress: called now and then.
         """
-        if isinstance(sample, bool) or sample < 1:
-            raise ConfigurationError(f"sample must be at least 1, not {sample!r}")
+        _require_positive("sample", sample)
         with self._opened() as (collection, settings, signer):
             wanted = Threshold.parse(settings.threshold if threshold is None else threshold)
             return engine.auditing.audit(
@@ -502,6 +533,28 @@ class CollectionView:
         if engine.catalogue.stored_settings(transaction, self._name) != known.stored:
             known = self._known = _known(transaction, self._name)
         return known
+
+
+def _require_positive(name: str, value: object) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def _item_number(since: object) -> int:
+    if not isinstance(since, int | np.integer) or isinstance(since, bool) or since < 0:
+        raise ConfigurationError(
+            f"since must be what checkpoint() or an AddReport says, not {since!r}"
+        )
+    return int(since)
+
+
+def _item_numbers(numbers: Sequence[int] | npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    given = np.asarray(numbers)
+    if given.size and given.dtype.kind not in "iu":
+        raise WrongTypeError("item numbers must be whole numbers, as a PairBatch has them")
+    for number in given[(given < 0) | (given >= 2**32)].tolist():
+        raise KeyNotFoundError(f"{number} is no item number")
+    return given.astype(np.uint32)
 
 
 def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list[Key]:

@@ -369,10 +369,96 @@ def test_options_that_are_not_known_are_configuration_errors(collection, method,
     assert len(collection) == 1
 
 
-@pytest.mark.parametrize("limit", [2.5, "3"])
-def test_a_limit_of_another_type_is_a_type_error(collection, limit):
-    with pytest.raises((TypeError, simdb.ConfigurationError)):
-        collection.search("what was stored before", limit=limit)
+@pytest.mark.parametrize("number", [1.5, "3", [1], np.float64(2), math.inf])
+def test_a_number_of_another_type_is_a_configuration_error(collection, number):
+    with pytest.raises(simdb.ConfigurationError, match="limit must be a whole number"):
+        collection.search("what was stored before", limit=number)
+    with pytest.raises(simdb.ConfigurationError, match="sample must be a whole number"):
+        collection.self_audit(sample=number)
+    with pytest.raises(simdb.ConfigurationError, match="min_recall"):
+        collection.search("what was stored before", threshold=0.1, min_recall=str(number))
+
+
+def test_a_limit_may_be_a_number_of_numpy(collection):
+    assert len(collection.search("what was stored before", limit=np.int64(1))) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory": "1G"}, "memory must be a whole number"),
+        ({"memory": 1e9}, "memory must be a whole number"),
+        ({"map_size": "1G"}, "map_size must be a whole number"),
+        ({"threads": "2"}, "threads must be a whole number"),
+        ({"busy_timeout": "2"}, "busy_timeout"),
+        ({"busy_timeout": math.nan}, "busy_timeout"),
+    ],
+)
+def test_settings_of_an_opening_have_the_right_type(tmp_path, options, message):
+    with pytest.raises(simdb.ConfigurationError, match=message):
+        simdb.open(tmp_path / "new.simdb", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_name_that_cannot_be_is_refused(database, tmp_path):
+    use: Any
+    for use in (simdb.open, database.backup):
+        with pytest.raises(simdb.ConfigurationError, match="null character"):
+            use("a\0b")
+        for name in (5, None, b"a"):
+            with pytest.raises(simdb.WrongTypeError, match="str or Path"):
+                use(name)
+
+
+@pytest.mark.parametrize("numbers", [[-1], [2**32], [0, 2**40], np.array([-1])])
+def test_a_number_that_no_item_can_have_is_not_stored(collection, numbers):
+    with pytest.raises(simdb.KeyNotFoundError, match="is no item number"):
+        collection.keys_of(numbers)
+
+
+@pytest.mark.parametrize("numbers", [["a"], [0.0], [2**70], [None]])
+def test_item_numbers_are_whole_numbers(collection, numbers):
+    with pytest.raises(simdb.WrongTypeError, match="whole numbers"):
+        collection.keys_of(numbers)
+    assert collection.keys_of([]) == []
+    assert collection.keys_of([0]) == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("key", "item", "metadata"),
+    [
+        ("", "x", None),
+        (2**64, "x", None),
+        ("a", None, None),
+        ("a", "x", {"b": object()}),
+        ("a", "x", 5),
+        (None, "x", None),
+    ],
+)
+def test_an_error_about_a_single_item_names_no_row(collection, key, item, metadata):
+    use: Any
+    for use in (
+        lambda: collection.add(key, item, metadata=metadata),
+        lambda: collection.replace("kept" if key == "a" else key, item, metadata=metadata),
+    ):
+        with pytest.raises(simdb.UsageError) as caught:
+            use()
+        assert not str(caught.value).startswith("row")
+        assert getattr(caught.value, "row", None) is None
+
+
+def test_a_wrong_type_is_an_error_of_simdb_and_of_python(collection, database):
+    use: Any
+    for use in (
+        lambda: collection.get(1.5),
+        lambda: collection.add(b"a", "x"),
+        lambda: collection.delete_many("text"),
+        lambda: database.collection(5, WORDS),
+        lambda: database.collection("new", "text"),
+    ):
+        with pytest.raises(simdb.WrongTypeError) as caught:
+            use()
+        assert isinstance(caught.value, TypeError)
 
 
 # ------------------------------------------------------------------------- names and databases

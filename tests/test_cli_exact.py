@@ -131,7 +131,7 @@ def test_exact_indexes_are_added_and_taken_away(tmp_path):
     done("add", path, "c", write_sets(tmp_path / "in.txt", LEFT))
     refused = run("search", path, "c", "--set", "1 2", "--exact", "--threshold", 0.6)
     assert refused.exit_code == 2
-    assert "exact_floor" in refused.stderr
+    assert "--exact-floor 0.6 adds one" in refused.stderr
     assert "exact from 0.6 on" in done("rebuild", path, "c", "--exact-floor", 0.6).stderr
     assert told("pairs", path, "c", "--threshold", 0.6) == pairs_at("0.6")
     only = done("rebuild", path, "c", "--drop-probable").stderr

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
 from simdb.engine import indexing
+from simdb.handle import Handle
 from tests.strategies import SURE
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -39,6 +43,93 @@ def test_a_collection_is_created_once_and_opened_ever_after(database):
         database.create_collection("news", kind)
     database.create_collection("other", kind)
     assert database.collection_names() == ["news", "other"]
+
+
+@pytest.fixture
+def overtaken(database, monkeypatch):
+    """Let another opening of the store make a collection first, whenever this one is to write."""
+
+    def by(name: str, **settings: Any) -> None:
+        write = Handle.write
+
+        def overtaken_write(handle: Handle) -> Any:
+            monkeypatch.setattr(Handle, "write", write)
+            with simdb.open(database.path) as other:
+                other.create_collection(name, WORDS, **settings).add("first", "other")
+            return write(handle)
+
+        monkeypatch.setattr(Handle, "write", overtaken_write)
+
+    return by
+
+
+def test_of_two_that_create_one_name_at_once_one_is_refused(database, overtaken):
+    overtaken("c")
+    with pytest.raises(simdb.ConfigurationError, match=r"'c' exists; collection\(\) opens it"):
+        database.create_collection("c", WORDS)
+    assert [record.key for record in database["c"].items()] == ["first"]
+
+
+def test_of_two_that_open_one_name_at_once_the_second_opens_what_the_first_made(
+    database, overtaken
+):
+    overtaken("c")
+    assert [record.key for record in database.collection("c", WORDS).items()] == ["first"]
+    overtaken("d", threshold=0.5)
+    with pytest.raises(simdb.ConfigurationError, match=r"threshold 1/2, not 4/5.*rebuild\(\)"):
+        database.collection("d", WORDS)
+    assert database["d"].threshold == Fraction(1, 2)
+
+
+def test_of_two_processes_that_create_one_name_exactly_one_succeeds(tmp_path):
+    program = (
+        "import sys, simdb\n"
+        "db = simdb.open(sys.argv[1])\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "try:\n"
+        "    db.create_collection('c', simdb.Set())\n"
+        "except simdb.ConfigurationError:\n"
+        "    print('refused')\n"
+        "else:\n"
+        "    print('created')\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "s.simdb")]
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    told = [process.communicate(timeout=60)[0].strip() for process in processes]
+    assert sorted(told) == ["created", "refused", "refused"]
+
+
+def test_keys_come_back_as_plain_python_values(database):
+    collection = database.create_collection("c", WORDS, **SURE)
+
+    class Name(str):
+        __slots__ = ()
+
+    outcomes = [
+        collection.add(np.int64(7), "one two"),
+        collection.add(Name("a"), "one two", find_duplicates=True),
+    ]
+    collection.add_many(
+        [(np.uint8(9), "one two"), (np.int32(10), None), (np.str_("b"), "one two")],
+        on_duplicate="skip",
+        on_bad="skip",
+        outcomes=outcomes.extend,
+    )
+    assert [outcome.key for outcome in outcomes] == [7, "a", 9, 10, "b"]
+    assert {type(outcome.key) for outcome in outcomes} == {int, str}
+    assert {type(outcome.duplicate_of) for outcome in outcomes} == {int, type(None)}
+    json.dumps([(outcome.key, outcome.duplicate_of) for outcome in outcomes])
 
 
 def test_settings_are_kept_over_reopening(tmp_path):

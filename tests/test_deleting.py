@@ -9,6 +9,7 @@ import pytest
 
 import simdb
 from simdb import collection as collection_module
+from simdb.engine import indexing
 from tests.strategies import SURE, found_groups, found_pairs, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -59,6 +60,30 @@ def test_deleting_what_is_not_stored_is_an_error_that_changes_nothing(collection
     assert collection.delete_many([]) == 0
     with pytest.raises(simdb.KeyNotFoundError):
         collection.delete(1)
+
+
+def test_the_error_about_one_absent_key_speaks_of_no_batches(collection):
+    with pytest.raises(simdb.KeyNotFoundError, match=r"^key 99 is not stored in 'c'$"):
+        collection.delete(99)
+
+
+def test_a_collection_made_anew_meanwhile_is_the_one_that_is_deleted_from(collection, monkeypatch):
+    delete_keys = indexing.delete_keys
+
+    def overtaken(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(indexing, "delete_keys", delete_keys)
+        with simdb.open(collection._handle.path, sync="batch") as other:
+            other.collection(f"d{len(other)}", WORDS)  # no number comes again
+            other.drop_collection("c")
+            other.collection("c", WORDS, **SURE).add_many([(1, "one"), (2, "two")])
+        return delete_keys(*arguments, **options)
+
+    monkeypatch.setattr(indexing, "delete_keys", overtaken)
+    assert collection.delete_many([1]) == 1
+    assert [record.key for record in collection.items()] == [2]
+    monkeypatch.setattr(indexing, "delete_keys", overtaken)
+    with pytest.raises(simdb.KeyNotFoundError):
+        collection.delete_many([2, 3])  # 3 was there before
 
 
 def test_batches_before_a_missing_key_are_deleted(collection, monkeypatch):

@@ -28,6 +28,7 @@ NAMES = [
     "Database",
     "DatabaseBusyError",
     "DatabaseClosedError",
+    "DatabaseFailedError",
     "DatabaseFullError",
     "DatabaseNotFoundError",
     "ExactPlan",
@@ -50,6 +51,9 @@ NAMES = [
     "Progress",
     "ReadOnlyError",
     "Record",
+    "Remedy",
+    "RepairReport",
+    "RepairedCollection",
     "Set",
     "SimdbError",
     "Snapshot",
@@ -59,9 +63,11 @@ NAMES = [
     "ThresholdTooLowError",
     "UsageError",
     "WordShingles",
+    "WrongTypeError",
     "open",
     "plan",
     "plan_exact",
+    "repair",
 ]
 
 
@@ -105,6 +111,7 @@ def test_every_error_derives_from_what_one_would_expect():
         "KeyNotFoundError": (simdb.UsageError, LookupError),
         "CollectionNotFoundError": (simdb.UsageError, LookupError),
         "ThresholdTooLowError": (simdb.UsageError, ValueError),
+        "WrongTypeError": (simdb.UsageError, TypeError),
         "MissingExtraError": (simdb.UsageError, ImportError),
         "DatabaseClosedError": (simdb.UsageError,),
         "ReadOnlyError": (simdb.UsageError,),
@@ -112,6 +119,7 @@ def test_every_error_derives_from_what_one_would_expect():
         "NotADatabaseError": (simdb.StorageError,),
         "FormatVersionError": (simdb.StorageError,),
         "CorruptionError": (simdb.StorageError,),
+        "DatabaseFailedError": (simdb.StorageError,),
         "DatabaseFullError": (simdb.StorageError,),
         "DatabaseBusyError": (simdb.StorageError,),
         "UsageError": (simdb.SimdbError,),
@@ -182,6 +190,34 @@ def test_names_and_reprs_help(tmp_path):
         assert 5 not in db
         json.dumps(db.stats())
         assert db.stats()["collections"][0]["name"] == "news"
+
+
+def test_answers_describe_themselves_without_being_asked(tmp_path, monkeypatch):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.create_collection("news", simdb.Text(), seed=1, exact_floor=0.9)
+        collection.add_many([("a", "one text"), ("b", "one text"), ("c", "another")])
+        groups = collection.groups(0.8)
+        probable, exact = collection.pairs(0.8), collection.pairs(0.9)
+
+        def refuse(*arguments: object, **options: object) -> None:
+            raise AssertionError("a query was run")
+
+        monkeypatch.setattr(simdb.CollectionView, "_opened", refuse)
+        recall = f"{probable.expected_recall:.4f}"
+        assert repr(exact) == "<simdb pairs, exact: none is missing; found by iterating>"
+        assert "probable" in repr(probable)
+        assert recall in repr(probable)
+        assert repr(groups).startswith("<1 simdb groups, probable")
+        assert recall in repr(groups)
+
+
+def test_submodules_and_names_are_found_on_use_and_others_are_not():
+    loaded = loaded_by("import simdb; assert simdb.errors.UsageError is simdb.UsageError")
+    assert "simdb.errors" in loaded
+    assert "numpy" not in loaded
+    assert set(simdb.__all__) <= set(dir(simdb))
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = simdb.nonsense  # type: ignore[attr-defined]
 
 
 def test_plans_as_data():

@@ -9,11 +9,12 @@ def main() -> None:
     """Run the command line; the exit code tells what came of it."""
     try:
         from simdb.cli.app import app
-    except KeyboardInterrupt:
+
+        for stream in (sys.stdout, sys.stderr):
+            reconfigure = getattr(stream, "reconfigure", None)
+            if reconfigure is not None:
+                # A terminal that cannot show a character shows its escape; nothing fails for it.
+                reconfigure(errors="backslashreplace")
+        app()
+    except KeyboardInterrupt:  # while modules are imported or options read: nothing has begun
         sys.exit(130)
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            # A terminal that cannot show a character shows its escape; nothing fails for it.
-            reconfigure(errors="backslashreplace")
-    app()

@@ -26,6 +26,7 @@ from simdb.cli.options import (
     Lowercase,
     OnBad,
     Pattern,
+    Quiet,
     Recall,
     Separator,
     ShinglesText,
@@ -36,7 +37,6 @@ from simdb.cli.options import (
     WhiteSpace,
     one_of,
     rational,
-    settings_of,
 )
 from simdb.cli.output import ProgressBar, note, print_json
 from simdb.cli.stores import opened
@@ -101,6 +101,7 @@ def dedupe(
     recall: Recall = None,
     sync: SyncMode = "full",
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Copy a file without its near duplicates.
 
@@ -126,17 +127,23 @@ def dedupe(
         options.of(expected)
     require_inputs([source])
     began = time.monotonic()
-    quiet = settings_of(context).quiet
     with _workspace(context, store, output, sync) as database:
         present = database[collection] if collection in database else None  # noqa: SIM401 - no dict
         held = wanted.kind_for(None if present is None else present.kind)
-        feed = Feed([source], options.of(held, present), on_bad=on_bad, keep_raw=True)
+        feed = Feed(
+            [source],
+            options.of(held, present),
+            on_bad=on_bad,
+            keep_raw=True,
+            keep_lines=store is None and id_field is not None,
+        )
         with (
             written_together(*(name for name in (output, removed) if name is not None)) as files,
             told_when_interrupted(lambda: _left_by(feed, output, store)),
             ProgressBar(feed.share, quiet=quiet) as bar,
         ):
             target = wanted.collection(database, collection, throw_away=store is None)
+            feed.target = target
             splitting = _Splitting(feed, *files)
             try:
                 report = target.dedupe(

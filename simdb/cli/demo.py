@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.options import settings_of
+from simdb.cli.options import Quiet
 from simdb.cli.output import ProgressBar, console, print_line, printable
 from simdb.cli.stores import opened
 from simdb.config import CharacterShingles, Text
@@ -39,6 +39,7 @@ def demo(
             metavar="STORE", help="Where to keep it; else in a new temporary folder, which stays."
         ),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Find near copies among Python's own functions.
 
@@ -54,7 +55,7 @@ def demo(
         functions = database.collection(
             _COLLECTION, Text(shingles=CharacterShingles(9)), threshold=_THRESHOLD, seed=0
         )
-        _fill(functions, path, quiet=settings_of(context).quiet)
+        _fill(functions, path, quiet=quiet)
         shown = _show_pairs(functions)
         _show_group(functions)
         probe = _show_search(functions, shown)

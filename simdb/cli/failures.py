@@ -1,16 +1,17 @@
 """What failed, as one line and an exit code.
 
-Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 130 interrupted, 141 the reader of our
-output went away. A fault of simdb itself keeps its traceback; so does everything when the
-environment sets ``SIMDB_TRACEBACK``.
+Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 70 a fault of simdb, 130 interrupted, 141
+the reader of our output went away. ``SIMDB_TRACEBACK`` in the environment adds the traceback.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,13 +19,18 @@ import typer
 from typer.core import TyperGroup
 
 from simdb.cli.output import printable
-from simdb.errors import SimdbError, StorageError
+from simdb.errors import Remedy, StorageError, UsageError
 
 EXIT_PROBLEMS = 1
 EXIT_USAGE = 2
 EXIT_STORAGE = 3
+EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+
+_OUTPUT_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+# The commands that are methods which remedies name.
+_COMMANDS = {"rebuild": "simdb rebuild STORE COLLECTION"}
 
 
 class CommandGroup(TyperGroup):
@@ -55,7 +61,7 @@ class CommandGroup(TyperGroup):
             )
             code = result if isinstance(result, int) else 0
             sys.stdout.flush()
-        except Exception as error:  # noqa: BLE001 what it does not know it raises again
+        except Exception as error:  # noqa: BLE001 none is passed over: each is told
             code = _reported(error)
         if standalone_mode:
             sys.exit(code)
@@ -73,43 +79,85 @@ class CommandGroup(TyperGroup):
 
 
 def _reported(error: Exception) -> int:
-    """Print what failed and return the exit code; raise again what is a fault of simdb."""
+    """Print what failed and return the exit code."""
     if isinstance(error, BrokenPipeError):
         _drop_output()
         return EXIT_BROKEN_PIPE
-    told = _message(error)
-    if told is None or os.environ.get("SIMDB_TRACEBACK"):
-        raise error
-    message, code = told
+    if isinstance(error, typer.Abort):  # Ctrl-C before a command has begun
+        return EXIT_INTERRUPTED
+    if os.environ.get("SIMDB_TRACEBACK"):
+        traceback.print_exception(error)
+    message, code = _message(error)
+    if code == EXIT_STORAGE:
+        _drop_output()
     _tell(message)
     return code
 
 
-def _message(error: Exception) -> tuple[str, int] | None:
+def _message(error: Exception) -> tuple[str, int]:
     # Errors of the parser are told by what they can do: their classes moved between versions.
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context is not None else ""
         return " ".join(error.format_message().split()) + hint, EXIT_USAGE
-    if isinstance(error, SimdbError):
-        return str(error), EXIT_STORAGE if isinstance(error, StorageError) else EXIT_USAGE
+    if isinstance(error, UsageError):
+        return in_options(error), EXIT_USAGE
+    if isinstance(error, StorageError):
+        return str(error), EXIT_STORAGE
     if isinstance(error, OSError):
-        of_names = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-        text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return text, EXIT_USAGE if isinstance(error, of_names) else EXIT_STORAGE
-    if isinstance(error, TypeError):
-        return str(error), EXIT_USAGE
+        return _of_system(error)
     if isinstance(error, MemoryError):
         return "out of memory; what was committed before is intact", EXIT_STORAGE
-    return None
+    report = "please report it with the traceback that SIMDB_TRACEBACK=1 adds"
+    return f"a fault of simdb: {type(error).__name__}: {error}; {report}", EXIT_FAULT
+
+
+def _of_system(error: OSError) -> tuple[str, int]:
+    problem = error.strerror or str(error)
+    if error.errno in _OUTPUT_FAILED:
+        where = f" to {error.filename}" if error.filename else ""
+        return f"the output could not be written{where}: {problem}", EXIT_STORAGE
+    of_names = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+    text = f"{error.filename}: {problem}" if error.filename else problem
+    return text, EXIT_USAGE if isinstance(error, of_names) else EXIT_STORAGE
+
+
+def in_options(error: UsageError) -> str:
+    """Return the message of an error, its remedies as options and commands."""
+    helps = [
+        f"{words} {remedy.effect}"
+        for remedy in error.remedies
+        if (words := _command_line(remedy)) is not None
+    ]
+    return "; ".join([error.problem, *[", or ".join(helps)] * bool(helps)])
+
+
+def _command_line(remedy: Remedy) -> str | None:
+    """Return the command or the option that a remedy stands for; None where there is none."""
+    words = []
+    if remedy.method is not None:
+        if remedy.method not in _COMMANDS:
+            return None
+        words.append(_COMMANDS[remedy.method])
+    if remedy.argument == "guarantee" and remedy.value == "exact":
+        words.append("--exact")
+    elif remedy.argument is not None:
+        words.append(f"--{remedy.argument.replace('_', '-')}")
+        if remedy.value is not True:
+            words.append(str(remedy.value))
+    return " ".join(words)
 
 
 def _tell(message: str) -> None:
-    print(f"simdb: {printable(message)}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # the exit code tells it all the same
+        print(f"simdb: {printable(message)}", file=sys.stderr)
 
 
 def _drop_output() -> None:
     # What is still buffered would fail again when the interpreter ends.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        return
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

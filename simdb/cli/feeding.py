@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simdb.cli.output import note
 from simdb.datatypes import Key, Outcome
 from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.interchange import ReadingOptions, Row, RowReader, open_rows
 
+if TYPE_CHECKING:
+    from simdb.views import CollectionView
+
 _BAD_ROWS_TOLD = 20
+_LINE = "line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +45,24 @@ class Feed:
         options: how they are read.
         on_bad: ``"error"`` or ``"skip"``.
         keep_raw: keep the bytes of rows until they are settled.
+        keep_lines: give the line of a row instead of its metadata, so that ``target`` knows it.
 
     Attributes:
+        target: the collection, where it may be asked for the line of an earlier row.
         bad: how many rows could not be read or stored so far.
         done: how many rows have an outcome.
     """
 
     def __init__(
-        self, sources: Sequence[str], options: ReadingOptions, *, on_bad: str, keep_raw: bool
+        self,
+        sources: Sequence[str],
+        options: ReadingOptions,
+        *,
+        on_bad: str,
+        keep_raw: bool,
+        keep_lines: bool = False,
     ) -> None:
+        self.target: CollectionView | None = None
         self.bad = 0
         self.bad_rows: list[tuple[str, str]] = []
         self.done = 0
@@ -58,6 +71,7 @@ class Feed:
         self._options = options
         self._stop_at_bad = on_bad == "error"
         self._keep_raw = keep_raw
+        self._keep_lines = keep_lines
         self._waiting: deque[Waiting] = deque()
         self._finished = 0
 
@@ -75,7 +89,9 @@ class Feed:
                         continue
                     raw = row.raw if self._keep_raw else b""
                     self._waiting.append(Waiting(reader, row.line, raw))
-                    if row.metadata is None:
+                    if self._keep_lines:
+                        yield row.key, row.item, {_LINE: row.line}
+                    elif row.metadata is None:
                         yield row.key, row.item
                     else:
                         yield row.key, row.item, row.metadata
@@ -103,7 +119,10 @@ class Feed:
             waiting = self._waiting.popleft()
             self.done += 1
             if outcome.action == "bad":
-                self._tell_bad(waiting.place, outcome.problem or "cannot be stored")
+                problem = outcome.problem or "cannot be stored"
+                if outcome.within_input:
+                    problem += self._earlier(waiting.reader, outcome.key)
+                self._tell_bad(waiting.place, problem)
             yield outcome, waiting
 
     def placed(self, error: UsageError) -> UsageError:
@@ -112,11 +131,21 @@ class Feed:
         if not isinstance(number, int) or not 0 <= number - self.done < len(self._waiting):
             return error
         # The row's number among those handed over means nothing to the user of a file.
-        problem = str(error).removeprefix(f"row {number}: ")
-        text = f"{self._waiting[number - self.done].place}: {problem}"
-        if isinstance(error, KeyExistsError) and self._options.id_field is None:
-            text += " (keys are line numbers here; --id-field names a field instead)"
-        return UsageError(text)
+        waiting = self._waiting[number - self.done]
+        text = f"{waiting.place}: {error.problem.removeprefix(f'row {number}: ')}"
+        if isinstance(error, KeyExistsError):
+            if error.within_input:
+                text += self._earlier(waiting.reader, error.key)
+            if self._options.id_field is None:
+                text += " (keys are line numbers here; --id-field names a field instead)"
+        return UsageError(text, remedies=error.remedies)
+
+    def _earlier(self, reader: RowReader, key: Key | None) -> str:
+        """Return where the row of a key came before, as the end of a message."""
+        if not self._keep_lines or self.target is None or key is None:
+            return ""
+        metadata = self.target.get(key).metadata or {}
+        return f": {reader.place(metadata[_LINE])}"
 
     def share(self) -> float | None:
         """Return what part of the inputs is done, from 0 to 1, None where it is unknown.

@@ -9,13 +9,12 @@ import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.inputs import require_inputs
-from simdb.cli.options import AsJson, settings_of
+from simdb.cli.options import AsJson, Quiet
 from simdb.cli.output import ProgressBar, counted, note, print_json, print_line, printable
 from simdb.exact.identical import IdenticalReport, identical_files
 
 
 def identical(
-    context: typer.Context,
     *,
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", help="Files, and folders with all below them.")
@@ -24,6 +23,7 @@ def identical(
         int, typer.Option("--positions", min=1, help="Places to look at before reading in full.")
     ] = 8,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print the groups of files that are byte for byte the same.
 
@@ -32,7 +32,7 @@ def identical(
     --json one object. Exit code 1 if something could not be read.
     """
     require_inputs(files)
-    quiet = as_json or settings_of(context).quiet
+    quiet = quiet or as_json
     with ProgressBar(quiet=quiet) as bar:
         report = identical_files(files, positions=positions, progress=bar.callback)
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simdb.cli.output import note
 
@@ -25,6 +25,11 @@ def indexes_of(collection: CollectionView) -> str:
         text = f"exact from {Threshold(collection.exact_floor)} on"
         described.append(text + (", all symbols posted" if settings["containment"] else ""))
     return "; ".join(described)
+
+
+def report_of(collection: CollectionView) -> dict[str, Any]:
+    """Return the name and the settings of a collection for programs."""
+    return {"collection": collection.name, "settings": collection.stats()["settings"]}
 
 
 def warn_of_weight(collection: CollectionView, *, containment: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,17 +16,22 @@ from simdb.cli.options import (
     Exact,
     GuaranteeText,
     MinRecall,
+    Quiet,
     StorePath,
     ThresholdText,
     guarantee_of,
     rational,
-    settings_of,
 )
 from simdb.cli.output import counted, note, print_json_line, print_line, promise, shown_key
 from simdb.cli.stores import opened_collection, viewed_collection
 
 if TYPE_CHECKING:
     from simdb.results import Pairs
+
+Resume = Annotated[
+    str | None,
+    typer.Option("--resume", metavar="TOKEN", help="Go on where an exact answer was left off."),
+]
 
 
 def pairs(
@@ -36,18 +43,31 @@ def pairs(
     guarantee: GuaranteeText = "auto",
     exact: Exact = False,
     min_recall: MinRecall = None,
+    since: Annotated[
+        int | None,
+        typer.Option("--since", metavar="N", help="Only pairs that came with items added since."),
+    ] = None,
+    resume: Resume = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print all pairs of similar items.
 
     One a line, separated by tabs: similarity, the earlier inserted item, the later. With --json
-    one object a line: left, right, similarity.
+    one object a line: left, right, similarity. If an exact answer is interrupted or fails, the
+    token to go on with, by --resume, is printed on standard error.
     """
     asked = guarantee_of(guarantee, exact=exact)
     with opened_collection(context, store, collection, read_only=True) as source:
-        found = source.pairs(rational(threshold), guarantee=asked, min_recall=min_recall)
+        found = source.pairs(
+            rational(threshold),
+            guarantee=asked,
+            min_recall=min_recall,
+            since=since,
+            resume=resume,
+        )
         count = _print_pairs(found, as_json=as_json)
-    _tell(context, found, count, as_json=as_json)
+    _tell(found, count, quiet=as_json or quiet)
 
 
 def join(
@@ -61,37 +81,79 @@ def join(
         typer.Option("--right-store", metavar="STORE", help="Where RIGHT is, if not in STORE."),
     ] = None,
     threshold: ThresholdText = None,
+    resume: Resume = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print all pairs of an item of one collection and a similar one of another.
 
     None is missing. One a line, separated by tabs: similarity, the item of LEFT, the item of
-    RIGHT. With --json one object a line: left, right, similarity.
+    RIGHT. With --json one object a line: left, right, similarity. If it is interrupted or fails,
+    the token to go on with, by --resume, is printed on standard error.
     """
     with contextlib.ExitStack() as opened:
         source = opened.enter_context(viewed_collection(context, store, left))
         other = opened.enter_context(viewed_collection(context, right_store or store, right))
-        found = source.join(other, rational(threshold))
+        found = source.join(other, rational(threshold), resume=resume)
         count = _print_pairs(found, as_json=as_json)
-    _tell(context, found, count, as_json=as_json)
+    _tell(found, count, quiet=as_json or quiet)
+
+
+@dataclass(slots=True)
+class _Printed:
+    """How far an answer is printed: pairs, a token, and the pairs that come again after it."""
+
+    pairs: int = 0
+    token: str | None = None
+    again: int = 0
+
+    def hint(self) -> list[str]:
+        """Say how to go on, if anything is done."""
+        if self.token is None:
+            return []
+        repeated = counted(self.again, "pair printed comes", "pairs printed come")
+        return [f"go on with --resume {self.token}"] + [f"the last {repeated} again"] * (
+            self.again > 0
+        )
 
 
 def _print_pairs(found: Pairs, *, as_json: bool) -> int:
     """Print pairs as they are found; return how many."""
-    count = 0
-    for pair in found:
-        count += 1
-        if as_json:
-            similarity = float(pair.similarity)
-            print_json_line({"left": pair.left, "right": pair.right, "similarity": similarity})
-        else:
-            print_line(f"{pair.similarity:.6f}\t{shown_key(pair.left)}\t{shown_key(pair.right)}")
-    sys.stdout.flush()
-    return count
+    printed = _Printed(token=found.token)
+    with _resumable(printed):
+        for pair in found:
+            if printed.token != found.token:
+                sys.stdout.flush()  # a token must not stand for what could not be written
+                printed.token, printed.again = found.token, 0
+            if as_json:
+                similarity = float(pair.similarity)
+                print_json_line({"left": pair.left, "right": pair.right, "similarity": similarity})
+            else:
+                left, right = shown_key(pair.left), shown_key(pair.right)
+                print_line(f"{pair.similarity:.6f}\t{left}\t{right}")
+            printed.pairs += 1
+            printed.again += 1
+        sys.stdout.flush()
+    return printed.pairs
 
 
-def _tell(context: typer.Context, found: Pairs, count: int, *, as_json: bool) -> None:
+@contextlib.contextmanager
+def _resumable(printed: _Printed) -> Iterator[None]:
+    """Let what ends an answer early say how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("; ".join(["interrupted", *printed.hint()])) from None
+    except BrokenPipeError:
+        raise
+    except Exception:
+        for hint in printed.hint():
+            note(hint)
+        raise
+
+
+def _tell(found: Pairs, count: int, *, quiet: bool) -> None:
     note(
         f"{counted(count, 'pair', 'pairs')}; {promise(found.guarantee, found.expected_recall)}",
-        quiet=as_json or settings_of(context).quiet,
+        quiet=quiet,
     )

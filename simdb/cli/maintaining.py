@@ -9,26 +9,26 @@ from typing import Annotated
 import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS, told_when_interrupted
-from simdb.cli.indexes import indexes_of
+from simdb.cli.indexes import indexes_of, report_of
 from simdb.cli.kinds import changed_kind
 from simdb.cli.options import (
     AsJson,
     Bands,
     CollectionName,
     ExactFloor,
-    Lowercase,
     OptionalCollectionName,
-    Recall,
+    OtherLowercase,
+    OtherRecall,
+    OtherSeed,
+    OtherShinglesText,
+    OtherSketch,
+    OtherUnicodeForm,
+    OtherWhiteSpace,
+    Quiet,
     Rows,
-    Seed,
-    ShinglesText,
-    Sketch,
     StorePath,
     ThresholdText,
-    UnicodeForm,
-    WhiteSpace,
     rational,
-    settings_of,
     sketch_scheme,
 )
 from simdb.cli.output import (
@@ -37,12 +37,14 @@ from simdb.cli.output import (
     note,
     print_fields,
     print_json,
+    print_json_line,
     print_line,
     print_table,
     printable,
 )
 from simdb.cli.stores import existing, opened, opened_collection
 from simdb.datatypes import AuditReport
+from simdb.errors import UsageError
 
 
 def stats(
@@ -70,12 +72,12 @@ def check(
         bool, typer.Option("--deep", help="Also sign every item again and compare.")
     ] = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read every record of a store and tell what is wrong.
 
     Exit code 0 when it is sound, 1 when problems were found, 3 when it cannot be opened.
     """
-    quiet = settings_of(context).quiet
     with (
         opened(context, store, read_only=True) as database,
         ProgressBar(quiet=quiet) as bar,
@@ -100,9 +102,9 @@ def compact(
     store: StorePath,
     collection: OptionalCollectionName = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Merge the index and drop what is deleted, in place."""
-    quiet = settings_of(context).quiet
     with (
         opened(context, store) as database,
         told_when_interrupted(lambda: "the store is whole; the same command continues"),
@@ -124,6 +126,8 @@ def backup(
     compacted: Annotated[
         bool, typer.Option("--compact", help="Leave the free pages out: slower, smaller.")
     ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Copy a store to a new file, while others use it."""
     with (
@@ -132,7 +136,10 @@ def backup(
     ):
         database.backup(target, compact=compacted)
     size = Path(target).stat().st_size
-    note(f"backed up to {target}: {size:,} bytes", quiet=settings_of(context).quiet)
+    if as_json:
+        print_json_line({"store": store, "target": target, "bytes": size})
+    else:
+        note(f"backed up to {target}: {size:,} bytes", quiet=quiet)
 
 
 def rebuild(
@@ -140,16 +147,16 @@ def rebuild(
     *,
     store: StorePath,
     collection: CollectionName,
-    shingles: ShinglesText = None,
+    shingles: OtherShinglesText = None,
     threshold: ThresholdText = None,
-    recall: Recall = None,
-    lowercase: Lowercase = None,
-    white_space: WhiteSpace = None,
-    unicode: UnicodeForm = None,
+    recall: OtherRecall = None,
+    lowercase: OtherLowercase = None,
+    white_space: OtherWhiteSpace = None,
+    unicode: OtherUnicodeForm = None,
     bands: Bands = None,
     rows: Rows = None,
-    sketch: Sketch = None,
-    seed: Seed = None,
+    sketch: OtherSketch = None,
+    seed: OtherSeed = None,
     exact_floor: ExactFloor = None,
     containment: Annotated[
         bool | None,
@@ -163,12 +170,20 @@ def rebuild(
     drop_probable: Annotated[
         bool, typer.Option("--drop-probable", help="Leave the probable index out.")
     ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Index the stored items anew under other settings.
 
-    Settings that are not given stay as they are.
+    Settings that are not given stay as they are; only bands and rows are planned anew, unless
+    both are given.
     """
-    quiet = settings_of(context).quiet
+    if drop_exact and (exact_floor is not None or containment):
+        raise UsageError("--drop-exact contradicts --exact-floor and --containment")
+    if drop_probable and threshold is not None:
+        raise UsageError("--drop-probable contradicts --threshold")
+    if drop_exact and drop_probable:
+        raise UsageError("--drop-exact and --drop-probable together leave no index")
     with (
         opened_collection(context, store, collection) as target,
         told_when_interrupted(lambda: "the collection has its old settings"),
@@ -183,13 +198,16 @@ def rebuild(
             rows=rows,
             sketch=sketch_scheme(sketch),
             seed=seed,
-            exact_floor=rational(exact_floor, name="exact_floor"),
+            exact_floor=rational(exact_floor, name="--exact-floor"),
             containment=containment,
             drop_exact=drop_exact,
             drop_probable=drop_probable,
             progress=bar.callback,
         )
-        note(f"rebuilt {target.name}: {indexes_of(target)}", quiet=quiet)
+        if as_json:
+            print_json_line(report_of(target))
+        else:
+            note(f"rebuilt {target.name}: {indexes_of(target)}", quiet=quiet)
 
 
 def audit(
@@ -203,6 +221,7 @@ def audit(
     threshold: ThresholdText = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure the recall of a collection on a sample.
 
@@ -210,7 +229,7 @@ def audit(
     """
     with (
         opened_collection(context, store, collection, read_only=True) as source,
-        ProgressBar(quiet=settings_of(context).quiet) as bar,
+        ProgressBar(quiet=quiet) as bar,
     ):
         report = source.self_audit(
             sample=sample, threshold=rational(threshold), seed=seed, progress=bar.callback

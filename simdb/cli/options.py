@@ -113,49 +113,52 @@ SyncMode = Annotated[
         help="full: every commit survives a power cut; batch: faster, the last may not.",
     ),
 ]
-ShinglesText = Annotated[
-    str | None,
-    typer.Option(
-        "--shingles",
-        metavar="character:N|word:N|stop-word:N",
-        help="What texts are compared by (character:9).",
-    ),
-]
-Lowercase = Annotated[
-    bool | None, typer.Option("--lowercase/--keep-case", help="Compare without regard to case.")
-]
-WhiteSpace = Annotated[
-    str | None,
-    typer.Option("--white-space", metavar="collapse|keep", help="Runs of white space (collapse)."),
-]
-UnicodeForm = Annotated[
-    str | None,
-    typer.Option(
-        "--unicode", metavar="NFC|NFD|NFKC|NFKD|keep", help="Normalise characters first (NFC)."
-    ),
-]
-Recall = Annotated[
-    str | None,
-    typer.Option(
-        "--recall", metavar="SHARE", help="Share of pairs at the threshold to find (0.99)."
-    ),
-]
-Bands = Annotated[
-    int | None, typer.Option("--bands", help="Bands of the index, instead of the planned number.")
-]
-Rows = Annotated[int | None, typer.Option("--rows", help="Rows a band, likewise.")]
-Sketch = Annotated[
-    str | None,
-    typer.Option("--sketch", metavar="fast|classical", help="How signatures are made (fast)."),
-]
-Seed = Annotated[
-    int | None, typer.Option("--seed", help="Of the hash functions; random where not given.")
-]
+
+
+def _setting(name: str, metavar: str | None, what: str, default: str) -> tuple[Any, Any]:
+    """Return an option for a new collection, and the same one for a collection there is."""
+    return (
+        typer.Option(name, metavar=metavar, help=f"{what} ({default})."),
+        typer.Option(name, metavar=metavar, help=f"{what} (unchanged)."),
+    )
+
+
+_SHINGLES = _setting(
+    "--shingles", "character:N|word:N|stop-word:N", "What texts are compared by", "character:9"
+)
+_LOWERCASE = _setting(
+    "--lowercase/--keep-case", None, "Compare without regard to case", "--keep-case"
+)
+_WHITE_SPACE = _setting("--white-space", "collapse|keep", "Runs of white space", "collapse")
+_UNICODE = _setting("--unicode", "NFC|NFD|NFKC|NFKD|keep", "Normalise characters first", "NFC")
+_RECALL = _setting("--recall", "SHARE", "Share of pairs at the threshold to find", "0.99")
+_BANDS = _setting("--bands", None, "Bands of the index", "planned")
+_ROWS = _setting("--rows", None, "Rows a band", "planned")
+_SKETCH = _setting("--sketch", "fast|classical", "How signatures are made", "fast")
+_SEED = _setting("--seed", None, "Of the hash functions", "random")
+
+ShinglesText = Annotated[str | None, _SHINGLES[0]]
+Lowercase = Annotated[bool | None, _LOWERCASE[0]]
+WhiteSpace = Annotated[str | None, _WHITE_SPACE[0]]
+UnicodeForm = Annotated[str | None, _UNICODE[0]]
+Recall = Annotated[str | None, _RECALL[0]]
+Bands = Annotated[int | None, _BANDS[0]]
+Rows = Annotated[int | None, _ROWS[0]]
+Sketch = Annotated[str | None, _SKETCH[0]]
+Seed = Annotated[int | None, _SEED[0]]
+
+OtherShinglesText = Annotated[str | None, _SHINGLES[1]]
+OtherLowercase = Annotated[bool | None, _LOWERCASE[1]]
+OtherWhiteSpace = Annotated[str | None, _WHITE_SPACE[1]]
+OtherUnicodeForm = Annotated[str | None, _UNICODE[1]]
+OtherRecall = Annotated[str | None, _RECALL[1]]
+OtherSketch = Annotated[str | None, _SKETCH[1]]
+OtherSeed = Annotated[int | None, _SEED[1]]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Options of ``simdb`` itself, before the command."""
+    """Options of ``simdb`` itself, before the command; ``--quiet`` may also stand after it."""
 
     threads: int | None = None
     memory: int = 2**30
@@ -167,6 +170,16 @@ def settings_of(context: typer.Context) -> Settings:
     """Return the options before the command."""
     settings = context.obj
     return settings if isinstance(settings, Settings) else Settings()
+
+
+def _quiet(context: typer.Context, given: bool) -> bool:
+    return given or settings_of(context).quiet
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", callback=_quiet, help="No progress and no summary."),
+]
 
 
 def one_of(option: str, value: str, *choices: str) -> Any:  # noqa: ANN401 it is a Literal to callers

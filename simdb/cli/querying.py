@@ -20,13 +20,13 @@ from simdb.cli.options import (
     GuaranteeText,
     IntegerKeys,
     MinRecall,
+    Quiet,
     Separator,
     StorePath,
     ThresholdText,
     guarantee_of,
     key_from,
     rational,
-    settings_of,
 )
 from simdb.cli.output import (
     ProgressBar,
@@ -87,6 +87,7 @@ def search(
     separator: Separator = None,
     integer_keys: IntegerKeys = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print the stored items that are similar to a text or a set.
 
@@ -117,7 +118,7 @@ def search(
     note(
         f"{counted(len(matches), 'match', 'matches')}; "
         f"{promise(found.guarantee, found.expected_recall)}",
-        quiet=settings_of(context).quiet,
+        quiet=quiet,
     )
 
 
@@ -178,6 +179,7 @@ def groups(
     exact: Exact = False,
     min_recall: MinRecall = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print the groups of items that similar pairs connect.
 
@@ -185,7 +187,7 @@ def groups(
     With --json one object a line: representative, keys.
     """
     asked = guarantee_of(guarantee, exact=exact)
-    quiet = as_json or settings_of(context).quiet
+    quiet = quiet or as_json
     with (
         opened_collection(context, store, collection, read_only=True) as source,
         ProgressBar(quiet=quiet) as bar,

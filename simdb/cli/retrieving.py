@@ -13,10 +13,10 @@ from simdb.cli.options import (
     AsJson,
     CollectionName,
     IntegerKeys,
+    Quiet,
     StorePath,
     key_from,
     one_of,
-    settings_of,
 )
 from simdb.cli.output import (
     ProgressBar,
@@ -92,6 +92,7 @@ def delete(
     ] = "error",
     integer_keys: IntegerKeys = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Delete items by their keys.
 
@@ -110,7 +111,7 @@ def delete(
     else:
         note(
             f"deleted {deleted:,} of {counted(len(chosen), 'key', 'keys')}",
-            quiet=settings_of(context).quiet,
+            quiet=quiet,
         )
 
 
@@ -150,6 +151,8 @@ def export(
     id_field: Annotated[
         str, typer.Option("--id-field", metavar="FIELD", help="The field for the key.")
     ] = "id",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write all items as JSON lines.
 
@@ -158,7 +161,8 @@ def export(
     """
     if id_field in ((text_field,) if text_field is not None else ("text", "set")):
         raise UsageError("the key and the item cannot go to one field: name the item's too")
-    quiet = settings_of(context).quiet
+    if as_json and output == "-":
+        raise UsageError("--json and an output cannot both go to standard output")
     count = 0
     with (
         viewed_collection(context, store, collection) as source,
@@ -172,7 +176,10 @@ def export(
             count += 1
             if count % 1000 == 0:
                 bar.advance("exporting", count, total)
-    note(f"exported {counted(count, 'item', 'items')}", quiet=quiet)
+    if as_json:
+        print_json_line({"collection": collection, "output": output, "items": count})
+    else:
+        note(f"exported {counted(count, 'item', 'items')}", quiet=quiet)
 
 
 def _exported(record: Record, id_field: str, item_field: str) -> bytes:

@@ -9,7 +9,7 @@ import typer
 
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feeding import Feed
-from simdb.cli.indexes import indexes_of, warn_of_weight
+from simdb.cli.indexes import indexes_of, report_of, warn_of_weight
 from simdb.cli.inputs import InputOptions, require_inputs
 from simdb.cli.kinds import kind_from
 from simdb.cli.options import (
@@ -24,6 +24,7 @@ from simdb.cli.options import (
     Lowercase,
     OnBad,
     Pattern,
+    Quiet,
     Rows,
     Seed,
     Separator,
@@ -38,10 +39,9 @@ from simdb.cli.options import (
     WhiteSpace,
     one_of,
     rational,
-    settings_of,
     sketch_scheme,
 )
-from simdb.cli.output import ProgressBar, note, print_json
+from simdb.cli.output import ProgressBar, note, print_json, print_json_line
 from simdb.cli.stores import opened, opened_collection
 from simdb.datatypes import AddReport, Outcome
 from simdb.errors import UsageError
@@ -81,6 +81,8 @@ def create(
     rows: Rows = None,
     sketch: Sketch = None,
     seed: Seed = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Create a collection, and the store where there is none.
 
@@ -90,6 +92,8 @@ def create(
     settings = kind_from(kind, shingles, lowercase, white_space, unicode)
     if exact_only and exact_floor is None:
         raise UsageError("--exact-only needs --exact-floor")
+    if containment and exact_floor is None:
+        raise UsageError("--containment needs --exact-floor")
     chosen: dict[str, Any] = {
         "threshold": None if exact_only else rational(threshold),
         "recall": rational(recall, name="recall"),
@@ -97,15 +101,16 @@ def create(
         "rows": rows,
         "sketch": sketch_scheme(sketch) or "fast",
         "seed": seed,
-        "exact_floor": rational(exact_floor, name="exact_floor"),
+        "exact_floor": rational(exact_floor, name="--exact-floor"),
         "containment": containment,
     }
     with opened(context, store, create=True) as database:
         created = database.create_collection(collection, settings, **chosen)
-        note(
-            f"created collection {created.name} in {store}: {indexes_of(created)}",
-            quiet=settings_of(context).quiet,
-        )
+        if as_json:
+            print_json_line(report_of(created))
+        else:
+            told = f"created collection {created.name} in {store}: {indexes_of(created)}"
+            note(told, quiet=quiet)
         warn_of_weight(created, containment=containment)
 
 
@@ -153,6 +158,7 @@ def add(
     threshold: ThresholdText = None,
     sync: SyncMode = "full",
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Add the rows of files and folders to a collection.
 
@@ -170,7 +176,6 @@ def add(
         "threshold": rational(threshold),
     }
     require_inputs(inputs)
-    quiet = settings_of(context).quiet
     with opened_collection(context, store, collection, sync=sync) as target:
         feed = Feed(inputs, wanted.of(target.kind, target), on_bad=on_bad, keep_raw=False)
         report = _added(target, feed, duplicates, policy, quiet=quiet)
@@ -195,7 +200,8 @@ def _added(
         except UsageError as error:
             placed = feed.placed(error)
             if feed.done:
-                placed = UsageError(f"{placed}; {_stored(feed)}")
+                told = f"{placed.problem}; {_stored(feed)}"
+                placed = UsageError(told, remedies=placed.remedies)
             raise placed from error
 
 

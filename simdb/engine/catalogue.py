@@ -10,7 +10,13 @@ from typing import Any
 
 from simdb import config
 from simdb.engine.kinds import curve_of, describe_kind, family_of, restore_kind
-from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
+from simdb.errors import (
+    CollectionNotFoundError,
+    ConfigurationError,
+    CorruptionError,
+    Remedy,
+    WrongTypeError,
+)
 from simdb.exact.thresholds import Threshold
 from simdb.items.kinds import items_of
 from simdb.lsh.family import Family
@@ -92,9 +98,9 @@ class CollectionSettings:
             ConfigurationError: there is no probable index.
         """
         if not self.is_probable:
-            raise ConfigurationError(
-                f"collection {self.name!r} has no probable index; rebuild(threshold=...) adds one"
-            )
+            problem = f"collection {self.name!r} has no probable index"
+            remedy = Remedy("threshold", Threshold(self.threshold), "adds one", "rebuild")
+            raise ConfigurationError(problem, remedies=[remedy])
         family = curve_of(self.kind, self.threshold)
         return Plan(self.threshold, self.bands, self.rows, family)
 
@@ -168,7 +174,7 @@ def check_name(name: object) -> str:
         ConfigurationError: empty, too long, or not printable.
     """
     if not isinstance(name, str):
-        raise TypeError(f"a collection's name must be str, not {type(name).__name__}")
+        raise WrongTypeError(f"a collection's name must be str, not {type(name).__name__}")
     if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise ConfigurationError(
             f"a collection's name has 1 to {LONGEST_NAME} bytes of printable text, "

@@ -234,4 +234,7 @@ def check_collection(
     progress: Callable[[Progress], None] | None,
 ) -> CheckReport:
     """Check one collection in one snapshot; see ``Checker``."""
+    # What this process has verified before is read and verified again.
+    collection.transaction.environment.caches.clear()
+    collection = CollectionReader(collection.transaction, collection.number)
     return Checker(settings, signer, collection, deep=deep, progress=progress).run()

@@ -10,25 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from simdb import kernels
 from simdb.datatypes import PairBatch
 from simdb.engine.catalogue import CollectionSettings
-from simdb.engine.exact_classes import stored_sets
 from simdb.engine.exact_joining import JoinResources, pair_batch
-from simdb.engine.exact_loading import Batch, arranged_batches, join_order, load_sets
+from simdb.engine.exact_loading import arranged_batches, join_order, load_sets
+from simdb.engine.exact_probing import PairProber, pair_batches
 from simdb.engine.exact_searching import Prober, jaccard
 from simdb.engine.exact_tokens import CrossToken, parse_token
 from simdb.engine.serving import require_index
 from simdb.engine.signing import Signer
 from simdb.errors import ConfigurationError
 from simdb.exact.joins import Counters, two_sided_join
+from simdb.exact.ranges import BEGINNING, Place
 from simdb.exact.thresholds import Threshold
 from simdb.storage.tables import CollectionReader
-
-COMPARED_AT_ONCE = 256  # items
 
 
 class Side(NamedTuple):
@@ -62,7 +57,9 @@ def cross(
 ) -> Iterator[tuple[PairBatch, str]]:
     """Yield all pairs of a live left and a live right item at or above the threshold.
 
-    Exact; each pair comes once, with a token to go on after its batch.
+    Exact; each pair comes once, with a token to go on after its batch. A join that goes on in
+    memory loads the items again and joins the ranges that are left; one that probes begins at the
+    first left item that was not done.
 
     Raises:
         ConfigurationError: the kinds of items differ.
@@ -71,7 +68,7 @@ def cross(
     """
     require_same_kind(left.signer.settings, right.signer.settings)
     changes = left.collection.state.changes, right.collection.state.changes
-    token = CrossToken(threshold, *changes, way="m", done=0)
+    token = CrossToken(threshold, *changes, way="m", place=BEGINNING)
     if resume is not None:
         resumed = parse_token(resume, threshold)
         if not isinstance(resumed, CrossToken):
@@ -88,7 +85,7 @@ def cross(
                 "the join to be resumed was made in memory, and the items do not fit into the "
                 "memory setting now; open the stores with more memory"
             )
-        token = CrossToken(threshold, *changes, way="p", done=0)
+        token = CrossToken(threshold, *changes, way="p", place=BEGINNING)
     require_index(right.signer.settings, jaccard(threshold))
     yield from _probed(left, right, token, resources)
 
@@ -112,50 +109,29 @@ def _in_memory(
             return None
         loaded.append(sets)
     right_sets, left_sets = loaded
-    pairs = two_sided_join(left_sets.sets, right_sets.sets, token.threshold, counters=counters)
+    pairs = two_sided_join(
+        left_sets.sets,
+        right_sets.sets,
+        token.threshold,
+        counters=counters,
+        workers=resources.workers,
+        start=token.place,
+    )
     return (
-        (pair_batch(left_sets, right_sets, columns), str(token.after(place)))
-        for place, columns in enumerate(pairs, 1)
-        if place > token.done
+        (pair_batch(left_sets, right_sets, columns), str(token.after(columns.after)))
+        for columns in pairs
     )
 
 
 def _probed(
     left: Side, right: Side, token: CrossToken, resources: JoinResources
 ) -> Iterator[tuple[PairBatch, str]]:
-    prober = Prober(right.collection, jaccard(token.threshold))
+    threshold = token.threshold
+    prober = Prober(right.collection, jaccard(threshold))
+    order, start = prober.epoch.order, token.place.range
     batches = arranged_batches(
-        left.collection, right.signer, prober.epoch.order, resources.pool, start=token.done
+        left.collection, right.signer, order, resources.pool, start=max(0, start)
     )
-    for batch in batches:
-        resources.require_open()
-        pairs = _batch_pairs(right, prober, token.threshold, batch)
-        if pairs is not None:
-            yield pairs, str(token.after(batch.numbers[-1] + 1))
-
-
-def _batch_pairs(
-    right: Side, prober: Prober, threshold: Threshold, batch: Batch
-) -> PairBatch | None:
-    """Return the pairs of the items of a batch; None if there are none."""
-    offsets = batch.sets.offsets.tolist()
-    lefts: list[npt.NDArray[np.uint32]] = []
-    rights: list[npt.NDArray[np.uint32]] = []
-    similarities: list[npt.NDArray[np.float64]] = []
-    for place, number in enumerate(batch.numbers):
-        keys = batch.sets.values[offsets[place] : offsets[place + 1]]
-        if not keys.size:
-            continue
-        candidates = prober.candidates(keys, keys.size)
-        for begin in range(0, candidates.size, COMPARED_AT_ONCE):
-            some = candidates[begin : begin + COMPARED_AT_ONCE]
-            sets = stored_sets(right.signer, right.collection, prober.epoch, some)
-            shared, sizes, _ = kernels.overlaps.probe_overlaps(keys, sets.values, sets.offsets)
-            unions = sizes + keys.size - shared
-            met = threshold.meets_many(shared, unions)
-            rights.append(some[met])
-            lefts.append(np.full(rights[-1].size, number, np.uint32))
-            similarities.append(shared[met] / unions[met])
-    if not lefts:
-        return None
-    return PairBatch(np.concatenate(lefts), np.concatenate(rights), np.concatenate(similarities))
+    pairs = PairProber(right.signer, right.collection, prober, threshold)
+    for batch, done in pair_batches(batches, pairs, resources.require_open, earlier_only=False):
+        yield batch, str(token.after(Place(done, 0)))

@@ -17,6 +17,7 @@ from simdb.engine import catalogue
 from simdb.engine.exact_arranging import Epoch, Prefixes, open_epoch
 from simdb.engine.signing import Signed, Signer
 from simdb.exact.order import SymbolOrder
+from simdb.storage.bulk import chosen_items
 from simdb.storage.epochs import (
     EpochState,
     ExactState,
@@ -38,6 +39,7 @@ BASELINE_AFTER = 32  # measurements
 MEMORY_OF_AVERAGE = 32  # measurements
 MOST_SCANNED = 65_536  # postings of one symbol that a measurement reads
 SAMPLED_BYTES = 8 * 2**20  # of items
+SAMPLED_ITEMS = 2**18
 REPOSTED_PER_ITEM = 3
 LEAST_REPOSTED = 256  # items a commit
 REPOSTED_AT_ONCE = 8 * 2**20  # bytes of items; more only for a commit that adds as many
@@ -200,14 +202,22 @@ def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactState) -> 
 
 
 def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
-    """Make an order of symbols from items at equal distances; empty without items."""
+    """Make an order of symbols from items at equal distances; empty without items.
+
+    Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
+    of all others only the heads of their blocks.
+    """
     state = collection.state
     average = max(1, state.item_bytes // max(1, state.live))
-    wanted = max(1, min(state.live, SAMPLED_BYTES // average))
-    numbers = collection.live_numbers()[:: max(1, state.live // wanted)]
-    items = [bytes(document.item) for _, document in collection.documents_of(numbers)]
-    symbols = signer.symbols(items)
-    return SymbolOrder.from_sample(symbols.values, symbols.offsets)
+    wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
+    numbers = collection.live_numbers()
+    numbers = numbers[:: max(1, -(-numbers.size // wanted))]
+    values, lengths = [np.empty(0, np.uint64)], [np.zeros(1, np.int64)]
+    for items in chosen_items(collection, numbers):
+        symbols = signer.symbols(items)
+        values.append(symbols.values)
+        lengths.append(np.diff(symbols.offsets))
+    return SymbolOrder.from_sample(np.concatenate(values), np.cumsum(np.concatenate(lengths)))
 
 
 def post_older(

@@ -18,20 +18,29 @@ from simdb.datatypes import PairBatch
 from simdb.engine.exact_arranging import selected_sets
 from simdb.engine.exact_classes import ItemClasses, classify, classify_by_postings
 from simdb.engine.exact_indexing import current_epoch
-from simdb.engine.exact_loading import Loaded, join_order, load_sets
+from simdb.engine.exact_loading import Loaded, arranged_batches, join_order, load_sets
+from simdb.engine.exact_probing import PairProber, pair_batches
+from simdb.engine.exact_searching import Prober, jaccard
 from simdb.engine.exact_slicing import PostingSlices, room_of
 from simdb.engine.exact_sweeping import ClassPairs, Sweep
-from simdb.engine.exact_tokens import CrossToken, MemoryToken, SweepToken, parse_token
+from simdb.engine.exact_tokens import (
+    CrossToken,
+    MemoryToken,
+    NewToken,
+    OwnToken,
+    SweepToken,
+    parse_token,
+)
 from simdb.engine.grouping import Forest
+from simdb.engine.joining import are_few
 from simdb.engine.serving import require_index, serves_exactly
 from simdb.engine.signing import Signer
 from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK, Counters, PairColumns, self_join
 from simdb.exact.measures import Criterion, Measure
+from simdb.exact.ranges import BEGINNING, OWN_PAIRS, Workers, numbered
 from simdb.exact.thresholds import Threshold
 from simdb.storage.tables import CollectionReader
-
-OWN_PAIRS = -1  # number of the slice before the first one: pairs of identical items
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,11 @@ class JoinResources:
     memory: int
     pool: Executor | None
     require_open: Callable[[], None]
+
+    @property
+    def workers(self) -> Workers:
+        """The threads, and how far they may work ahead."""
+        return Workers.within(self.pool, self.memory)
 
 
 def load_all(
@@ -69,29 +83,80 @@ def join(
     threshold: Threshold,
     resources: JoinResources,
     *,
+    since: int = 0,
     resume: str | None = None,
     counters: Counters | None = None,
 ) -> Iterator[tuple[PairBatch, str]]:
     """Yield all pairs of live items at or above the threshold, and tokens to go on after them.
 
-    Exact; each pair comes once, in no particular order. Empty sets are similar to nothing.
+    Exact; each pair comes once. The order depends on the store, the threshold and the memory
+    setting, not on threads. Empty sets are similar to nothing.
+
+    A join that goes on after a token does not do again what is done of joining, reading and
+    comparing; what all of it depends on it does: in memory, loading all items and posting their
+    prefixes; else, reading the postings and finding identical items.
+
+    Args:
+        signer, collection: what is joined.
+        threshold: least similarity.
+        resources: what may be used.
+        since: only pairs with an item of this number or a higher one. Such items are looked up in
+            the exact index if they are few and it serves the threshold; else everything is joined.
+        resume: a token to go on after.
+        counters: where to count what a join did.
 
     Raises:
         ConfigurationError, ThresholdTooLowError: the items do not fit into memory, and there is no
             exact index that serves the threshold.
     """
     counters = counters or Counters()
-    token = None if resume is None else parse_token(resume, threshold)
+    token = None if resume is None else _own_token(collection, threshold, since, resume)
+    if isinstance(token, NewToken) or (
+        token is None and _probes(signer, collection, threshold, since)
+    ):
+        yield from _new_pairs(signer, collection, threshold, resources, since=since, token=token)
+        return
+    for batch, after in _joined(
+        signer, collection, threshold, resources, since=since, token=token, counters=counters
+    ):
+        of_new = batch.since(since)
+        if len(of_new):
+            yield of_new, after
+
+
+def _own_token(
+    collection: CollectionReader, threshold: Threshold, since: int, resume: str
+) -> OwnToken:
+    token = parse_token(resume, threshold)
     if isinstance(token, CrossToken):
         raise ConfigurationError("the resume token is one of a join of two collections")
-    if token is not None:
-        token.require(collection)
+    if token.since != since:
+        raise ConfigurationError(
+            f"the resume token is of pairs since {token.since}, not since {since}"
+        )
+    token.require(collection)
+    return token
+
+
+def _joined(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    resources: JoinResources,
+    *,
+    since: int,
+    token: MemoryToken | SweepToken | None,
+    counters: Counters,
+) -> Iterator[tuple[PairBatch, str]]:
+    """Yield all pairs; the tokens say since when they are wanted."""
     sweeps = isinstance(token, SweepToken) or (token is None and _sweeps_first(signer, threshold))
     if not sweeps:
         loaded = load_all(signer, collection, resources)
         if loaded is not None:
-            done = token.batches if isinstance(token, MemoryToken) else 0
-            yield from _in_memory(collection, threshold, loaded, done, counters)
+            if not isinstance(token, MemoryToken):
+                changes = collection.state.changes
+                token = MemoryToken(threshold, collection.number, changes, since, BEGINNING)
+            yield from _in_memory(loaded, token, resources.workers, counters)
             return
         if token is not None:
             raise ConfigurationError(
@@ -99,26 +164,60 @@ def join(
                 "memory setting now; open the store with more memory"
             )
     require_index(signer.settings, Criterion(Measure.JACCARD, threshold))
-    yield from _swept(signer, collection, threshold, resources, token=token, counters=counters)
+    if not isinstance(token, SweepToken):
+        epoch, room = current_epoch(collection), room_of(resources.memory)
+        assert epoch is not None
+        changes = collection.state.changes
+        token = SweepToken(
+            threshold, epoch.number, changes, since, BEGINNING, counted=False, room=room
+        )
+    yield from _swept(signer, collection, resources, token, counters)
 
 
 def _in_memory(
-    collection: CollectionReader,
-    threshold: Threshold,
-    loaded: Loaded,
-    done: int,
-    counters: Counters,
+    loaded: Loaded, token: MemoryToken, workers: Workers, counters: Counters
 ) -> Iterator[tuple[PairBatch, str]]:
-    number, changes = collection.number, collection.state.changes
-    for place, columns in enumerate(self_join(loaded.sets, threshold, counters=counters), 1):
-        if place > done:
-            token = MemoryToken(threshold, number, changes, place)
-            yield pair_batch(loaded, loaded, columns), str(token)
+    for columns in self_join(
+        loaded.sets, token.threshold, counters=counters, workers=workers, start=token.place
+    ):
+        yield pair_batch(loaded, loaded, columns), str(token.after(columns.after))
 
 
 def pair_batch(left: Loaded, right: Loaded, columns: PairColumns) -> PairBatch:
     """Return pairs of places as pairs of item numbers."""
     return PairBatch(left.numbers[columns.left], right.numbers[columns.right], columns.similarities)
+
+
+# -- new items ---------------------------------------------------------------------------------
+
+
+def _probes(signer: Signer, collection: CollectionReader, threshold: Threshold, since: int) -> bool:
+    """Whether looking new items up is quicker than to join all items."""
+    return are_few(collection, since) and serves_exactly(
+        signer.settings, Criterion(Measure.JACCARD, threshold)
+    )
+
+
+def _new_pairs(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    resources: JoinResources,
+    *,
+    since: int,
+    token: NewToken | None,
+) -> Iterator[tuple[PairBatch, str]]:
+    """Look up each new item, and pair it with those before it: old ones and new ones."""
+    if token is None:
+        changes = collection.state.changes
+        token = NewToken(threshold, collection.number, changes, since, since)
+    prober = Prober(collection, jaccard(threshold))
+    batches = arranged_batches(
+        collection, signer, prober.epoch.order, resources.pool, start=token.done
+    )
+    pairs = PairProber(signer, collection, prober, threshold)
+    for batch, done in pair_batches(batches, pairs, resources.require_open, earlier_only=True):
+        yield batch, str(token.after(done))
 
 
 # -- sweeping ----------------------------------------------------------------------------------
@@ -127,28 +226,15 @@ def pair_batch(left: Loaded, right: Loaded, columns: PairColumns) -> PairBatch:
 def _swept(
     signer: Signer,
     collection: CollectionReader,
-    threshold: Threshold,
     resources: JoinResources,
-    *,
-    token: MemoryToken | SweepToken | None,
+    token: SweepToken,
     counters: Counters,
 ) -> Iterator[tuple[PairBatch, str]]:
-    resumed = token if isinstance(token, SweepToken) else None
-    room = room_of(resources.memory) if resumed is None else resumed.room
-    first, done = (OWN_PAIRS, 0) if resumed is None else (resumed.slice, resumed.batches)
     classes, sweep = _open_sweep(
-        signer, collection, threshold, resources, room=room, counters=counters
+        signer, collection, token.threshold, resources, room=token.room, counters=counters
     )
-    present, batches = first, 0
-    for slice_number, batch in _expanded(classes, sweep, first):
-        batches = batches + 1 if slice_number == present else 1
-        present = slice_number
-        if slice_number == first and batches <= done:
-            continue
-        after = SweepToken(
-            threshold, sweep.epoch.number, collection.state.changes, present, batches, room
-        )
-        yield batch, str(after)
+    for batch, place in numbered(_expanded(classes, sweep, token, resources.workers), token.place):
+        yield batch, str(token.after(place, counted=sweep.counted))
 
 
 def _open_sweep(
@@ -197,17 +283,20 @@ def _sweeps_first(signer: Signer, threshold: Threshold) -> bool:
     )
 
 
-def _expanded(classes: ItemClasses, sweep: Sweep, first: int) -> Iterator[tuple[int, PairBatch]]:
+def _expanded(
+    classes: ItemClasses, sweep: Sweep, token: SweepToken, workers: Workers
+) -> Iterator[tuple[int, PairBatch]]:
     """Write out the pairs of items of pairs of classes, and of items of one class."""
+    first = token.place.range
     copied = np.unique(classes.representatives[classes.copies])
     if first == OWN_PAIRS and copied.size:
         own = ClassPairs(OWN_PAIRS, copied, copied, classes.sizes[copied])
         for batch in _members(classes, own):
             yield OWN_PAIRS, batch
-    for pairs in sweep.pairs(max(first, 0)):
+    for pairs in sweep.pairs(workers, max(first, 0), counted=token.counted):
         if pairs.left.size:
             for batch in _members(classes, pairs):
-                yield pairs.slice, batch
+                yield pairs.range, batch
 
 
 def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
@@ -254,7 +343,7 @@ def group(
         require_index(signer.settings, Criterion(Measure.JACCARD, threshold))
         edges = _swept_edges(signer, collection, threshold, resources, counters)
     else:
-        edges = _loaded_edges(loaded, threshold, counters)
+        edges = _loaded_edges(loaded, threshold, resources.workers, counters)
     for left, right in edges:
         if left.size:
             forest.connect(left, right)
@@ -262,7 +351,7 @@ def group(
 
 
 def _loaded_edges(
-    loaded: Loaded, threshold: Threshold, counters: Counters
+    loaded: Loaded, threshold: Threshold, workers: Workers, counters: Counters
 ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
     sets = loaded.sets
     shift = kernels.ordering.table_shift(max(1, len(sets)))
@@ -272,7 +361,7 @@ def _loaded_edges(
     chosen = np.flatnonzero(same == np.arange(len(sets)))
     few = selected_sets(sets, chosen)
     numbers = loaded.numbers[chosen]
-    for pairs in self_join(few, threshold, counters=counters):
+    for pairs in self_join(few, threshold, counters=counters, workers=workers):
         yield numbers[pairs.left], numbers[pairs.right]
 
 
@@ -288,5 +377,5 @@ def _swept_edges(
         signer, collection, threshold, resources, room=room, counters=counters
     )
     yield classes.representatives[classes.copies], classes.copies
-    for pairs in sweep.pairs():
+    for pairs in sweep.pairs(resources.workers):
         yield pairs.left, pairs.right

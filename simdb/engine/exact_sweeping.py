@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.engine.exact_arranging import Epoch
-from simdb.engine.exact_classes import ItemClasses, stored_sets
+from simdb.engine.exact_arranging import Epoch, arrange
+from simdb.engine.exact_classes import ItemClasses
 from simdb.engine.exact_slicing import BYTES_AN_ENTRY, SLICE_SHARE, PostingSlices, shared_only
 from simdb.engine.signing import Signer
-from simdb.exact.joins import Counters
+from simdb.exact.joins import ALONE, Counters
 from simdb.exact.order import ArrangedSets
+from simdb.exact.ranges import Workers, in_order
 from simdb.exact.thresholds import Threshold
 from simdb.storage.epochs import ITEM, POSITION, SIZE
 from simdb.storage.tables import CollectionReader
@@ -30,14 +31,15 @@ if TYPE_CHECKING:
     from simdb.kernels.posting import Postings, Sets
 
 BYTES_A_SET_SYMBOL = 96  # of the setting, so that sets verified together take a quarter of it
+PART_SYMBOLS = 2**18  # of the sets verified together, at most; threads verify several parts
 CANDIDATES_AT_ONCE = 262_144
 CANDIDATES_A_POSTING = 1  # of a slice, where the candidates of all slices are held at once
 
 
 class ClassPairs(NamedTuple):
-    """Similar pairs of representatives: item numbers and overlaps, and the slice they are of."""
+    """Similar pairs of representatives: item numbers and overlaps, and the range they are of."""
 
-    slice: int
+    range: int
     left: npt.NDArray[np.uint32]
     right: npt.NDArray[np.uint32]
     overlaps: npt.NDArray[np.int64]
@@ -68,6 +70,7 @@ class Sweep:
 
     Attributes:
         epoch: whose postings are swept.
+        counted: see ``pairs``; known when it has given the first ones.
     """
 
     def __init__(
@@ -87,9 +90,11 @@ class Sweep:
         self._classes = classes
         self._threshold = threshold
         self._postings = postings
-        self._most_symbols = postings.room * SLICE_SHARE * BYTES_AN_ENTRY // BYTES_A_SET_SYMBOL
+        room = postings.room * SLICE_SHARE * BYTES_AN_ENTRY // BYTES_A_SET_SYMBOL
+        self._most_symbols = max(1, min(room, PART_SYMBOLS))
         self._most_candidates = max(CANDIDATES_AT_ONCE, postings.room * CANDIDATES_A_POSTING)
         self._counters = counters
+        self.counted = False
         largest = int(classes.sizes.max(initial=0))
         self._needed = threshold.needed_overlap_table(2 * largest)
         sizes = np.arange(largest + 1)
@@ -97,23 +102,43 @@ class Sweep:
         self._prefixes = threshold.prefix_lengths(sizes)
         self._short_prefixes = threshold.posted_prefix_lengths(sizes)
 
-    def pairs(self, first_slice: int = 0) -> Iterator[ClassPairs]:
-        """Yield the similar pairs of representatives.
+    def pairs(
+        self, workers: Workers = ALONE, first: int = 0, *, counted: bool | None = None
+    ) -> Iterator[ClassPairs]:
+        """Yield the similar pairs of representatives, in an order that no thread changes.
 
-        If few enough pairs are met they are all counted as of slice 0, else slice by slice.
+        If few enough pairs are met they are all counted before any is verified: ``counted`` is
+        true then, and a range is a part of them. Else a range is a slice of the postings.
+
+        Args:
+            workers: who verifies; candidates are found and items read in the caller's thread.
+            first: the ranges before it are left out: their items are neither read nor compared.
+            counted: what it was when the ranges before ``first`` were done.
         """
-        counted = self._counted_candidates()
-        if counted is not None:
-            if first_slice == 0:
-                for part in self._parts(counted):
-                    yield ClassPairs(0, *self._verified(part))
-            return
+        self.counted = True
+        every = None if first and not counted else self._counted_candidates()
+        if every is None:
+            self.counted = False
+        parts = self._sliced_parts(first) if every is None else self._counted_parts(every, first)
+        for pairs, counts in in_order(parts, workers):
+            joining = kernels.joining
+            self._counters.candidates += int(counts[joining.CANDIDATES])
+            self._counters.verified += int(counts[joining.VERIFIED])
+            self._counters.pairs += int(counts[joining.PAIRS])
+            yield pairs
+
+    def _counted_parts(self, every: Candidates, first: int) -> Iterator[_Part]:
+        for number, part in enumerate(self._parts(every)):
+            if number >= first:
+                yield self._read(number, part)
+
+    def _sliced_parts(self, first: int) -> Iterator[_Part]:
         for number, (keys, columns) in enumerate(self._postings):
-            buckets = self._slice(keys, columns) if number >= first_slice else None
+            buckets = self._slice(keys, columns) if number >= first else None
             if buckets is not None:
                 for candidates in self._proposals(buckets):
                     for part in self._parts(candidates):
-                        yield ClassPairs(number, *self._verified(part))
+                        yield self._read(number, part)
 
     def _counted_candidates(self) -> Candidates | None:
         """Propose pairs by all slices, and keep those that can be similar; None if too many.
@@ -246,20 +271,42 @@ class Sweep:
             return
         left, right = self._classes.sizes[candidates.left], self._classes.sizes[candidates.right]
         new = np.append(True, candidates.left[1:] != candidates.left[:-1])
-        part = np.cumsum(np.where(new, left, 0) + right) // max(1, self._most_symbols)
+        part = np.cumsum(np.where(new, left, 0) + right) // self._most_symbols
         cuts = np.flatnonzero(np.diff(part)) + 1
         for places in np.split(np.arange(part.size), cuts):
             yield type(candidates)(*(column[places] for column in candidates))
 
-    def _verified(
-        self, candidates: Candidates
-    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        """Keep the similar pairs that are proposed in the bucket of their first common symbol."""
-        joining = kernels.joining
+    def _read(self, number: int, candidates: Candidates) -> _Part:
+        """Read the items of candidates; copies, since a thread may outlive the snapshot."""
         numbers, places = np.unique(
             np.concatenate([candidates.left, candidates.right]), return_inverse=True
         )
-        sets = stored_sets(self._signer, self._collection, self.epoch, numbers)
+        items = [bytes(document.item) for _, document in self._collection.documents_of(numbers)]
+        assert len(items) == numbers.size
+        return _Part(self, number, candidates, (numbers, places), items)
+
+    def verified(
+        self,
+        candidates: Candidates,
+        numbers: npt.NDArray[np.uint32],
+        places: npt.NDArray[np.int64],
+        items: list[bytes],
+    ) -> tuple[
+        npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]
+    ]:
+        """Keep the similar pairs that are proposed in the bucket of their first common symbol.
+
+        Args:
+            candidates: as item numbers.
+            numbers: the distinct ones.
+            places: where in ``numbers`` each left item is, then each right one.
+            items: of ``numbers``.
+
+        Returns:
+            left and right item numbers, overlaps, and counters as ``verify_candidates`` has them.
+        """
+        joining = kernels.joining
+        sets = arrange(self.epoch.order, self._signer.symbols(items))
         count = candidates.left.size
         local = joining.Candidates(
             places[:count].astype(np.uint32),
@@ -280,10 +327,7 @@ class Sweep:
             overlaps=overlaps,
             counters=counts,
         )
-        self._counters.candidates += int(counts[joining.CANDIDATES])
-        self._counters.verified += int(counts[joining.VERIFIED])
-        self._counters.pairs += kept
-        return numbers[local.left[:kept]], numbers[local.right[:kept]], overlaps[:kept]
+        return numbers[local.left[:kept]], numbers[local.right[:kept]], overlaps[:kept], counts
 
     def _kernel_sets(self, sets: ArrangedSets, numbers: npt.NDArray[np.uint32]) -> Sets:
         return kernels.posting.Sets(
@@ -293,6 +337,33 @@ class Sweep:
             self._threshold.prefix_lengths(sets.sizes),
             self._classes.bitmaps[numbers],
         )
+
+
+class _Part:
+    """Candidates that are verified together, with their items."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        number: int,
+        candidates: Candidates,
+        numbers: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]],
+        items: list[bytes],
+    ) -> None:
+        self._sweep = sweep
+        self._number = number
+        self._candidates = candidates
+        self._numbers = numbers
+        self._items = items
+        self.done = False
+
+    def advance(self, _most: int) -> tuple[ClassPairs, npt.NDArray[np.int64]]:
+        """Verify them all."""
+        left, right, overlaps, counts = self._sweep.verified(
+            self._candidates, *self._numbers, self._items
+        )
+        self.done = True
+        return ClassPairs(self._number, left, right, overlaps), counts
 
 
 def _by_number(buckets: _Slice, found: Candidates, rows: npt.NDArray[np.int64]) -> Candidates:

@@ -7,29 +7,36 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from simdb.errors import ConfigurationError
+from simdb.exact.ranges import Place
 from simdb.exact.thresholds import Threshold
 from simdb.storage.tables import CollectionReader
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryToken:
-    """A join in memory: the same state of the collection gives the same batches.
+    """A join in memory: the same state of the collection gives the same ranges and batches.
 
     Attributes:
         threshold: of the join.
         collection: its number.
         changes: commits that had changed it.
-        batches: how many were delivered.
+        since: pairs of two items of lower numbers are left out.
+        place: where the join goes on.
     """
 
     threshold: Threshold
     collection: int
     changes: int
-    batches: int
+    since: int
+    place: Place
 
     def __str__(self) -> str:
-        fraction = self.threshold.fraction
-        return f"m:{fraction}:{self.collection}:{self.changes}:{self.batches}"
+        numbers = self.collection, self.changes, self.since, *self.place
+        return ":".join(["m", str(self.threshold.fraction), *map(str, numbers)])
+
+    def after(self, place: Place) -> MemoryToken:
+        """Return the token when more is done."""
+        return replace(self, place=place)
 
     def require(self, collection: CollectionReader) -> None:
         """Raise unless the collection is as it was.
@@ -49,22 +56,27 @@ class SweepToken:
         threshold: of the join.
         epoch: its number.
         changes: commits that had changed the collection.
-        slice: the slices before are done.
-        batches: how many batches of that slice were delivered.
+        since: pairs of two items of lower numbers are left out.
+        place: where the join goes on.
+        counted: the ranges are parts of all candidates together, else slices of postings.
         room: postings of a slice.
     """
 
     threshold: Threshold
     epoch: int
     changes: int
-    slice: int
-    batches: int
+    since: int
+    place: Place
+    counted: bool
     room: int
 
     def __str__(self) -> str:
-        fraction = self.threshold.fraction
-        numbers = self.epoch, self.changes, self.slice, self.batches, self.room
-        return ":".join(["s", str(fraction), *map(str, numbers)])
+        numbers = self.epoch, self.changes, self.since, *self.place, int(self.counted), self.room
+        return ":".join(["s", str(self.threshold.fraction), *map(str, numbers)])
+
+    def after(self, place: Place, *, counted: bool) -> SweepToken:
+        """Return the token when more is done."""
+        return replace(self, place=place, counted=counted)
 
     def require(self, collection: CollectionReader) -> None:
         """Raise unless the collection is as it was.
@@ -81,6 +93,42 @@ class SweepToken:
 
 
 @dataclass(frozen=True, slots=True)
+class NewToken:
+    """Pairs of new items, found by probing.
+
+    Attributes:
+        threshold: of the pairs.
+        collection: its number.
+        changes: commits that had changed it.
+        since: number of the first new item.
+        done: new items of lower numbers are done.
+    """
+
+    threshold: Threshold
+    collection: int
+    changes: int
+    since: int
+    done: int
+
+    def __str__(self) -> str:
+        numbers = self.collection, self.changes, self.since, self.done
+        return ":".join(["n", str(self.threshold.fraction), *map(str, numbers)])
+
+    def after(self, done: int) -> NewToken:
+        """Return the token when more is done."""
+        return replace(self, done=done)
+
+    def require(self, collection: CollectionReader) -> None:
+        """Raise unless the collection is as it was.
+
+        Raises:
+            ConfigurationError: it has changed, or is another one.
+        """
+        if (collection.number, collection.state.changes) != (self.collection, self.changes):
+            raise _outdated()
+
+
+@dataclass(frozen=True, slots=True)
 class CrossToken:
     """A join of two collections.
 
@@ -88,22 +136,23 @@ class CrossToken:
         threshold: of the join.
         left_changes, right_changes: commits that had changed the collections.
         way: ``"m"`` in memory, ``"p"`` by probing the right collection.
-        done: batches that were delivered, or the left items of lower numbers are done.
+        place: in memory, where the join goes on; by probing, the left items of numbers lower than
+            its range are done.
     """
 
     threshold: Threshold
     left_changes: int
     right_changes: int
     way: str
-    done: int
+    place: Place
 
     def __str__(self) -> str:
-        numbers = self.left_changes, self.right_changes, self.done
+        numbers = self.left_changes, self.right_changes, *self.place
         return ":".join([self.way + "x", str(self.threshold.fraction), *map(str, numbers)])
 
-    def after(self, done: int) -> CrossToken:
+    def after(self, place: Place) -> CrossToken:
         """Return the token when more is done."""
-        return replace(self, done=done)
+        return replace(self, place=place)
 
     def require(self, left: CollectionReader, right: CollectionReader) -> None:
         """Raise unless both collections are as they were.
@@ -116,7 +165,8 @@ class CrossToken:
             raise _outdated()
 
 
-Token: TypeAlias = MemoryToken | SweepToken | CrossToken
+OwnToken: TypeAlias = MemoryToken | SweepToken | NewToken
+Token: TypeAlias = OwnToken | CrossToken
 
 
 def parse_token(text: str, threshold: Threshold) -> Token:
@@ -141,12 +191,18 @@ def parse_token(text: str, threshold: Threshold) -> Token:
 
 def _token(kind: str, threshold: Threshold, fields: list[int]) -> Token:
     if kind == "m":
-        return MemoryToken(threshold, *fields)
+        *numbers, reached, batches = fields
+        collection, changes, since = numbers
+        return MemoryToken(threshold, collection, changes, since, Place(reached, batches))
     if kind == "s":
-        return SweepToken(threshold, *fields)
+        epoch, changes, since, reached, batches, counted, room = fields
+        place = Place(reached, batches)
+        return SweepToken(threshold, epoch, changes, since, place, bool(counted), room)
+    if kind == "n":
+        return NewToken(threshold, *fields)
     if kind in ("mx", "px"):
-        left, right, done = fields
-        return CrossToken(threshold, left, right, kind[0], done)
+        left, right, reached, batches = fields
+        return CrossToken(threshold, left, right, kind[0], Place(reached, batches))
     raise ValueError(kind)
 
 

@@ -16,7 +16,7 @@ from simdb.engine.exact_arranging import Prefixes
 from simdb.engine.reading_rows import RowBatch
 from simdb.engine.serving import serve
 from simdb.engine.signing import Signed, Signer
-from simdb.errors import KeyExistsError, KeyNotFoundError
+from simdb.errors import KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Threshold
 from simdb.storage.environment import Environment
 from simdb.storage.keys import decode_user_key
@@ -125,6 +125,14 @@ class BatchAdder:
                 present = CollectionReader(snapshot, self._settings.number)
                 self._signer.epoch = exact_indexing.current_epoch(present)
 
+    @property
+    def since(self) -> int:
+        """Number of the first item that was new, or would have been."""
+        if self._first_new is None:
+            with self._environment.read() as snapshot:
+                return CollectionReader(snapshot, self._settings.number).state.next_number
+        return self._first_new
+
     def add(self, batch: RowBatch, signed: Signed) -> BatchResult:
         """Store what is to be stored of a batch, durably, all of it or nothing.
 
@@ -190,27 +198,33 @@ class BatchAdder:
             elif self._policy.skip_bad:
                 actions.append("bad")
             else:
-                raise self._existing(batch, position)
+                raise self._existing(batch, position, number)
         return actions
 
     def _is_same(self, writer: CollectionWriter, item: bytes, number: int) -> bool:
         document = writer.document(number)
         return document is not None and document.item == item
 
-    def _existing(self, batch: RowBatch, position: int) -> KeyExistsError:
+    def _existing(self, batch: RowBatch, position: int, number: int) -> KeyExistsError:
         row, key = batch.rows[position], batch.user_keys[position]
-        if self._policy.on_existing == "same":
-            return KeyExistsError(f"key {key!r} is stored with other content", row=row)
-        return KeyExistsError(
-            f"key {key!r} is stored already; pass on_existing='skip' or 'replace'", row=row
-        )
+        if self._policy.on_existing != "same":
+            remedies = [
+                Remedy("on_existing", "skip", "leaves it"),
+                Remedy("on_existing", "replace", "overwrites it"),
+            ]
+            problem = f"key {key!r} is stored already"
+            return KeyExistsError(problem, remedies=remedies, row=row, key=key)
+        if number in self._seen:
+            problem = f"key {key!r} came earlier in the input with other content"
+            return KeyExistsError(problem, row=row, key=key, within_input=True)
+        return KeyExistsError(f"key {key!r} is stored with other content", row=row, key=key)
 
     def _decisions(
         self, batch: RowBatch, signed: Signed, actions: list[Action], stored: list[int | None]
     ) -> Decisions | None:
         if self._policy.threshold is None:
             return None
-        served = serve(self._settings, self._policy.threshold.fraction, None, "auto")
+        served = serve(self._settings, self._policy.threshold.fraction, None, "auto", adding=True)
         new = np.array([action in ("added", "replaced") for action in actions], np.bool_)
         replaced = _replaced(actions, stored)
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
@@ -279,9 +293,13 @@ class BatchAdder:
         for position, action in enumerate(actions):
             if action == "duplicate" and stored[position] is not None:
                 outcomes[position] = _duplicate(outcomes[position], outcomes[position].key, 1.0)
-            elif action == "bad":
-                problem = str(self._existing(batch, position))
-                outcomes[position] = replace(outcomes[position], problem=problem)
+            elif action == "bad" and (number := stored[position]) is not None:
+                refused = self._existing(batch, position, number)
+                outcomes[position] = replace(
+                    outcomes[position],
+                    problem=refused.problem,
+                    within_input=refused.within_input,
+                )
         if decisions is None:
             return outcomes
         first_rows = {
@@ -352,7 +370,7 @@ def insert_rows(
 
 def delete_keys(
     environment: Environment,
-    collection: int,
+    name: str,
     keys: Sequence[bytes],
     busy_timeout: float | None,
     *,
@@ -361,9 +379,12 @@ def delete_keys(
     """Delete the items of distinct keys in one transaction; return places of absent keys.
 
     With ``all_or_nothing`` nothing is deleted if a key is absent.
+
+    Raises:
+        CollectionNotFoundError: there is no collection of that name (any more).
     """
     with environment.write(busy_timeout) as transaction:
-        writer = CollectionWriter(transaction, collection)
+        writer = CollectionWriter(transaction, require_settings(transaction, name).number)
         numbers = [writer.find(key) for key in keys]
         absent = [place for place, number in enumerate(numbers) if number is None]
         present = [number for number in numbers if number is not None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +18,19 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.datatypes import PairBatch
 from simdb.engine.comparing import Compared, compare_items
-from simdb.engine.searching import stored_signatures
-from simdb.engine.signing import Signer, needed_matches
+from simdb.engine.searching import propose, stored_signatures
+from simdb.engine.signing import Signed, Signer, needed_matches
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Threshold
 from simdb.storage.tables import CollectionReader
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
 PAIRS_AT_ONCE = 8_192
+NEW_SHARE = 32  # new items are looked up if at most this part of all is new
+PROBED_AT_ONCE = 1_024  # new items
+LARGE_BUCKET = 64  # entries
+
+NumberPairs: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
 
 @dataclass(slots=True)
@@ -182,20 +188,86 @@ def join(
     threshold: Threshold,
     memory: int,
     counters: JoinCounters,
+    *,
+    since: int = 0,
 ) -> Iterator[PairBatch]:
     """Yield all pairs of live items at or above the threshold.
 
     Probable: the S-curve of the collection's plan says how probable at which similarity. Each
-    pair comes once, similarities are exact; the order is that of the buckets.
+    pair comes once, similarities are exact; the order is that of the buckets, or of the new items
+    where these are looked up.
+
+    Args:
+        signer, collection: what is joined.
+        threshold: least similarity.
+        memory: bytes.
+        counters: added to.
+        since: only pairs with an item of this number or a higher one. Such items are looked up in
+            their buckets if they are few.
     """
-    rows = signer.plan.rows
+    if are_few(collection, since):
+        candidates = _candidates_of_new(signer, collection, threshold, since)
+    else:
+        candidates = _candidates_of_all(signer, collection, threshold, memory, counters)
+    for left, right in candidates:
+        new = right >= since
+        left_numbers, right_numbers = left[new], right[new]
+        compared = compare_stored(signer, collection, left_numbers, right_numbers)
+        met = compared.meets(threshold)
+        counters.compared += left_numbers.size
+        counters.pairs += int(np.count_nonzero(met))
+        if met.any():
+            yield PairBatch(left_numbers[met], right_numbers[met], compared.similarities()[met])
+
+
+def are_few(collection: CollectionReader, since: int) -> bool:
+    """Whether so few items are new that it is quicker to look each up."""
+    return (collection.state.next_number - since) * NEW_SHARE <= collection.state.live
+
+
+def _candidates_of_all(
+    signer: Signer,
+    collection: CollectionReader,
+    threshold: Threshold,
+    memory: int,
+    counters: JoinCounters,
+) -> Iterator[NumberPairs]:
     needed = needed_matches(threshold, signer.plan.signature_rows)
     for buckets in bucket_slices(signer, collection, memory):
-        for left, right in candidate_pairs(buckets, rows, needed, counters):
-            left_numbers, right_numbers = buckets.numbers[left], buckets.numbers[right]
-            compared = compare_stored(signer, collection, left_numbers, right_numbers)
-            met = compared.meets(threshold)
-            counters.compared += left.size
-            counters.pairs += int(np.count_nonzero(met))
-            if met.any():
-                yield PairBatch(left_numbers[met], right_numbers[met], compared.similarities()[met])
+        for left, right in candidate_pairs(buckets, signer.plan.rows, needed, counters):
+            yield buckets.numbers[left], buckets.numbers[right]
+
+
+def _candidates_of_new(
+    signer: Signer, collection: CollectionReader, threshold: Threshold, since: int
+) -> Iterator[NumberPairs]:
+    """Look new items up in the buckets, and pair each with those before it.
+
+    Items in a large bucket are looked up one by one, so that memory holds one item's candidates.
+    """
+    for numbers in _live_numbers(collection, since):
+        signatures, present = stored_signatures(collection, numbers)
+        signed = Signed(signatures, signer.bucket_keys(signatures), present)
+        found = propose(collection, signed, threshold, limit=LARGE_BUCKET)
+        small = ~found.cut[found.probes]
+        yield from _earlier(found.numbers[small], numbers[found.probes[small]])
+        for probe in np.flatnonzero(found.cut).tolist():
+            own = slice(probe, probe + 1)
+            one = Signed(signatures[own], signed.bucket_keys[own], present[own])
+            similar = propose(collection, one, threshold).numbers
+            yield from _earlier(similar, np.full(similar.size, numbers[probe]))
+
+
+def _earlier(left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]) -> Iterator[NumberPairs]:
+    before = left < right
+    left, right = left[before], right[before]
+    for begin in range(0, left.size, PAIRS_AT_ONCE):
+        yield left[begin : begin + PAIRS_AT_ONCE], right[begin : begin + PAIRS_AT_ONCE]
+
+
+def _live_numbers(collection: CollectionReader, since: int) -> Iterator[npt.NDArray[np.uint32]]:
+    for block in collection.documents.scan(since):
+        numbers = block.numbers[block.numbers >= since]
+        numbers = numbers[collection.alive(numbers)]
+        for begin in range(0, numbers.size, PROBED_AT_ONCE):
+            yield numbers[begin : begin + PROBED_AT_ONCE]

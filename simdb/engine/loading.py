@@ -54,8 +54,8 @@ class Tally:
             if outcome.action == "bad" and len(self.bad_rows) < BAD_ROWS_KEPT:
                 self.bad_rows.append((outcome.row, outcome.problem or ""))
 
-    def report(self) -> AddReport:
-        """Return the counts."""
+    def report(self, since: int) -> AddReport:
+        """Return the counts; items from number ``since`` on were added."""
         counts = self.counts
         return AddReport(
             rows=self.rows,
@@ -67,6 +67,7 @@ class Tally:
             bad=counts.get("bad", 0),
             bad_rows=tuple(self.bad_rows),
             duplicates=tuple(self.duplicates),
+            since=since,
         )
 
 
@@ -106,7 +107,7 @@ def load(
                 outcomes(done)
         if progress is not None:
             progress(Progress("adding", tally.rows, None))
-    return tally.report()
+    return tally.report(adder.since)
 
 
 def _signed_ahead(

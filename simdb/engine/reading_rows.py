@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
@@ -156,7 +157,13 @@ def _read_row(row: Any, items: Items) -> tuple[Key, bytes, bytes, bytes]:  # noq
         )
     key = encode_user_key(row[0])
     item = items.encode(row[1])
-    return row[0], key, item, encode_metadata(row[2]) if len(row) == 3 else b""
+    metadata = encode_metadata(row[2]) if len(row) == 3 else b""
+    return _plain_key(row[0]), key, item, metadata
+
+
+def _plain_key(key: Key) -> Key:
+    """Return a key that can be stored as ``get`` gives it back: no NumPy scalar, no subclass."""
+    return str.__str__(key) if isinstance(key, str) else operator.index(key)
 
 
 def encode_metadata(metadata: Any) -> bytes:  # noqa: ANN401 - anything the caller gave
@@ -198,5 +205,4 @@ def _key_of(row: Any) -> Key | None:  # noqa: ANN401 - whatever the caller gave
         encode_user_key(row[0])
     except (UsageError, TypeError, ValueError, IndexError, KeyError):
         return None
-    key: Key = row[0]
-    return key
+    return _plain_key(row[0])

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from simdb.datatypes import Guarantee
 from simdb.engine.catalogue import CollectionSettings
-from simdb.errors import ConfigurationError, ThresholdTooLowError
+from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold, ThresholdLike
 
@@ -58,6 +58,7 @@ def serve(
     *,
     measure: Measure = Measure.JACCARD,
     without_index: bool = False,
+    adding: bool = False,
 ) -> Served:
     """Choose the index that answers.
 
@@ -68,6 +69,7 @@ def serve(
         guarantee: what the caller asked for.
         measure: of similarity; other than Jaccard's only the exact index serves.
         without_index: an exact answer needs no index where everything fits into memory.
+        adding: asked about rows to be added, a call that takes neither recall nor guarantee.
 
     Raises:
         ConfigurationError: there is no such index.
@@ -93,7 +95,32 @@ def serve(
                 f"collection {settings.name!r} has no probable index for {measure} similarity"
             )
         require_index(settings, criterion)
-    return Served(criterion, "probable", _probable_recall(settings, wanted, min_recall))
+    recall = settings.plan.expected_recall(wanted.fraction)
+    if wanted < own and not _is_permitted(recall, min_recall):
+        remedies = [
+            Remedy("threshold", wanted, "plans for it", "rebuild"),
+            Remedy("exact_floor", wanted, "misses nothing from there on", "rebuild"),
+        ]
+        if not adding:
+            if without_index or serves_exactly(settings, criterion):
+                remedies.append(Remedy("guarantee", "exact", "misses nothing"))
+            remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
+        less = "" if min_recall is None else f", less than the {min_recall:g} asked for"
+        raise ThresholdTooLowError(
+            f"threshold {wanted} is below {own}, for which collection {settings.name!r} is "
+            f"planned; at {wanted} it finds {recall:.1%}{less}",
+            remedies=remedies,
+        )
+    return Served(criterion, "probable", recall)
+
+
+def _is_permitted(recall: float, min_recall: float | None) -> bool:
+    """Return whether the caller permits a recall below that of the collection."""
+    if min_recall is None:
+        return False
+    if not isinstance(min_recall, int | float) or not 0 <= min_recall <= 1:
+        raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
+    return recall >= min_recall
 
 
 def serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
@@ -110,43 +137,22 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
     """
     needed = criterion.floor
     if not settings.is_exact:
+        floor = needed or criterion.threshold
         raise ConfigurationError(
-            f"collection {settings.name!r} has no exact index; "
-            f"rebuild(exact_floor={needed or criterion.threshold}) adds one"
+            f"collection {settings.name!r} has no exact index",
+            remedies=[Remedy("exact_floor", floor, "adds one", "rebuild")],
         )
     if serves_exactly(settings, criterion):
         return
     if needed is None:
         raise ThresholdTooLowError(
             f"{criterion.measure} needs an exact index of all symbols, which collection "
-            f"{settings.name!r} has not; call rebuild(containment=True)"
+            f"{settings.name!r} has not",
+            remedies=[Remedy("containment", value=True, effect="makes it one", method="rebuild")],
         )
     at = "" if criterion.measure is Measure.JACCARD else f" ({criterion.measure}: floor {needed})"
     raise ThresholdTooLowError(
         f"threshold {criterion.threshold}{at} is below the floor {settings.posted_floor} of the "
-        f"exact index of collection {settings.name!r}; call rebuild(exact_floor={needed})"
+        f"exact index of collection {settings.name!r}",
+        remedies=[Remedy("exact_floor", needed, "lowers it", "rebuild")],
     )
-
-
-def _probable_recall(
-    settings: CollectionSettings, wanted: Threshold, min_recall: float | None
-) -> float:
-    """Return the expected recall of the probable index if it may answer."""
-    own = Threshold(settings.threshold)
-    recall = settings.plan.expected_recall(wanted.fraction)
-    if wanted >= own:
-        return recall
-    if min_recall is None:
-        raise ThresholdTooLowError(
-            f"threshold {wanted} is below {own}, for which collection {settings.name!r} is "
-            f"planned; at {wanted} it finds {recall:.1%}. Call rebuild(threshold={wanted}), or "
-            f"permit it with min_recall={int(recall * 100) / 100}"
-        )
-    if not 0 <= min_recall <= 1:
-        raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
-    if recall < min_recall:
-        raise ThresholdTooLowError(
-            f"at threshold {wanted} collection {settings.name!r} finds {recall:.1%}, less than "
-            f"min_recall={min_recall}; call rebuild(threshold={wanted})"
-        )
-    return recall

@@ -8,9 +8,10 @@ from dataclasses import replace
 from simdb import config
 from simdb.engine import catalogue
 from simdb.engine.catalogue import CollectionSettings
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.lsh.planning import plan
+from simdb.storage.transactions import ReadTransaction
 
 
 def plan_settings(
@@ -114,3 +115,58 @@ def changed_settings(
         containment=containment,
     )
     return replace(settings, number=present.number)
+
+
+def require_absent(transaction: ReadTransaction, name: str) -> None:
+    """Raise if there is a collection of a name.
+
+    Raises:
+        ConfigurationError: there is.
+    """
+    if catalogue.settings_of(transaction, name) is not None:
+        raise ConfigurationError(
+            f"collection {name!r} exists",
+            remedies=[
+                Remedy(None, None, "opens it", "collection"),
+                Remedy(None, None, "changes its settings", "rebuild"),
+            ],
+        )
+
+
+def require_same(
+    present: CollectionSettings,
+    wanted: CollectionSettings,
+    *,
+    seeded: bool,
+) -> None:
+    """Refuse to open a collection under other settings than its own.
+
+    Args:
+        present: its settings.
+        wanted: those that the caller gave.
+        seeded: whether a seed was among them.
+
+    Raises:
+        ConfigurationError: one differs.
+    """
+    names = ["kind", "threshold", "recall", "bands", "rows", "sketch"]
+    names += ["exact_floor", "containment", *["secret"] * seeded]
+    differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
+    if differing:
+        name = differing[0]
+        shown = (
+            ("seed", "another", "this")
+            if name == "secret"
+            else (
+                name,
+                getattr(present, name),
+                getattr(wanted, name),
+            )
+        )
+        raise ConfigurationError(
+            f"collection {present.name!r} has {shown[0]} {shown[1]}, not {shown[2]}",
+            remedies=[
+                Remedy(None, None, "without settings opens it as it is", "collection"),
+                Remedy(None, None, "changes them", "rebuild"),
+            ],
+        )

@@ -1,27 +1,44 @@
 """Exact joins of sets in memory: every pair at or above the threshold, each once (MMDS 3.9).
 
 Identical sets are one class: only their representatives are joined, and the pairs of their members
-are written out while the answer streams.
+are written out while the answer streams. The buckets are divided into ranges that threads may join
+at the same time. The division depends on the sets alone, so that threads change neither the pairs
+nor their order, and a join can go on at a range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
 from simdb.exact.order import ArrangedSets
+from simdb.exact.ranges import (
+    BEGINNING,
+    OWN_PAIRS,
+    Place,
+    Workers,
+    divided,
+    in_order,
+    numbered,
+)
 from simdb.exact.thresholds import Threshold
 
 if TYPE_CHECKING:
     from simdb.kernels.classes import Classes
+    from simdb.kernels.joining import Candidates
     from simdb.kernels.posting import Postings, Sets
 
 CHUNK = 65_536
+ALONE = Workers()
+
+Represented: TypeAlias = tuple[
+    npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +101,14 @@ class PairColumns:
         left, right: places of the sets in the input, int64; ``left < right`` in a self-join.
         overlaps: common symbols, int64.
         unions: symbols that either has, int64.
+        after: where the join goes on after them.
     """
 
     left: npt.NDArray[np.int64]
     right: npt.NDArray[np.int64]
     overlaps: npt.NDArray[np.int64]
     unions: npt.NDArray[np.int64]
+    after: Place = BEGINNING
 
     def __len__(self) -> int:
         return int(self.left.size)
@@ -152,55 +171,36 @@ class _Join:
     same: bool
     left_postings: Postings = field(init=False)
     right_postings: Postings = field(init=False)
+    needed: npt.NDArray[np.int64] = field(init=False)
+    minimum: npt.NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
         self.left_postings, self.right_postings = kernels.posting.prefix_buckets(
             self.left, self.right, same=self.same
         )
         self.counters.postings += self.left_postings.items.size + self.right_postings.items.size
+        sizes = int(self.left.sizes.max(initial=0)), int(self.right.sizes.max(initial=0))
+        self.needed = self.threshold.needed_overlap_table(sizes[0] + 2 * sizes[1])
+        self.minimum = self.threshold.minimum_sizes(np.arange(max(sizes) + 1))
 
     def representatives(
-        self,
-    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Yield pairs of representatives: left, right and overlap."""
-        joining = kernels.joining
-        sizes = int(self.left.sizes.max(initial=0)), int(self.right.sizes.max(initial=0))
-        needed = self.threshold.needed_overlap_table(sizes[0] + 2 * sizes[1])
-        minimum = self.threshold.minimum_sizes(np.arange(max(sizes) + 1))
-        found = joining.Candidates(*(np.empty(self.chunk, np.uint32) for _ in range(4)))
-        overlaps = np.empty(self.chunk, np.int64)
-        counts = np.zeros(4, np.int64)
-        state = joining.bucket_state(self.left_postings, self.right_postings)
-        stop = self.left_postings.starts.size - 1
-        while state[0] < stop:
-            count = joining.bucket_candidates(
-                self.left_postings,
-                self.right_postings,
-                needed=needed,
-                minimum=minimum,
-                filters=self.filters.flags,
-                same=self.same,
-                stop=stop,
-                state=state,
-                found=found,
-                counters=counts,
-            )
-            kept = joining.verify_candidates(
-                self.left,
-                self.right,
-                needed=needed,
-                filters=self.filters.flags,
-                count=count,
-                found=found,
-                overlaps=overlaps,
-                counters=counts,
-            )
+        self, workers: Workers = ALONE, first: int = 0
+    ) -> Iterator[tuple[int, Represented]]:
+        """Yield pairs of representatives: the number of their range; left, right and overlap.
+
+        Args:
+            workers: who joins the ranges.
+            first: the ranges before it are left out.
+        """
+        bounds = divided(self.left_postings, self.right_postings).tolist()
+        ranges = (
+            _Range(self, number, bounds[number], bounds[number + 1])
+            for number in range(first, len(bounds) - 1)
+        )
+        for number, counts, chunks in in_order(ranges, workers):
             self._count(counts)
-            yield (
-                found.left[:kept].astype(np.int64),
-                found.right[:kept].astype(np.int64),
-                overlaps[:kept].copy(),
-            )
+            for pairs in chunks:
+                yield number, pairs
 
     def _count(self, counts: npt.NDArray[np.int64]) -> None:
         joining = kernels.joining
@@ -208,7 +208,79 @@ class _Join:
         self.counters.candidates += int(counts[joining.CANDIDATES])
         self.counters.verified += int(counts[joining.VERIFIED])
         self.counters.pairs += int(counts[joining.PAIRS])
-        counts[:] = 0
+
+
+class _Found(NamedTuple):
+    """What was found in a range: its number, what it cost, and chunks of pairs."""
+
+    number: int
+    counts: npt.NDArray[np.int64]
+    chunks: list[Represented]
+
+
+class _Range:
+    """A range of the buckets of a join, and how far it is joined."""
+
+    def __init__(self, join: _Join, number: int, first: int, stop: int) -> None:
+        self._join = join
+        self._number = number
+        self._stop = stop
+        self._state = kernels.joining.bucket_state(join.left_postings, join.right_postings, first)
+        self._room: tuple[Candidates, npt.NDArray[np.int64]] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether all its buckets are joined."""
+        return bool(self._state[0] >= self._stop)
+
+    def advance(self, most: int) -> _Found:
+        """Join on until so many pairs are found or all is done."""
+        joining, join = kernels.joining, self._join
+        if self._room is None:
+            columns = (np.empty(join.chunk, np.uint32) for _ in range(4))
+            self._room = joining.Candidates(*columns), np.empty(join.chunk, np.int64)
+        found, overlaps = self._room
+        counts = np.zeros(4, np.int64)
+        chunks: list[Represented] = []
+        pairs = 0
+        while pairs < most and not self.done:
+            kept = self._step(found, overlaps, counts)
+            if kept:
+                pairs += kept
+                part = found.left[:kept].copy(), found.right[:kept].copy(), overlaps[:kept].copy()
+                chunks.append(part)
+        return _Found(self._number, counts, chunks)
+
+    def _step(
+        self,
+        found: Candidates,
+        overlaps: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+    ) -> int:
+        """Join until there is no more room for candidates; return how many pairs are left."""
+        joining, join = kernels.joining, self._join
+        count = joining.bucket_candidates(
+            join.left_postings,
+            join.right_postings,
+            needed=join.needed,
+            minimum=join.minimum,
+            filters=join.filters.flags,
+            same=join.same,
+            stop=self._stop,
+            state=self._state,
+            found=found,
+            counters=counts,
+        )
+        return joining.verify_candidates(
+            join.left,
+            join.right,
+            needed=join.needed,
+            filters=join.filters.flags,
+            count=count,
+            found=found,
+            overlaps=overlaps,
+            counters=counts,
+        )
 
 
 def self_join(
@@ -218,11 +290,14 @@ def self_join(
     filters: Filters | None = None,
     chunk: int = CHUNK,
     counters: Counters | None = None,
+    workers: Workers = ALONE,
+    start: Place = BEGINNING,
 ) -> Iterator[PairColumns]:
     """Find every pair of sets with at least the threshold of Jaccard similarity.
 
-    Exact; each pair comes once, in no particular order. Memory is that of the prefixes and of one
-    chunk, however many pairs there are. Empty sets are similar to nothing.
+    Exact; each pair comes once, in an order that depends on the sets, the threshold, the filters
+    and ``chunk`` alone. Memory is that of the prefixes and of one chunk (with threads, of what they
+    may work ahead), however many pairs there are. Empty sets are similar to nothing.
 
     Args:
         sets: arranged in one order of symbols.
@@ -230,6 +305,10 @@ def self_join(
         filters: which bounds to use; all by default.
         chunk: the largest number of candidates, and of pairs, at a time.
         counters: where to count what was done.
+        workers: who joins the ranges of buckets; the caller's thread alone if not given.
+        start: where to go on: ``after`` of the last columns that were had. Identical sets are
+            found and prefixes posted again; the ranges before are not joined, of the range itself
+            only the batches that were had are found again.
 
     Yields:
         columns of at most ``chunk`` pairs, never none.
@@ -243,11 +322,14 @@ def self_join(
     )
     left, right = side.sets(prefixes[0]), side.sets(prefixes[1])
     join = _Join(left, right, threshold, filters, chunk, counters, same=True)
-    own = np.flatnonzero(np.diff(side.classes.starts) > 1)
-    if own.size:
-        yield from _expand(side, side, (own, own, side.sizes[own]), same=True, chunk=chunk)
-    for pairs in join.representatives():
-        yield from _expand(side, side, pairs, same=True, chunk=chunk)
+
+    def ranges() -> Iterator[tuple[int, Represented]]:
+        own = np.flatnonzero(np.diff(side.classes.starts) > 1).astype(np.uint32)
+        if start.range == OWN_PAIRS and own.size:
+            yield OWN_PAIRS, (own, own, side.sizes[own])
+        yield from join.representatives(workers, max(0, start.range))
+
+    return _numbered(side, side, ranges(), start, same=True, chunk=chunk)
 
 
 def two_sided_join(
@@ -258,6 +340,8 @@ def two_sided_join(
     filters: Filters | None = None,
     chunk: int = CHUNK,
     counters: Counters | None = None,
+    workers: Workers = ALONE,
+    start: Place = BEGINNING,
 ) -> Iterator[PairColumns]:
     """Find every pair of a left and a right set with at least the threshold of similarity.
 
@@ -270,20 +354,39 @@ def two_sided_join(
         for side in (left_side, right_side)
     ]
     join = _Join(sides[0], sides[1], threshold, filters, chunk, counters, same=False)
-    for pairs in join.representatives():
-        yield from _expand(left_side, right_side, pairs, same=False, chunk=chunk)
+    ranges = join.representatives(workers, max(0, start.range))
+    return _numbered(left_side, right_side, ranges, start, same=False, chunk=chunk)
+
+
+def _numbered(
+    left: _Side,
+    right: _Side,
+    ranges: Iterator[tuple[int, Represented]],
+    start: Place,
+    *,
+    same: bool,
+    chunk: int,
+) -> Iterator[PairColumns]:
+    batches = (
+        (number, columns)
+        for number, pairs in ranges
+        for columns in _expand(left, right, pairs, same=same, chunk=chunk)
+    )
+    for columns, place in numbered(batches, start):
+        yield replace(columns, after=place)
 
 
 def _expand(
     left: _Side,
     right: _Side,
-    pairs: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    pairs: Represented,
     *,
     same: bool,
     chunk: int,
 ) -> Iterator[PairColumns]:
     """Write out the pairs of members of pairs of classes, a chunk at a time."""
-    classes, overlaps = pairs[:2], pairs[2]
+    overlaps = pairs[2]
+    classes = pairs[0].astype(np.int64), pairs[1].astype(np.int64)
     unions = left.sizes[classes[0]] + right.sizes[classes[1]] - overlaps
     state = np.zeros(3, np.int64)
     found = np.empty(chunk, np.int64), np.empty(chunk, np.int64), np.empty(chunk, np.int64)

@@ -64,7 +64,8 @@ class SymbolOrder:
     def __post_init__(self) -> None:
         if self.frequent.dtype != np.uint64 or self.frequent.ndim != 1:
             raise TypeError("SymbolOrder.frequent must be a one-dimensional array of uint64")
-        if np.unique(self.frequent).size != self.frequent.size:
+        ordered = np.sort(self.frequent)
+        if (ordered[1:] == ordered[:-1]).any():
             raise ConfigurationError("SymbolOrder.frequent must not name a symbol twice")
 
     @classmethod

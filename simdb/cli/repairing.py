@@ -1,0 +1,49 @@
+"""The command that gets out of a damaged store what is left: repair."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdb.cli.failures import EXIT_PROBLEMS
+from simdb.cli.options import AsJson, settings_of
+from simdb.cli.output import counted, print_json, print_line, printable
+
+SHOWN_KEYS = 20
+SHOWN_PROBLEMS = 20
+
+
+def repair(
+    context: typer.Context,
+    *,
+    damaged: Annotated[Path, typer.Argument(metavar="DAMAGED", help="The damaged store.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The store to write; must not exist.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a new store with all that can be read of a damaged one, which stays as it is.
+
+    Exit code 0 when nothing is lost, 1 when something is, 3 when nothing can be read.
+    """
+    import simdb
+
+    report = simdb.repair(damaged, new, threads=settings_of(context).threads)
+    if as_json:
+        print_json({"complete": report.complete, **dataclasses.asdict(report)})
+    else:
+        for problem in report.problems[:SHOWN_PROBLEMS]:
+            print_line(printable(f"{problem.table}: {problem.problem}"))
+        for name in report.lost_collections:
+            print_line(printable(f"collection {name} is lost: its settings cannot be read"))
+        for found in report.collections:
+            lost = f", {found.lost:,} lost" if found.lost else ""
+            unsure = f", {found.uncertain:,} perhaps deleted before" if found.uncertain else ""
+            items = counted(found.items, "item", "items")
+            print_line(printable(f"{found.name}: {items}{lost}{unsure}"))
+            for key in found.lost_keys[:SHOWN_KEYS]:
+                print_line(printable(f"  lost: {key!r}"))
+        print_line(printable(f"{new}: " + ("complete" if report.complete else "not complete")))
+    if not report.complete:
+        raise typer.Exit(EXIT_PROBLEMS)

@@ -1,0 +1,121 @@
+"""Errors that know what would help: in the words of the API, and of the command line."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.cli.failures import in_options
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+
+
+@pytest.fixture
+def collection(tmp_path: Any) -> Any:
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.create_collection("c", WORDS, threshold=0.8)
+        collection.add("a", "one two three")
+        yield collection
+
+
+def refused(use: Any) -> simdb.UsageError:
+    with pytest.raises(simdb.UsageError) as caught:
+        use()
+    return caught.value
+
+
+def test_a_remedy_is_a_call_or_an_argument():
+    assert str(simdb.Remedy("on_existing", "skip", "leaves it")) == "on_existing='skip' leaves it"
+    assert str(simdb.Remedy("threshold", 0.5, "does", "rebuild")) == "rebuild(threshold=0.5) does"
+    assert str(simdb.Remedy(None, None, "opens it", "collection")) == "collection() opens it"
+
+
+def test_the_message_is_the_problem_and_the_remedies():
+    remedies = [
+        simdb.Remedy("threshold", 0.5, "plans for it", "rebuild"),
+        simdb.Remedy(None, None, "opens it", "collection"),
+        simdb.Remedy("guarantee", "exact", "misses nothing"),
+        simdb.Remedy("containment", value=True, effect="posts all", method="rebuild"),
+    ]
+    error = simdb.ConfigurationError("it is wrong", remedies=remedies)
+    assert str(error) == (
+        "it is wrong; rebuild(threshold=0.5) plans for it, or collection() opens it, or "
+        "guarantee='exact' misses nothing, or rebuild(containment=True) posts all"
+    )
+    # What has no command is left out.
+    assert in_options(error) == (
+        "it is wrong; simdb rebuild STORE COLLECTION --threshold 0.5 plans for it, or --exact "
+        "misses nothing, or simdb rebuild STORE COLLECTION --containment posts all"
+    )
+    assert str(copy.copy(error)) == str(error)
+    assert copy.copy(error).remedies == tuple(remedies)
+    plain = simdb.ConfigurationError("it is wrong")
+    assert str(plain) == plain.problem == in_options(plain) == "it is wrong"
+
+
+def test_a_threshold_that_is_too_low_for_a_question_names_all_that_would_serve_it(collection):
+    for use in (collection.pairs, collection.groups):
+        told = str(refused(lambda use=use: use(0.5)))
+        assert "rebuild(threshold=0.5) plans for it" in told
+        assert "rebuild(exact_floor=0.5)" in told
+        assert "guarantee='exact' misses nothing" in told
+        assert "min_recall=0." in told
+    told = str(refused(lambda: collection.search("one", threshold=0.5)))
+    assert "min_recall=0." in told
+    assert "rebuild(exact_floor=0.5)" in told
+    assert "guarantee" not in told  # a search needs the index
+
+
+def test_a_threshold_that_is_too_low_for_adding_names_what_adding_takes(collection):
+    for use in (
+        lambda: collection.dedupe([("b", "one")], threshold=0.5),
+        lambda: collection.add("b", "one", find_duplicates=True, threshold=0.5),
+        lambda: collection.add_many([("b", "one")], on_duplicate="skip", threshold=0.5),
+    ):
+        error = refused(use)
+        assert isinstance(error, simdb.ThresholdTooLowError)
+        assert "rebuild(threshold=0.5)" in str(error)
+        assert "rebuild(exact_floor=0.5)" in str(error)
+        assert "min_recall" not in str(error)
+        assert "guarantee" not in str(error)
+    collection.rebuild(exact_floor=0.5)
+    assert collection.add("b", "one two", find_duplicates=True, threshold=0.5).duplicate_of == "a"
+
+
+def test_below_both_indexes_the_message_names_both(collection):
+    collection.rebuild(exact_floor=0.6)
+    told = str(refused(lambda: collection.dedupe([("b", "one")], threshold=0.5)))
+    assert "rebuild(threshold=0.5)" in told
+    assert "rebuild(exact_floor=0.5)" in told
+
+
+def test_a_key_that_is_stored_names_what_to_do_with_it(collection):
+    error = refused(lambda: collection.add("a", "other"))
+    assert isinstance(error, simdb.KeyExistsError)
+    assert error.key == "a"
+    assert not error.within_input
+    assert error.problem == "key 'a' is stored already"
+    assert "on_existing='skip' leaves it" in str(error)
+    assert "on_existing='replace' overwrites it" in str(error)
+    assert "--on-existing skip leaves it" in in_options(error)
+
+
+def test_a_key_that_comes_again_with_other_content_is_told_from_a_stored_one(collection):
+    error = refused(lambda: collection.dedupe([("b", "one"), ("c", "two"), ("b", "three")]))
+    assert isinstance(error, simdb.KeyExistsError)
+    assert (error.row, error.key, error.within_input) == (2, "b", True)
+    assert "came earlier in the input with other content" in str(error)
+    outcomes: list[simdb.Outcome] = []
+    collection.dedupe(
+        [("a", "new"), ("d", "x"), ("d", "y")], on_bad="skip", outcomes=outcomes.extend
+    )
+    assert [(outcome.action, outcome.within_input) for outcome in outcomes] == [
+        ("bad", False),
+        ("added", None),
+        ("bad", True),
+    ]
+    assert "is stored with other content" in str(outcomes[0].problem)
+    assert "came earlier" in str(outcomes[2].problem)
