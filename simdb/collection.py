@@ -20,7 +20,7 @@ from simdb.errors import (
     UsageError,
     WrongTypeError,
 )
-from simdb.exact.thresholds import Threshold, ThresholdLike
+from simdb.exact.thresholds import Bound, ThresholdLike
 from simdb.storage.keys import encode_user_key
 from simdb.views import CollectionView
 
@@ -55,6 +55,7 @@ class Collection(CollectionView):
         on_duplicate: OnDuplicate = "keep",
         find_duplicates: bool = False,
         threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
     ) -> Outcome:
         """Store an item under a key, in one durable transaction.
 
@@ -66,6 +67,7 @@ class Collection(CollectionView):
             on_duplicate: ``"skip"`` does not store an item that is similar to a stored one.
             find_duplicates: say what the item duplicates, though it is stored.
             threshold: what is similar enough; the collection's if not given.
+            max_distance: the same, where the collection measures distances.
 
         Returns:
             What was done; ``duplicate_of`` and ``similarity`` if it was looked for and found.
@@ -82,6 +84,7 @@ class Collection(CollectionView):
                 on_duplicate=on_duplicate,
                 find_duplicates=find_duplicates,
                 threshold=threshold,
+                max_distance=max_distance,
                 outcomes=outcomes.extend,
             )
         return outcomes[0]
@@ -95,6 +98,7 @@ class Collection(CollectionView):
         on_bad: OnBad = "error",
         find_duplicates: bool = False,
         threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
         progress: Callable[[Progress], None] | None = None,
         outcomes: Callable[[Sequence[Outcome]], None] | None = None,
     ) -> AddReport:
@@ -112,6 +116,7 @@ class Collection(CollectionView):
                 out and reports it.
             find_duplicates: report what rows duplicate, though they are stored.
             threshold: what is similar enough; the collection's if not given.
+            max_distance: the same, where the collection measures distances.
             progress: called after every batch.
             outcomes: called after every batch with one ``Outcome`` for each of its rows.
 
@@ -123,7 +128,7 @@ class Collection(CollectionView):
         looks = find_duplicates or on_duplicate == "skip"
         policy = engine.indexing.AddPolicy(
             on_existing=on_existing,
-            threshold=self._duplicate_threshold(threshold) if looks else None,
+            bound=self._duplicate_bound(threshold, max_distance) if looks else None,
             drop_duplicates=on_duplicate == "skip",
             skip_bad=_skips_bad(on_bad),
         )
@@ -134,6 +139,7 @@ class Collection(CollectionView):
         rows: Iterable[Any],
         *,
         threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
         on_bad: OnBad = "error",
         progress: Callable[[Progress], None] | None = None,
         outcomes: Callable[[Sequence[Outcome]], None] | None = None,
@@ -148,6 +154,7 @@ class Collection(CollectionView):
         Args:
             rows: (key, item) or (key, item, metadata) each.
             threshold: what is similar enough; the collection's if not given.
+            max_distance: the same, where the collection measures distances.
             on_bad: as in ``add_many``; a key stored with other content is bad.
             progress: called after every batch.
             outcomes: called after every batch with one ``Outcome`` for each of its rows:
@@ -155,16 +162,19 @@ class Collection(CollectionView):
         """
         policy = engine.indexing.AddPolicy(
             on_existing="same",
-            threshold=self._duplicate_threshold(threshold),
+            bound=self._duplicate_bound(threshold, max_distance),
             drop_duplicates=True,
             skip_bad=_skips_bad(on_bad),
         )
         return self._load(rows, policy, progress, outcomes)
 
-    def _duplicate_threshold(self, threshold: ThresholdLike | None) -> Threshold:
+    def _duplicate_bound(
+        self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
+    ) -> Bound:
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        return engine.serving.serve(settings, threshold, None, "auto", adding=True).threshold
+        bound = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
+        return engine.serving.serve(settings, bound, None, "auto", adding=True).bound
 
     def _load(
         self,
@@ -208,7 +218,7 @@ class Collection(CollectionView):
         """
         encode_user_key(key)  # says what is wrong with one that cannot be stored
         policy = engine.indexing.AddPolicy(
-            on_existing="require", threshold=None, drop_duplicates=False, skip_bad=False
+            on_existing="require", bound=None, drop_duplicates=False, skip_bad=False
         )
         with _plain_errors():
             self._load([(key, item, metadata)], policy, None, None)
@@ -275,6 +285,7 @@ class Collection(CollectionView):
         kind: config.Kind | None = None,
         *,
         threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
         recall: ThresholdLike | None = None,
         bands: int | None = None,
         rows: int | None = None,
@@ -293,7 +304,8 @@ class Collection(CollectionView):
 
         Args:
             kind: what the items are; the same kind with other settings.
-            threshold, recall, bands, rows, sketch: of the probable index, which a threshold adds
+            threshold, max_distance, recall, bands, rows, sketch: of the probable index, which a
+                threshold or a distance adds
                 where there is none.
             seed: of all hashes.
             exact_floor: of the exact index, which a floor adds where there is none.
@@ -308,6 +320,7 @@ class Collection(CollectionView):
             present,
             kind=kind,
             threshold=threshold,
+            max_distance=max_distance,
             recall=recall,
             bands=bands,
             rows=rows,

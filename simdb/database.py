@@ -136,7 +136,8 @@ class Database:
         name: str,
         kind: config.Kind | None = None,
         *,
-        threshold: ThresholdLike | None = 0.8,
+        threshold: ThresholdLike | None = "default",
+        max_distance: ThresholdLike | None = None,
         recall: ThresholdLike = 0.99,
         bands: int | None = None,
         rows: int | None = None,
@@ -151,7 +152,10 @@ class Database:
             name: any printable text.
             kind: what its items are; without it the collection must exist, and is opened as it is.
             threshold: the similarity that the probable index is planned for; None for no such
-                index.
+                index. The default is 0.8; 4/9 for bags whose union adds up the counts; and nothing
+                for kinds that are compared by distance.
+            max_distance: the distance that the probable index is planned for, where items are
+                compared by one; without it answers come from comparing with all items.
             recall: the share of pairs at the threshold that the index is to find.
             bands: of the index; planned if not given.
             rows: a band; planned if not given.
@@ -175,14 +179,14 @@ class Database:
             return self[name]
         wanted = engine.settings.plan_settings(
             name,
-            _require_kind(kind),
-            threshold=threshold,
+            engine.kinds.require_kind(kind),
+            bound=engine.kinds.planned_bound(kind, threshold, max_distance),
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
             secret=engine.catalogue.secret_of(seed),
-            exact_floor=exact_floor,
+            floor=engine.kinds.parse_floor(kind, exact_floor),
             containment=containment,
         )
         if present is None:
@@ -198,7 +202,8 @@ class Database:
         name: str,
         kind: config.Kind,
         *,
-        threshold: ThresholdLike | None = 0.8,
+        threshold: ThresholdLike | None = "default",
+        max_distance: ThresholdLike | None = None,
         recall: ThresholdLike = 0.99,
         bands: int | None = None,
         rows: int | None = None,
@@ -214,14 +219,14 @@ class Database:
         """
         wanted = engine.settings.plan_settings(
             engine.catalogue.check_name(name),
-            _require_kind(kind),
-            threshold=threshold,
+            engine.kinds.require_kind(kind),
+            bound=engine.kinds.planned_bound(kind, threshold, max_distance),
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
             secret=engine.catalogue.secret_of(seed),
-            exact_floor=exact_floor,
+            floor=engine.kinds.parse_floor(kind, exact_floor),
             containment=containment,
         )
         with self._handle.read() as transaction:
@@ -386,11 +391,3 @@ def _require_whole(name: str, value: object, least: int) -> None:
         raise ConfigurationError(
             f"{name} must be a whole number of at least {least:,}, not {value!r}"
         )
-
-
-def _require_kind(kind: object) -> config.Kind:
-    if not isinstance(kind, config.Text | config.Set):
-        raise WrongTypeError(
-            f"a collection's kind must be simdb.Text(...) or simdb.Set(), not {kind!r}"
-        )
-    return kind

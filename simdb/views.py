@@ -38,7 +38,7 @@ from simdb.storage.transactions import ReadTransaction
 
 if TYPE_CHECKING:
     from simdb.engine.catalogue import CollectionSettings
-    from simdb.engine.serving import AskedGuarantee
+    from simdb.engine.serving import AskedGuarantee, Served
     from simdb.engine.signing import Signer
     from simdb.handle import Handle
     from simdb.lsh.planning import Plan
@@ -94,14 +94,28 @@ class CollectionView:
         return self._present.settings.plan
 
     @property
-    def threshold(self) -> Fraction:
+    def threshold(self) -> Fraction | None:
         """The similarity that its index is planned for; the floor if there is only an exact one."""
-        return self._present.settings.threshold
+        settings = self._present.settings
+        if engine.kinds.is_distance(settings.kind):
+            return None
+        return engine.kinds.outer_threshold(settings.kind, settings.threshold)
+
+    @property
+    def max_distance(self) -> Fraction | None:
+        """The distance that its index is planned for; None without one, or of similarities."""
+        settings = self._present.settings
+        if not engine.kinds.is_distance(settings.kind) or not settings.is_probable:
+            return None
+        return settings.threshold
 
     @property
     def exact_floor(self) -> Fraction | None:
         """The least threshold that its exact index serves; None without one."""
-        return self._present.settings.exact_floor
+        settings = self._present.settings
+        if settings.exact_floor is None:
+            return None
+        return engine.kinds.outer_threshold(settings.kind, settings.exact_floor)
 
     @property
     def recall(self) -> Fraction:
@@ -187,6 +201,7 @@ class CollectionView:
         item: object,
         *,
         threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
         limit: int | None = None,
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
@@ -201,6 +216,7 @@ class CollectionView:
         Args:
             item: what to look for; need not be stored.
             threshold: least similarity of a match; the collection's if not given.
+            max_distance: largest distance of a match, where the collection measures distances.
             limit: at most so many matches, the best ones.
             min_recall: permits a threshold below the collection's, if at least this share of the
                 matches at the threshold is expected to be found.
@@ -219,6 +235,7 @@ class CollectionView:
         return self.search_many(
             [item],
             threshold=threshold,
+            max_distance=max_distance,
             limit=limit,
             min_recall=min_recall,
             guarantee=guarantee,
@@ -230,6 +247,7 @@ class CollectionView:
         items: Iterable[object],
         *,
         threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
         limit: int | None = None,
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
@@ -241,33 +259,19 @@ class CollectionView:
         with self._opened() as (collection, settings, signer):
             served = engine.serving.serve(
                 settings,
-                threshold,
+                engine.kinds.parse_bound(settings.kind, threshold, max_distance),
                 min_recall,
                 guarantee,
                 measure=engine.serving.parse_measure(measure),
             )
             encoded = [signer.items.encode(item) for item in items]
-            answers = []
-            for item in encoded:
-                if served.is_exact:
-                    similar = engine.exact_searching.search(
-                        signer, collection, item, served.criterion, limit
-                    )
-                else:
-                    similar = engine.searching.search(
-                        signer, collection, item, served.threshold, limit
-                    )
-                keys = [decode_user_key(document.key) for document in similar.documents]
-                matches = tuple(map(Match, keys, similar.similarities))
-                answers.append(
-                    Matches(matches, served.guarantee, served.recall, similar.candidates)
-                )
-            return answers
+            return [_search_one(signer, collection, item, served, limit) for item in encoded]
 
     def pairs(
         self,
         threshold: ThresholdLike | None = None,
         *,
+        max_distance: ThresholdLike | None = None,
         guarantee: AskedGuarantee = "auto",
         min_recall: float | None = None,
         since: int | None = None,
@@ -286,8 +290,10 @@ class CollectionView:
 
         Args:
             threshold: least similarity of a pair; the collection's if not given.
+            max_distance: largest distance of a pair, where the collection measures distances.
             guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
-                items fit into the memory setting.
+                items fit into the memory setting. Kinds without symbols are compared all with all,
+                which takes quadratic time.
             min_recall: as for ``search``.
             since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned.
             resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
@@ -299,27 +305,24 @@ class CollectionView:
         """
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        served = engine.serving.serve(
-            settings, threshold, min_recall, guarantee, without_index=True
-        )
+        bound = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
+        served = engine.serving.serve(settings, bound, min_recall, guarantee, without_index=True)
         first = 0 if since is None else _item_number(since)
-        if not served.is_exact:
-            if resume is not None:
-                raise ConfigurationError("only exact pairs can be resumed")
-            counters = engine.joining.JoinCounters()
-            return Pairs(
-                lambda: self._pair_batches(served.threshold, first, counters),
-                "probable",
-                served.recall,
-                lambda: counters.compared,
+        if resume is not None and (served.scans or not served.is_exact):
+            raise ConfigurationError("only exact pairs of sets of symbols can be resumed")
+        if served.is_exact and not served.scans:
+            pairs = Pairs(
+                lambda: self._exact_pair_batches(served.threshold, first, resume), "exact", 1.0
             )
-        pairs = Pairs(
-            lambda: self._exact_pair_batches(served.threshold, first, resume),
-            "exact",
+            pairs.token = resume
+            return pairs
+        counters = engine.joining.JoinCounters()
+        return Pairs(
+            lambda: self._pair_batches(served, first, counters),
+            served.guarantee,
             served.recall,
+            lambda: counters.compared,
         )
-        pairs.token = resume
-        return pairs
 
     def _exact_pair_batches(
         self, threshold: Threshold, since: int, resume: str | None
@@ -333,7 +336,8 @@ class CollectionView:
                 since=since,
                 resume=resume,
             )
-            for batch, token in batches:
+            for inner, token in batches:
+                batch = engine.kinds.outer_pairs(signer.settings.kind, inner)
                 yield batch, partial(_with_keys, collection, batch), token
                 self._require_open()
 
@@ -343,18 +347,22 @@ class CollectionView:
         )
 
     def _pair_batches(
-        self, threshold: Threshold, since: int, counters: engine.joining.JoinCounters
+        self, served: Served, since: int, counters: engine.joining.JoinCounters
     ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], None]]:
         with self._opened() as (collection, _, signer):
-            batches = engine.joining.join(
-                signer,
-                collection,
-                threshold,
-                self._handle.memory,
-                counters,
-                since=since,
-            )
-            for batch in batches:
+            if served.scans:
+                batches = engine.scanning.pairs(signer, collection, served.bound, since=since)
+            else:
+                batches = engine.joining.join(
+                    signer,
+                    collection,
+                    served.bound,
+                    self._handle.memory,
+                    counters,
+                    since=since,
+                )
+            for inner in batches:
+                batch = engine.kinds.outer_pairs(signer.settings.kind, inner)
                 yield batch, partial(_with_keys, collection, batch), None
                 self._require_open()
 
@@ -362,6 +370,7 @@ class CollectionView:
         self,
         threshold: ThresholdLike | None = None,
         *,
+        max_distance: ThresholdLike | None = None,
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
         progress: Callable[[Progress], None] | None = None,
@@ -375,10 +384,13 @@ class CollectionView:
             An iterable of ``Group`` of two items or more, by the insertion of their first items.
         """
         with self._opened() as (collection, settings, signer):
+            bound = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
             served = engine.serving.serve(
-                settings, threshold, min_recall, guarantee, without_index=True
+                settings, bound, min_recall, guarantee, without_index=True
             )
-            if served.is_exact:
+            if served.scans:
+                numbers = engine.scanning.group(signer, collection, served.bound)
+            elif served.is_exact:
                 numbers = engine.exact_joining.group(
                     signer, collection, served.threshold, self._join_resources()
                 )
@@ -386,7 +398,7 @@ class CollectionView:
                 numbers = engine.grouping.group(
                     signer,
                     collection,
-                    served.threshold,
+                    served.bound,
                     self._handle.memory,
                     engine.joining.JoinCounters(),
                     progress=progress,
@@ -399,48 +411,77 @@ class CollectionView:
         other: CollectionView,
         threshold: ThresholdLike | None = None,
         *,
+        max_distance: ThresholdLike | None = None,
         guarantee: AskedGuarantee = "auto",
+        min_recall: float | None = None,
         resume: str | None = None,
     ) -> Pairs:
         """Find all pairs of an item of this collection and a similar one of another.
 
-        Exact, streaming, in bounded memory; each pair once, ``left`` of this collection, ``right``
-        of the other. Both must have the same kind of items. Needs no index where the symbols of
-        both fit into the memory setting; else the other collection needs an exact index that serves
-        the threshold.
+        Streaming, in bounded memory; each pair once, ``left`` of this collection, ``right`` of the
+        other. Both must have the same kind of items.
+
+        Texts, sets and bags are joined exactly: that needs no index where the symbols of both fit
+        into the memory setting; else the other collection needs an exact index that serves the
+        threshold. All else is looked up in the probable index of the other collection; ``"exact"``
+        compares all with all.
 
         Args:
             other: a collection of this or of another database.
             threshold: least similarity of a pair; the other collection's if not given.
-            guarantee: ``"auto"`` or ``"exact"``.
-            resume: go on where an answer was left off: the ``token`` of its ``Pairs``.
+            max_distance: largest distance of a pair, where the collections measure distances.
+            guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
+            min_recall: as for ``search``.
+            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``.
 
         Raises:
             ConfigurationError: the kinds of items differ.
         """
-        if guarantee == "probable":
-            raise ConfigurationError("a join of two collections is exact; there is no probable one")
         with other._reading() as transaction:
             settings = other._refresh(transaction).settings
-        served = engine.serving.serve(settings, threshold, None, "exact", without_index=True)
         with self._reading() as transaction:
             engine.exact_crossing.require_same_kind(self._refresh(transaction).settings, settings)
-        pairs = Pairs(lambda: self._crossing(other, served.threshold, resume), "exact", 1.0)
+        if guarantee == "auto" and engine.kinds.has_symbols(settings.kind):
+            guarantee = "exact"
+        bound = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
+        served = engine.serving.serve(settings, bound, min_recall, guarantee, without_index=True)
+        if resume is not None and (served.scans or not served.is_exact):
+            raise ConfigurationError("only exact joins of sets of symbols can be resumed")
+        counters = engine.joining.JoinCounters()
+        pairs = Pairs(
+            lambda: self._crossing(other, served, counters, resume),
+            served.guarantee,
+            served.recall,
+            None if served.is_exact else lambda: counters.compared,
+        )
         pairs.token = resume
         return pairs
 
     def _crossing(
-        self, other: CollectionView, threshold: Threshold, resume: str | None
-    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str]]:
+        self,
+        other: CollectionView,
+        served: Served,
+        counters: engine.joining.JoinCounters,
+        resume: str | None,
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], str | None]]:
         with self._opened() as (own, _, signer), other._opened() as (others, _, other_signer):
-            batches = engine.exact_crossing.cross(
-                engine.exact_crossing.Side(signer, own),
-                engine.exact_crossing.Side(other_signer, others),
-                threshold,
-                self._join_resources(),
-                resume=resume,
-            )
-            for batch, token in batches:
+            batches: Iterator[tuple[PairBatch, str | None]]
+            if served.scans:
+                found = engine.scanning.cross(other_signer, own, others, served.bound)
+                batches = ((batch, None) for batch in found)
+            elif served.is_exact:
+                batches = engine.exact_crossing.cross(
+                    engine.exact_crossing.Side(signer, own),
+                    engine.exact_crossing.Side(other_signer, others),
+                    served.threshold,
+                    self._join_resources(),
+                    resume=resume,
+                )
+            else:
+                found = engine.crossing.cross(own, others, other_signer, served.bound, counters)
+                batches = ((batch, None) for batch in found)
+            for inner, token in batches:
+                batch = engine.kinds.outer_pairs(signer.settings.kind, inner)
                 yield batch, partial(_with_keys_of_both, own, others, batch), token
                 self._require_open()
                 other._require_open()
@@ -471,6 +512,7 @@ class CollectionView:
         *,
         sample: int = 200,
         threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
         seed: int = 0,
         progress: Callable[[Progress], None] | None = None,
     ) -> AuditReport:
@@ -482,12 +524,15 @@ class CollectionView:
         Args:
             sample: how many items; those of ``seed``.
             threshold: what counts as similar; the collection's if not given.
+            max_distance: the same, where the collection measures distances.
             seed: of the random choice.
             progress: called now and then.
         """
         _require_positive("sample", sample)
         with self._opened() as (collection, settings, signer):
-            wanted = Threshold.parse(settings.threshold if threshold is None else threshold)
+            wanted = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
+            if wanted is None:
+                wanted = engine.kinds.bound_of(settings.kind, settings.threshold)
             return engine.auditing.audit(
                 signer, collection, wanted, sample=sample, seed=seed, progress=progress
             )
@@ -576,9 +621,37 @@ def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32
     return found
 
 
+def _search_one(
+    signer: Signer,
+    collection: CollectionReader,
+    item: bytes,
+    served: Served,
+    limit: int | None,
+) -> Matches:
+    if served.scans:
+        similar = engine.scanning.search(signer, collection, item, served.bound, limit)
+    elif served.is_exact:
+        similar = engine.exact_searching.search(signer, collection, item, served.criterion, limit)
+    else:
+        similar = engine.searching.search(signer, collection, item, served.bound, limit)
+    keys = [decode_user_key(document.key) for document in similar.documents]
+    values = similar.values
+    if signer.is_distance:
+        matches = [Match(key, distance=value) for key, value in zip(keys, values, strict=True)]
+    else:
+        if served.measure == "jaccard":
+            values = [engine.kinds.outer_value(signer.settings.kind, value) for value in values]
+        matches = list(map(Match, keys, values))
+    return Matches(tuple(matches), served.guarantee, served.recall, similar.candidates)
+
+
 def _with_keys(collection: CollectionReader, batch: PairBatch) -> list[Pair]:
     keys = keys_of_numbers(collection, np.concatenate([batch.left, batch.right]))
-    return list(map(Pair, keys[: len(batch)], keys[len(batch) :], batch.similarity.tolist()))
+    return _pairs(keys[: len(batch)], keys[len(batch) :], batch)
+
+
+def _pairs(left: list[Key], right: list[Key], batch: PairBatch) -> list[Pair]:
+    return list(map(Pair, left, right, batch.similarity.tolist(), batch.distance.tolist()))
 
 
 def _with_keys_of_both(
@@ -586,4 +659,4 @@ def _with_keys_of_both(
 ) -> list[Pair]:
     left_keys = keys_of_numbers(left, batch.left)
     right_keys = keys_of_numbers(right, batch.right)
-    return list(map(Pair, left_keys, right_keys, batch.similarity.tolist()))
+    return _pairs(left_keys, right_keys, batch)

@@ -17,7 +17,7 @@ from simdb.errors import (
     Remedy,
     WrongTypeError,
 )
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import Bound, Threshold
 from simdb.items.kinds import items_of
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
@@ -103,6 +103,10 @@ class CollectionSettings:
             raise ConfigurationError(problem, remedies=[remedy])
         family = curve_of(self.kind, self.threshold)
         return Plan(self.threshold, self.bands, self.rows, family)
+
+    def expected_recall(self, bound: Bound) -> float:
+        """Return the share of the pairs at a bound that the probable index finds."""
+        return self.plan.expected_recall(bound.fraction)
 
     def family(self) -> Family | None:
         """Return the locality-sensitive family of the probable index; None without one."""

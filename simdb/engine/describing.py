@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from simdb.engine.catalogue import CollectionSettings, describe_kind
+from simdb.engine.catalogue import CollectionSettings
+from simdb.engine.kinds import describe_kind, is_distance, outer_threshold
 from simdb.exact.thresholds import Threshold
 from simdb.storage.blocks import BlockReader
 from simdb.storage.chunks import HEADER_SIZE, POSTING_BYTES
@@ -29,13 +30,17 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
         "item_bytes": state.item_bytes,
         "settings": {
             **describe_kind(settings.kind),
-            "threshold": float(settings.threshold),
+            **_bound(settings),
             "recall": float(settings.recall),
             "bands": settings.bands,
             "rows": settings.rows,
             "sketch": settings.sketch,
             "unicode_version": settings.unicode_version,
-            "exact_floor": None if settings.exact_floor is None else float(settings.exact_floor),
+            "exact_floor": (
+                None
+                if settings.exact_floor is None
+                else float(outer_threshold(settings.kind, settings.exact_floor))
+            ),
             "containment": settings.containment,
         },
         "expected_recall": (
@@ -53,6 +58,12 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
         "item_numbers_used": state.next_number,
         "commits": state.changes,
     }
+
+
+def _bound(settings: CollectionSettings) -> dict[str, Any]:
+    if is_distance(settings.kind):
+        return {"max_distance": float(settings.threshold) if settings.is_probable else None}
+    return {"threshold": float(outer_threshold(settings.kind, settings.threshold))}
 
 
 def describe_exact(settings: CollectionSettings, state: CollectionState) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.engine.comparing import Compared, compare_with_probe
+from simdb.engine.comparing import compare_with_probe
 from simdb.engine.exact_arranging import Epoch, Prefixes, arrange
 from simdb.engine.exact_indexing import current_epoch
 from simdb.engine.searching import Candidates, Similar
@@ -24,6 +24,7 @@ from simdb.errors import ConfigurationError
 from simdb.exact.joins import Filters
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
+from simdb.measures.compared import Compared
 from simdb.storage.epochs import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.run_views import RunView
 from simdb.storage.tables import CollectionReader
@@ -171,11 +172,12 @@ def search(
         return Similar([], [], 0)
     numbers = prober.candidates(arranged.values, arranged.values.size)
     documents = [document for _, document in collection.documents_of(numbers)]
-    compared = compare_with_probe(signer, symbols, [document.item for document in documents])
+    probe = symbols if signer.hashes_what_it_compares else signer.features([item])
+    compared = compare_with_probe(signer, probe, [document.item for document in documents])
     size = arranged.values.size
-    stored_sizes = compared.unions + compared.overlaps - size
+    stored_sizes = compared.denominators + compared.numerators - size
     similarities = similarities_of(criterion.measure, compared, size, stored_sizes)
-    met = np.flatnonzero(compared.overlaps >= criterion.needed_overlaps(size, stored_sizes))
+    met = np.flatnonzero(compared.numerators >= criterion.needed_overlaps(size, stored_sizes))
     best = met[np.argsort(-similarities[met], kind="stable")][:limit].tolist()
     return Similar(
         [documents[place] for place in best],
@@ -188,9 +190,9 @@ def similarities_of(
     measure: Measure, compared: Compared, size: int, stored_sizes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """Return the values of a measure as floating-point numbers, to be shown and sorted by."""
-    overlaps = compared.overlaps.astype(np.float64)
+    overlaps = compared.numerators.astype(np.float64)
     if measure is Measure.JACCARD:
-        return compared.similarities()
+        return compared.values()
     if measure is Measure.DICE:
         return 2 * overlaps / (size + stored_sizes)
     if measure is Measure.COSINE:

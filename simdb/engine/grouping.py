@@ -21,8 +21,8 @@ from simdb.engine.joining import (
     candidate_pairs,
     compare_stored,
 )
-from simdb.engine.signing import Signer, needed_matches
-from simdb.exact.thresholds import Threshold
+from simdb.engine.signing import Signer
+from simdb.exact.thresholds import Bound
 from simdb.storage.tables import CollectionReader
 
 
@@ -70,13 +70,13 @@ class Forest:
 def group(
     signer: Signer,
     collection: CollectionReader,
-    threshold: Threshold,
+    bound: Bound,
     memory: int,
     counters: JoinCounters,
     *,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[npt.NDArray[np.uint32]]:
-    """Return the groups of items connected by pairs at or above the threshold.
+    """Return the groups of items connected by pairs within a bound.
 
     Probable, as the pairs are. Memory: four bytes for every item number beside the setting.
     """
@@ -86,7 +86,7 @@ def group(
             _connect(
                 signer,
                 collection,
-                threshold,
+                bound,
                 buckets=buckets,
                 forest=forest,
                 counters=counters,
@@ -100,24 +100,25 @@ def group(
 def _connect(
     signer: Signer,
     collection: CollectionReader,
-    threshold: Threshold,
+    bound: Bound,
     *,
     buckets: BucketSlice,
     forest: Forest,
     counters: JoinCounters,
     only_first: bool,
 ) -> None:
-    needed = needed_matches(threshold, signer.plan.signature_rows)
+    needed = signer.needed_matches(bound)
     classes = forest.roots(buckets.numbers).astype(np.int64)
     for left, right in candidate_pairs(
-        buckets, signer.plan.rows, needed, counters, classes=classes, only_first=only_first
+        buckets, signer, needed, counters, classes=classes, only_first=only_first
     ):
         left_numbers, right_numbers = buckets.numbers[left], buckets.numbers[right]
         apart = forest.roots(left_numbers) != forest.roots(right_numbers)
         left_numbers, right_numbers = left_numbers[apart], right_numbers[apart]
         if not left_numbers.size:
             continue
-        met = compare_stored(signer, collection, left_numbers, right_numbers).meets(threshold)
+        compared = compare_stored(signer, collection, left_numbers, right_numbers)
+        met = bound.meets_many(compared.numerators, compared.denominators)
         counters.compared += left_numbers.size
         counters.pairs += int(np.count_nonzero(met))
         if met.any():

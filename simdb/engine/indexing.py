@@ -13,14 +13,15 @@ from simdb.engine import exact_indexing
 from simdb.engine.catalogue import CollectionSettings, require_settings, stored_settings
 from simdb.engine.deduplicating import Decisions, Deduplicator
 from simdb.engine.exact_arranging import Prefixes
+from simdb.engine.kinds import outer_value
 from simdb.engine.reading_rows import RowBatch
 from simdb.engine.serving import serve
 from simdb.engine.signing import Signed, Signer
 from simdb.errors import KeyExistsError, KeyNotFoundError, Remedy
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import Bound
 from simdb.storage.environment import Environment
 from simdb.storage.keys import decode_user_key
-from simdb.storage.tables import CollectionReader, CollectionWriter, encode_documents
+from simdb.storage.tables import CollectionReader, CollectionWriter
 from simdb.storage.transactions import WriteTransaction
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
@@ -37,14 +38,14 @@ class AddPolicy:
         on_existing: what a stored key means: an ``"error"``, a row to ``"skip"``, an item to
             ``"replace"`` (under ``"require"`` the key must be stored), or (``"same"``) the row
             itself if the content is equal, else an error.
-        threshold: find what rows duplicate at this similarity; None does not look.
+        bound: find what rows duplicate within it; None does not look.
         drop_duplicates: do not store rows that duplicate something.
         skip_bad: a row whose key is stored already, where that is an error, is left out instead
             of ending the work.
     """
 
     on_existing: OnExisting
-    threshold: Threshold | None
+    bound: Bound | None
     drop_duplicates: bool
     skip_bad: bool
 
@@ -222,9 +223,9 @@ class BatchAdder:
     def _decisions(
         self, batch: RowBatch, signed: Signed, actions: list[Action], stored: list[int | None]
     ) -> Decisions | None:
-        if self._policy.threshold is None:
+        if self._policy.bound is None:
             return None
-        served = serve(self._settings, self._policy.threshold.fraction, None, "auto", adding=True)
+        served = serve(self._settings, self._policy.bound, None, "auto", adding=True)
         new = np.array([action in ("added", "replaced") for action in actions], np.bool_)
         replaced = _replaced(actions, stored)
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
@@ -232,11 +233,11 @@ class BatchAdder:
             return Deduplicator(
                 self._signer,
                 CollectionReader(snapshot, self._settings.number),
-                self._policy.threshold,
+                self._policy.bound,
                 keep=not self._policy.drop_duplicates,
                 excluded=np.array(sorted(replaced), np.uint32),
                 exact=served.is_exact,
-            ).decide(batch.items, signed._replace(has_symbols=signed.has_symbols & new))
+            ).decide(batch.items, signed._replace(comparable=signed.comparable & new))
 
     def _targets(self, writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
         """Return the keys of the stored items that rows duplicate."""
@@ -292,7 +293,9 @@ class BatchAdder:
         ]
         for position, action in enumerate(actions):
             if action == "duplicate" and stored[position] is not None:
-                outcomes[position] = _duplicate(outcomes[position], outcomes[position].key, 1.0)
+                outcomes[position] = self._duplicate(
+                    outcomes[position], outcomes[position].key, self._signer.identical_value
+                )
             elif action == "bad" and (number := stored[position]) is not None:
                 refused = self._existing(batch, position, number)
                 outcomes[position] = replace(
@@ -309,14 +312,22 @@ class BatchAdder:
         }
         for position in np.flatnonzero(decisions.is_duplicate).tolist():
             number, earlier = int(decisions.stored[position]), int(decisions.row[position])
-            outcomes[position] = _duplicate(
+            outcomes[position] = self._duplicate(
                 outcomes[position],
                 targets.get(number) if number >= 0 else batch.user_keys[earlier],
-                float(decisions.similarity[position]),
+                float(decisions.value[position]),
                 within_input=number < 0
                 or (self._came_with_input(number) and first_rows.get(number, position) <= position),
             )
         return outcomes
+
+    def _duplicate(
+        self, outcome: Outcome, of: Key | None, value: float, *, within_input: bool = True
+    ) -> Outcome:
+        if self._signer.is_distance:
+            return replace(outcome, duplicate_of=of, distance=value, within_input=within_input)
+        similarity = outer_value(self._settings.kind, value)
+        return replace(outcome, duplicate_of=of, similarity=similarity, within_input=within_input)
 
     def _came_with_input(self, number: int) -> bool:
         if self._policy.on_existing == "same":
@@ -334,12 +345,6 @@ def _replaced(actions: Sequence[Action], stored: list[int | None]) -> list[int]:
     ]
 
 
-def _duplicate(
-    outcome: Outcome, of: Key | None, similarity: float, *, within_input: bool = True
-) -> Outcome:
-    return Outcome(outcome.row, outcome.key, outcome.action, of, similarity, within_input)
-
-
 def insert_rows(
     writer: CollectionWriter,
     batch: RowBatch,
@@ -352,14 +357,11 @@ def insert_rows(
         keys, items, metadata = (
             [column[place] for place in kept] for column in (keys, items, metadata)
         )
-    first = writer.insert(keys, encode_documents(keys, items, metadata), sum(map(len, items)))
-    has_symbols = signed.has_symbols[kept]
+    first = writer.insert(keys, items, metadata)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
+    buckets = signed.buckets.select(np.array(kept, np.int64))
     writer.index_writer(writer.state.index).insert(
-        numbers,
-        signed.signatures[kept],
-        numbers[has_symbols],
-        signed.bucket_keys[kept][has_symbols],
+        numbers, signed.signatures[kept], buckets.values, buckets.counts
     )
     exact, epoch = writer.state.index.exact, exact_indexing.current_epoch(writer)
     if exact is not None and epoch is not None and signed.prefixes is not None:

@@ -17,11 +17,13 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.datatypes import PairBatch
-from simdb.engine.comparing import Compared, compare_items
+from simdb.engine.comparing import compare_items, read_items
 from simdb.engine.searching import propose, stored_signatures
-from simdb.engine.signing import Signed, Signer, needed_matches
+from simdb.engine.signing import Signed, Signer
 from simdb.errors import CorruptionError
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import Bound
+from simdb.lsh.family import BucketKeys
+from simdb.measures.compared import Compared
 from simdb.storage.tables import CollectionReader
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
@@ -56,17 +58,21 @@ class BucketSlice:
 
     Attributes:
         numbers: uint32 (items,), item numbers, ascending.
-        signatures: uint16 (items, rows).
+        signatures: uint16 (items, words).
         starts: int64, first member of each bucket, and one past the last.
         members: int64, positions in ``numbers``, ascending within each bucket.
-        bands: int32, the band of each bucket.
+        keys: uint64, the key of each bucket.
+        bands: int32, the band of each bucket; zeros where signatures have no bands.
+        item_keys: all keys of the items, ascending within each; None where signatures have bands.
     """
 
     numbers: npt.NDArray[np.uint32]
     signatures: npt.NDArray[np.uint16]
     starts: npt.NDArray[np.int64]
     members: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.uint64]
     bands: npt.NDArray[np.int32]
+    item_keys: BucketKeys | None
 
 
 def bucket_slices(
@@ -90,24 +96,44 @@ def _slice(
     numbers, members = np.unique(items, return_inverse=True)
     signatures, _ = stored_signatures(collection, numbers)
     begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    of_first = signer.bucket_keys(signatures[members[begins]])
-    is_band = of_first == keys[begins][:, np.newaxis]
-    if not is_band.any(axis=1).all():
-        raise CorruptionError(
-            "buckets and signatures contradict each other; run 'simdb check', then rebuild"
-        )
+    bands, item_keys = np.zeros(begins.size, np.int32), None
+    if signer.band_words:
+        bands = _bands_of(signer, keys[begins], signatures[members[begins]])
+    else:
+        item_keys = signer.bucket_keys(signatures).sorted_within()
     return BucketSlice(
         numbers,
         signatures,
         np.append(begins, keys.size).astype(np.int64),
         members.astype(np.int64),
-        is_band.argmax(axis=1).astype(np.int32),
+        keys[begins],
+        bands,
+        item_keys,
+    )
+
+
+def _bands_of(
+    signer: Signer, keys: npt.NDArray[np.uint64], signatures: npt.NDArray[np.uint16]
+) -> npt.NDArray[np.int32]:
+    """Return which band of its first member each bucket is of."""
+    of_first = signer.bucket_keys(signatures)
+    if of_first.values.size != keys.size * signer.settings.bands:
+        raise _contradiction()
+    is_band = of_first.values.reshape(keys.size, -1) == keys[:, np.newaxis]
+    if not is_band.any(axis=1).all():
+        raise _contradiction()
+    return is_band.argmax(axis=1).astype(np.int32)
+
+
+def _contradiction() -> CorruptionError:
+    return CorruptionError(
+        "buckets and signatures contradict each other; run 'simdb check', then rebuild"
     )
 
 
 def candidate_pairs(
     buckets: BucketSlice,
-    rows: int,
+    signer: Signer,
     needed: int,
     counters: JoinCounters,
     *,
@@ -118,8 +144,8 @@ def candidate_pairs(
 
     Args:
         buckets: the slice.
-        rows: rows a band.
-        needed: equal signature rows below which a pair is dropped.
+        signer: of the collection.
+        needed: equal words of signature below which a pair is dropped.
         counters: added to.
         classes: int64 (items,); pairs of items of one class are left out.
         only_first: list only the pairs of the first member of each bucket; a pair comes in every
@@ -133,20 +159,34 @@ def candidate_pairs(
     while True:
         left = np.empty(PAIRS_AT_ONCE, np.int64)
         right = np.empty(PAIRS_AT_ONCE, np.int64)
-        written = kernels.buckets.bucket_pairs(
-            buckets.starts,
-            members,
-            ends,
-            bands,
-            buckets.signatures,
-            rows,
-            needed,
-            only_first,
-            cursor,
-            left,
-            right,
-            counts,
-        )
+        place = (only_first, cursor, left, right, counts)
+        if buckets.item_keys is None:
+            written = kernels.buckets.bucket_pairs(
+                buckets.starts,
+                members,
+                ends,
+                bands,
+                buckets.signatures,
+                signer.band_words,
+                needed,
+                *place,
+            )
+        else:
+            values, offsets, groups = buckets.item_keys
+            if groups is None:
+                groups = np.zeros(values.size, np.uint8)
+            every_group = (1 << int(groups.max(initial=0)) + 1) - 1
+            written = kernels.buckets.keyed_bucket_pairs(
+                buckets.starts,
+                members,
+                ends,
+                buckets.keys,
+                values,
+                offsets,
+                groups,
+                every_group,
+                *place,
+            )
         yield left[:written], right[:written]
         if written < PAIRS_AT_ONCE:
             break
@@ -176,22 +216,22 @@ def compare_stored(
 ) -> Compared:
     """Compare stored items ``left[i]`` and ``right[i]``, both item numbers."""
     numbers, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    items: list[bytes | memoryview] = [b""] * numbers.size
-    for position, document in collection.documents_of(numbers):
-        items[position] = document.item
+    positions, items = read_items(collection, numbers)
+    if positions.size < numbers.size:
+        raise CorruptionError("an item that the index names is missing; run 'simdb check'")
     return compare_items(signer, items, places[: left.size], places[left.size :])
 
 
 def join(
     signer: Signer,
     collection: CollectionReader,
-    threshold: Threshold,
+    bound: Bound,
     memory: int,
     counters: JoinCounters,
     *,
     since: int = 0,
 ) -> Iterator[PairBatch]:
-    """Yield all pairs of live items at or above the threshold.
+    """Yield all pairs of live items within a bound.
 
     Probable: the S-curve of the collection's plan says how probable at which similarity. Each
     pair comes once, similarities are exact; the order is that of the buckets, or of the new items
@@ -199,25 +239,30 @@ def join(
 
     Args:
         signer, collection: what is joined.
-        threshold: least similarity.
+        bound: what is similar enough.
         memory: bytes.
         counters: added to.
         since: only pairs with an item of this number or a higher one. Such items are looked up in
             their buckets if they are few.
     """
     if are_few(collection, since):
-        candidates = _candidates_of_new(signer, collection, threshold, since)
+        candidates = _candidates_of_new(signer, collection, bound, since)
     else:
-        candidates = _candidates_of_all(signer, collection, threshold, memory, counters)
+        candidates = _candidates_of_all(signer, collection, bound, memory, counters)
     for left, right in candidates:
         new = right >= since
         left_numbers, right_numbers = left[new], right[new]
         compared = compare_stored(signer, collection, left_numbers, right_numbers)
-        met = compared.meets(threshold)
+        met = bound.meets_many(compared.numerators, compared.denominators)
         counters.compared += left_numbers.size
         counters.pairs += int(np.count_nonzero(met))
         if met.any():
-            yield PairBatch(left_numbers[met], right_numbers[met], compared.similarities()[met])
+            yield PairBatch.of(
+                left_numbers[met],
+                right_numbers[met],
+                compared.values()[met],
+                is_distance=signer.is_distance,
+            )
 
 
 def are_few(collection: CollectionReader, since: int) -> bool:
@@ -228,33 +273,34 @@ def are_few(collection: CollectionReader, since: int) -> bool:
 def _candidates_of_all(
     signer: Signer,
     collection: CollectionReader,
-    threshold: Threshold,
+    bound: Bound,
     memory: int,
     counters: JoinCounters,
 ) -> Iterator[NumberPairs]:
-    needed = needed_matches(threshold, signer.plan.signature_rows)
+    needed = signer.needed_matches(bound)
     for buckets in bucket_slices(signer, collection, memory):
-        for left, right in candidate_pairs(buckets, signer.plan.rows, needed, counters):
+        for left, right in candidate_pairs(buckets, signer, needed, counters):
             yield buckets.numbers[left], buckets.numbers[right]
 
 
 def _candidates_of_new(
-    signer: Signer, collection: CollectionReader, threshold: Threshold, since: int
+    signer: Signer, collection: CollectionReader, bound: Bound, since: int
 ) -> Iterator[NumberPairs]:
     """Look new items up in the buckets, and pair each with those before it.
 
     Items in a large bucket are looked up one by one, so that memory holds one item's candidates.
     """
+    needed = signer.needed_matches(bound)
     for numbers in _live_numbers(collection, since):
         signatures, present = stored_signatures(collection, numbers)
         signed = Signed(signatures, signer.bucket_keys(signatures), present)
-        found = propose(collection, signed, threshold, limit=LARGE_BUCKET)
+        found = propose(collection, signed, needed, limit=LARGE_BUCKET)
         small = ~found.cut[found.probes]
         yield from _earlier(found.numbers[small], numbers[found.probes[small]])
         for probe in np.flatnonzero(found.cut).tolist():
-            own = slice(probe, probe + 1)
-            one = Signed(signatures[own], signed.bucket_keys[own], present[own])
-            similar = propose(collection, one, threshold).numbers
+            own = np.array([probe])
+            one = Signed(signatures[own], signed.buckets.select(own), present[own])
+            similar = propose(collection, one, needed).numbers
             yield from _earlier(similar, np.full(similar.size, numbers[probe]))
 
 

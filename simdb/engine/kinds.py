@@ -6,23 +6,30 @@ each function here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import config
-from simdb.errors import ConfigurationError
+from simdb.datatypes import PairBatch
+from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
-from simdb.lsh.curves import AngleCurve, Curve, HammingCurve, JaccardCurve, LineCurve
+from simdb.lsh.curves import (
+    AngleCurve,
+    Curve,
+    HammingCurve,
+    JaccardCurve,
+    LineCurve,
+    UnstatedCurve,
+)
 from simdb.lsh.family import Family
+from simdb.lsh.planning import Plan, plan
 from simdb.measures.compared import Compared
 
 DEFAULT_THRESHOLD = Fraction(4, 5)
-BUCKET_WIDTHS = 4  # width of a bucket of a random line over the distance looked for
 
 
 class Measure(Protocol):
@@ -40,6 +47,18 @@ class Measure(Protocol):
         """Compare ``features[left[i]]`` with ``features[right[i]]``."""
 
 
+def require_kind(kind: object) -> config.Kind:
+    """Return what is a kind of item.
+
+    Raises:
+        WrongTypeError: it is none.
+    """
+    if not isinstance(kind, tuple(_KINDS.values())):  # type: ignore[arg-type] - they are classes
+        known = ", ".join(f"simdb.{known.__name__}" for known in _KINDS.values())
+        raise WrongTypeError(f"a collection's kind must be one of {known}, not {kind!r}")
+    return cast("config.Kind", kind)
+
+
 def has_symbols(kind: config.Kind) -> bool:
     """Whether items are compared as sets of symbols, which an exact index may hold."""
     if isinstance(kind, config.Bits):
@@ -55,18 +74,18 @@ def is_distance(kind: config.Kind) -> bool:
 
 
 def measure_of(kind: config.Kind) -> Measure:
-    """Return how items of a kind are compared."""
+    """Return how items of a kind are compared, on the scale of ``inner_threshold``."""
     if isinstance(kind, config.Vector):
         from simdb.measures.vectors import VectorMeasure
 
-        return VectorMeasure(kind)
-    if isinstance(kind, config.Bits) and kind.measure == "hamming":
-        from simdb.measures.bits import HammingMeasure
+        return VectorMeasure(kind.measure)
+    if isinstance(kind, config.Bits):
+        from simdb.measures.bits import BitsMeasure
 
-        return HammingMeasure()
-    from simdb.measures.overlaps import OverlapMeasure
+        return BitsMeasure(kind.measure)
+    from simdb.measures.sets import SetMeasure
 
-    return OverlapMeasure()
+    return SetMeasure()
 
 
 def curve_of(kind: config.Kind, threshold: Fraction) -> Curve:
@@ -80,14 +99,18 @@ def curve_of(kind: config.Kind, threshold: Fraction) -> Curve:
         return HammingCurve(kind.length)
     if isinstance(kind, config.Vector):
         if kind.measure == "cosine":
-            return AngleCurve()
-        return LineCurve(bucket_width(kind, threshold))
+            return AngleCurve() if kind.directions == "gaussian" else UnstatedCurve(falls=True)
+        from simdb.lsh.families import implied_radius
+
+        return LineCurve(bucket_width(kind, threshold), implied_radius(kind, 1.0))
     return JaccardCurve()
 
 
 def bucket_width(kind: config.Vector, threshold: Fraction) -> float:
     """Return the width of the buckets on random lines, in units of distance."""
-    return kind.bucket_width or BUCKET_WIDTHS * float(threshold) or 1.0
+    from simdb.lsh.families import bucket_width_for
+
+    return kind.bucket_width or bucket_width_for(kind, float(threshold)) or 1.0
 
 
 def family_of(
@@ -103,14 +126,14 @@ def family_of(
     if isinstance(kind, config.Bits) and kind.measure == "hamming":
         from simdb.lsh.families import BitSampling
 
-        return BitSampling(kind.length, bands, rows, secret)
+        return BitSampling(kind, bands, rows, secret)
     if isinstance(kind, config.Vector):
         from simdb.lsh.families import RandomHyperplanes, RandomLines
 
         if kind.measure == "cosine":
-            return RandomHyperplanes(kind.dimension, bands, rows, secret)
+            return RandomHyperplanes(kind, bands, rows, secret)
         width = bucket_width(kind, threshold)
-        return RandomLines(kind.dimension, bands, rows, secret, width=width)
+        return RandomLines(replace(kind, bucket_width=width), bands, rows, secret)
     from simdb.lsh.minhashing import MinHash
 
     return MinHash(sketch, bands, rows, secret)
@@ -120,7 +143,9 @@ def family_of(
 
 
 def parse_bound(
-    kind: config.Kind, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
+    kind: config.Kind,
+    threshold: ThresholdLike | None,
+    max_distance: ThresholdLike | None = None,
 ) -> Bound | None:
     """Read what a caller asks for; None for nothing.
 
@@ -138,6 +163,55 @@ def parse_bound(
             f"{kind} is compared by similarity: give threshold, not max_distance"
         )
     return None if threshold is None else inner_threshold(kind, Threshold.parse(threshold))
+
+
+def planned_bound(
+    kind: config.Kind,
+    threshold: ThresholdLike | None,
+    max_distance: ThresholdLike | None,
+) -> Bound | None:
+    """Read what a new collection is to be planned for; None for no probable index.
+
+    The threshold ``"default"`` is 0.8; 4/9 for bags whose union adds up the counts, which is the
+    same; and nothing for kinds that are compared by distance.
+    """
+    if threshold != "default":
+        return parse_bound(kind, threshold, max_distance)
+    if is_distance(kind) or max_distance is not None:
+        return parse_bound(kind, None, max_distance)
+    return Threshold(DEFAULT_THRESHOLD)
+
+
+def parse_floor(kind: config.Kind, exact_floor: ThresholdLike | None) -> Threshold | None:
+    """Read the floor of an exact index; None for no such index."""
+    if exact_floor is None:
+        return None
+    return inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
+
+
+def widest_bound(kind: config.Kind) -> Fraction:
+    """Return the bound of a collection that has none: the largest distance, or 4/5."""
+    return largest_distance(kind) if is_distance(kind) else DEFAULT_THRESHOLD
+
+
+def stores_alike(one: config.Kind, other: config.Kind) -> bool:
+    """Whether items of two settings of a kind have the same stored form."""
+    if isinstance(one, config.Bits) and isinstance(other, config.Bits):
+        return one.length == other.length
+    if isinstance(one, config.Vector) and isinstance(other, config.Vector):
+        return one.dimension == other.dimension
+    return True
+
+
+def plan_of(
+    kind: config.Kind,
+    threshold: Fraction,
+    recall: Fraction,
+    bands: int | None,
+    rows: int | None,
+) -> Plan:
+    """Choose bands and rows for a kind; see ``lsh.planning.plan``."""
+    return plan(threshold, recall, bands, rows, curve_of(kind, threshold))
 
 
 def bound_of(kind: config.Kind, value: Fraction) -> Bound:
@@ -174,9 +248,37 @@ def outer_threshold(kind: config.Kind, value: Fraction) -> Fraction:
     return value / (1 + value) if is_of_sums(kind) else value
 
 
+def outer_bound(kind: config.Kind, bound: Bound) -> Bound:
+    """Return a bound as the caller knows it."""
+    if isinstance(bound, Threshold):
+        return Threshold(outer_threshold(kind, bound.fraction))
+    return bound
+
+
+def largest_distance(kind: config.Kind) -> Fraction:
+    """Return a distance that no two items of a kind exceed."""
+    if isinstance(kind, config.Bits):
+        return Fraction(kind.length)
+    if isinstance(kind, config.Vector) and kind.measure == "cosine":
+        return Fraction(180)
+    return Fraction(2**160)  # between vectors of numbers below 2^128, in fewer than 2^60 dimensions
+
+
 def outer_values(kind: config.Kind, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return similarities of indexes and kernels as the caller knows them."""
     return values / (1 + values) if is_of_sums(kind) else values
+
+
+def outer_value(kind: config.Kind, value: float) -> float:
+    """Return one similarity of indexes and kernels as the caller knows it."""
+    return value / (1 + value) if is_of_sums(kind) else value
+
+
+def outer_pairs(kind: config.Kind, batch: PairBatch) -> PairBatch:
+    """Return pairs with similarities as the caller knows them."""
+    if not is_of_sums(kind):
+        return batch
+    return PairBatch(batch.left, batch.right, outer_values(kind, batch.similarity))
 
 
 def identical_value(kind: config.Kind) -> float:
@@ -191,7 +293,7 @@ _SHINGLES: dict[str, type[config.Shingles]] = {
     "word": config.WordShingles,
     "stop-word": config.StopWordShingles,
 }
-_KINDS: dict[str, Callable[..., config.Kind]] = {
+_KINDS: dict[str, type[config.Kind]] = {
     "text": config.Text,
     "set": config.Set,
     "bag": config.Bag,

@@ -46,7 +46,7 @@ class Tally:
         self.rows += len(outcomes)
         for outcome in outcomes:
             counts[outcome.action] = counts.get(outcome.action, 0) + 1
-            if outcome.similarity is not None:
+            if outcome.duplicate_of is not None:
                 name = "duplicates_new" if outcome.within_input else "duplicates_old"
                 counts[name] = counts.get(name, 0) + 1
                 if len(self.duplicates) < DUPLICATES_KEPT:

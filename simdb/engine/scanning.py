@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from simdb.datatypes import PairBatch
 from simdb.engine.comparing import ComparedStored
+from simdb.engine.grouping import Forest
 from simdb.engine.searching import Similar, best_of
 from simdb.engine.signing import Signer
 from simdb.exact.thresholds import Bound
@@ -51,14 +52,32 @@ def search(
     return best_of(collection, everything, bound, limit)._replace(candidates=total)
 
 
-def pairs(signer: Signer, collection: CollectionReader, bound: Bound) -> Iterator[PairBatch]:
+def pairs(
+    signer: Signer, collection: CollectionReader, bound: Bound, *, since: int = 0
+) -> Iterator[PairBatch]:
     """Yield all pairs of live items within a bound: each item is compared with every later one.
 
     Exact, each pair once, by the slices that items are read in. The time is quadratic.
+
+    Args:
+        signer, collection: what is compared.
+        bound: what is similar enough.
+        since: only pairs with an item of this number or a higher one.
     """
-    for numbers, items, _ in _item_slices(signer, collection):
-        for other_numbers, _, features in _item_slices(signer, collection, int(numbers[0])):
+    for numbers, items, _ in item_slices(signer, collection, with_features=False):
+        start = max(since, int(numbers[0]))
+        for other_numbers, features in slices(signer, collection, start):
             yield from _cross(signer, bound, numbers, items, other_numbers, features, ordered=True)
+
+
+def group(
+    signer: Signer, collection: CollectionReader, bound: Bound
+) -> list[npt.NDArray[np.uint32]]:
+    """Return the groups of items connected by pairs within a bound. Exact; quadratic."""
+    forest = Forest(collection.state.next_number)
+    for batch in pairs(signer, collection, bound):
+        forest.connect(batch.left, batch.right)
+    return forest.groups()
 
 
 def cross(
@@ -71,8 +90,8 @@ def cross(
 
     Exact, each pair once. The time is the product of their sizes.
     """
-    for numbers, items, _ in _item_slices(signer, left):
-        for other_numbers, _, features in _item_slices(signer, right):
+    for numbers, items, _ in item_slices(signer, left, with_features=False):
+        for other_numbers, _, features in item_slices(signer, right):
             yield from _cross(signer, bound, numbers, items, other_numbers, features)
 
 
@@ -120,16 +139,17 @@ def slices(
         yield numbers, signer.items.features_of_rows(rows)
 
 
-def _item_slices(
-    signer: Signer, collection: CollectionReader, start: int = 0
+def item_slices(
+    signer: Signer, collection: CollectionReader, start: int = 0, *, with_features: bool = True
 ) -> Iterator[tuple[npt.NDArray[np.uint32], list[bytes], Any]]:
-    """Yield numbers, items and features of all live items, in slices of bounded size."""
+    """Yield numbers, items and, if wanted, features of all live items, in bounded slices."""
     if collection.items is None:
         for numbers, items in _document_slices(collection, start):
-            yield numbers, items, signer.features(items)
+            yield numbers, items, signer.features(items) if with_features else None
         return
     for numbers, rows in _row_slices(collection, start):
-        yield numbers, [row.tobytes() for row in rows], signer.items.features_of_rows(rows)
+        features = signer.items.features_of_rows(rows) if with_features else None
+        yield numbers, [row.tobytes() for row in rows], features
 
 
 def _row_slices(

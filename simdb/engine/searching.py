@@ -182,7 +182,8 @@ def search(
     themselves are exact.
     """
     probe = signer.features([item])
-    signed = signer.sign_features(probe)
+    hashed = probe if signer.hashes_what_it_compares else signer.hashed([item])
+    signed = signer.sign_hashed(hashed)
     candidates = propose(collection, signed, signer.needed_matches(bound))
     found = compare_probe_with_stored(signer, collection, probe, candidates.numbers)
     return best_of(collection, found, bound, limit)

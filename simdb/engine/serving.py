@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Literal, NamedTuple, TypeAlias
 
 from simdb.datatypes import Guarantee
 from simdb.engine.catalogue import CollectionSettings
+from simdb.engine.kinds import bound_of, has_symbols, is_distance, outer_bound
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
-from simdb.exact.thresholds import Threshold, ThresholdLike
+from simdb.exact.thresholds import Bound, Threshold
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 
@@ -17,19 +19,30 @@ class Served(NamedTuple):
     """How a question is answered.
 
     Attributes:
-        criterion: what similar enough means.
+        bound: what similar enough means.
+        measure: of similarity, where items have symbols.
         guarantee: ``"exact"`` or ``"probable"``.
-        recall: the share of the true matches *at* the threshold that is expected to be found.
+        recall: the share of the true matches *at* the bound that is expected to be found; nan
+            where it cannot be stated.
+        scans: exact by comparing with every item, for kinds that have no exact index.
     """
 
-    criterion: Criterion
+    bound: Bound
+    measure: Measure
     guarantee: Guarantee
     recall: float
+    scans: bool = False
 
     @property
     def threshold(self) -> Threshold:
-        """The least similarity."""
-        return self.criterion.threshold
+        """The least similarity, of a kind that has symbols."""
+        assert isinstance(self.bound, Threshold)
+        return self.bound
+
+    @property
+    def criterion(self) -> Criterion:
+        """What an exact index is asked for."""
+        return Criterion(self.measure, self.threshold)
 
     @property
     def is_exact(self) -> bool:
@@ -52,7 +65,7 @@ def parse_measure(measure: object) -> Measure:
 
 def serve(
     settings: CollectionSettings,
-    threshold: ThresholdLike | None,
+    bound: Bound | None,
     min_recall: float | None,
     guarantee: AskedGuarantee,
     *,
@@ -64,54 +77,116 @@ def serve(
 
     Args:
         settings: of the collection.
-        threshold: as the caller wrote it; the collection's own if None.
-        min_recall: permits the probable index below its threshold.
+        bound: what the caller asked for; the collection's own if None.
+        min_recall: permits the probable index beyond what it is planned for.
         guarantee: what the caller asked for.
         measure: of similarity; other than Jaccard's only the exact index serves.
-        without_index: an exact answer needs no index where everything fits into memory.
+        without_index: asked for pairs: where everything fits into memory an exact answer needs no
+            index, and a scan takes quadratic time.
         adding: asked about rows to be added, a call that takes neither recall nor guarantee.
 
     Raises:
         ConfigurationError: there is no such index.
-        ThresholdTooLowError: no index that may answer serves the threshold; names the remedy.
+        ThresholdTooLowError: no index that may answer serves the bound; names the remedy.
     """
     if guarantee not in ("auto", "exact", "probable"):
         raise ConfigurationError(
             f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
         )
-    own = Threshold(settings.threshold)
-    wanted = own if threshold is None else Threshold.parse(threshold)
-    criterion = Criterion(measure, wanted)
-    exact = Served(criterion, "exact", 1.0)
+    wanted = bound_of(settings.kind, settings.threshold) if bound is None else bound
+    exact = Served(wanted, measure, "exact", 1.0)
+    if not has_symbols(settings.kind):
+        return _serve_by_scan(
+            settings,
+            exact._replace(scans=True),
+            min_recall,
+            guarantee,
+            many_many=without_index,
+            adding=adding,
+        )
     if guarantee == "exact":
         if not without_index:
-            require_index(settings, criterion)
+            require_index(settings, exact.criterion)
         return exact
-    if guarantee == "auto" and serves_exactly(settings, criterion):
+    if guarantee == "auto" and serves_exactly(settings, exact.criterion):
         return exact
     if measure is not Measure.JACCARD or not settings.is_probable:
         if guarantee == "probable":
             raise ConfigurationError(
                 f"collection {settings.name!r} has no probable index for {measure} similarity"
             )
-        require_index(settings, criterion)
+        require_index(settings, exact.criterion)
+    can_be_exact = without_index or serves_exactly(settings, exact.criterion)
+    return _serve_probably(
+        settings, exact, min_recall, can_be_exact=can_be_exact, adding=adding
+    )
+
+
+def _serve_by_scan(
+    settings: CollectionSettings,
+    exact: Served,
+    min_recall: float | None,
+    guarantee: AskedGuarantee,
+    *,
+    many_many: bool,
+    adding: bool,
+) -> Served:
+    """Choose for a kind without symbols, whose exact answers come from comparing with all."""
+    if exact.measure is not Measure.JACCARD:
+        raise ConfigurationError(f"{settings.kind} has one measure; leave out {exact.measure!s}")
+    argument = "max_distance" if is_distance(settings.kind) else "threshold"
+    if not settings.is_probable and (adding or guarantee == "probable"):
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no index to find duplicates by",
+            remedies=[Remedy(argument, exact.bound, "adds one", "rebuild")],
+        )
+    if guarantee == "exact" or not settings.is_probable:
+        return exact
+    own = bound_of(settings.kind, settings.threshold)
+    if guarantee == "auto" and not (many_many or adding) and min_recall is None:
+        if not own.admits(exact.bound):  # type: ignore[arg-type] - both are of the kind
+            return exact
+    return _serve_probably(settings, exact, min_recall, can_be_exact=True, adding=adding)
+
+
+def _serve_probably(
+    settings: CollectionSettings,
+    exact: Served,
+    min_recall: float | None,
+    *,
+    can_be_exact: bool,
+    adding: bool,
+) -> Served:
+    """Answer by the probable index if it is planned for the bound, or the caller permits it.
+
+    Raises:
+        ThresholdTooLowError: neither; the message names the remedy.
+    """
+    kind, wanted = settings.kind, exact.bound
+    own = bound_of(kind, settings.threshold)
     recall = settings.plan.expected_recall(wanted.fraction)
-    if wanted < own and not _is_permitted(recall, min_recall):
-        remedies = [
-            Remedy("threshold", wanted, "plans for it", "rebuild"),
-            Remedy("exact_floor", wanted, "misses nothing from there on", "rebuild"),
-        ]
+    if not own.admits(wanted) and not _is_permitted(recall, min_recall):  # type: ignore[arg-type]
+        argument = "max_distance" if is_distance(kind) else "threshold"
+        shown, planned = outer_bound(kind, wanted), outer_bound(kind, own)
+        remedies = [Remedy(argument, shown, "plans for it", "rebuild")]
+        if has_symbols(kind):
+            remedies.append(
+                Remedy("exact_floor", shown, "misses nothing from there on", "rebuild")
+            )
         if not adding:
-            if without_index or serves_exactly(settings, criterion):
+            if can_be_exact:
                 remedies.append(Remedy("guarantee", "exact", "misses nothing"))
-            remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
+            if not isnan(recall):
+                remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
         less = "" if min_recall is None else f", less than the {min_recall:g} asked for"
+        finds = "" if isnan(recall) else f"; at {shown} it finds {recall:.1%}{less}"
+        beyond = "above" if is_distance(kind) else "below"
         raise ThresholdTooLowError(
-            f"threshold {wanted} is below {own}, for which collection {settings.name!r} is "
-            f"planned; at {wanted} it finds {recall:.1%}{less}",
+            f"{argument} {shown} is {beyond} {planned}, for which collection {settings.name!r} is "
+            f"planned{finds}",
             remedies=remedies,
         )
-    return Served(criterion, "probable", recall)
+    return exact._replace(guarantee="probable", recall=recall, scans=False)
 
 
 def _is_permitted(recall: float, min_recall: float | None) -> bool:

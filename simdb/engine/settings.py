@@ -6,11 +6,10 @@ import unicodedata
 from dataclasses import replace
 
 from simdb import config
-from simdb.engine import catalogue
+from simdb.engine import catalogue, kinds
 from simdb.engine.catalogue import CollectionSettings
 from simdb.errors import ConfigurationError, Remedy
-from simdb.exact.thresholds import Threshold, ThresholdLike
-from simdb.lsh.planning import plan
+from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.storage.transactions import ReadTransaction
 
 
@@ -18,18 +17,19 @@ def plan_settings(
     name: str,
     kind: config.Kind,
     *,
-    threshold: ThresholdLike | None,
+    bound: Bound | None,
     recall: ThresholdLike,
     bands: int | None,
     rows: int | None,
     sketch: config.SketchScheme,
     secret: bytes,
-    exact_floor: ThresholdLike | None = None,
+    floor: Threshold | None = None,
     containment: bool = False,
 ) -> CollectionSettings:
     """Return the settings of a collection, bands and rows planned where they are not given.
 
-    Without a threshold there is no probable index, without a floor no exact one.
+    Without a bound there is no probable index, without a floor no exact one. Only kinds without
+    symbols can do without both: they are compared with all.
 
     Raises:
         ConfigurationError: a value is out of range, no plan reaches the recall, or there would be
@@ -37,20 +37,21 @@ def plan_settings(
     """
     if sketch not in ("fast", "classical"):
         raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
-    floor = None
-    if exact_floor is not None:
-        floor = Threshold.parse(exact_floor, name="exact_floor").fraction
-    elif containment:
+    if floor is not None and not kinds.has_symbols(kind):
+        raise ConfigurationError(f"{kind} has no exact index: exact answers compare with all items")
+    if floor is None and containment:
         raise ConfigurationError("containment=True needs an exact_floor")
     wanted_recall = Threshold.parse(recall, name="recall").fraction
     planned = None
-    if threshold is not None:
-        planned = plan(Threshold.parse(threshold).fraction, wanted_recall, bands, rows)
+    if bound is not None:
+        planned = kinds.plan_of(kind, bound.fraction, wanted_recall, bands, rows)
     elif bands is not None or rows is not None:
-        raise ConfigurationError("bands and rows need a threshold")
-    wanted = floor if planned is None else planned.threshold
+        raise ConfigurationError("bands and rows need a threshold, or a max_distance")
+    wanted = planned.threshold if planned is not None else floor.fraction if floor else None
     if wanted is None:
-        raise ConfigurationError("a collection needs a threshold, an exact_floor, or both")
+        if kinds.has_symbols(kind):
+            raise ConfigurationError("a collection needs a threshold, an exact_floor, or both")
+        wanted = kinds.widest_bound(kind)
     return CollectionSettings(
         name=name,
         number=0,
@@ -62,7 +63,7 @@ def plan_settings(
         sketch=sketch,
         secret=secret,
         unicode_version=unicodedata.unidata_version,
-        exact_floor=floor,
+        exact_floor=None if floor is None else floor.fraction,
         containment=containment,
     )
 
@@ -72,6 +73,7 @@ def changed_settings(
     *,
     kind: config.Kind | None,
     threshold: ThresholdLike | None,
+    max_distance: ThresholdLike | None,
     recall: ThresholdLike | None,
     bands: int | None,
     rows: int | None,
@@ -92,26 +94,39 @@ def changed_settings(
             f"the items of collection {present.name!r} are stored for {present.kind}; they cannot "
             f"become {kind}"
         )
+    wanted = present.kind if kind is None else kind
+    if not kinds.stores_alike(present.kind, wanted):
+        raise ConfigurationError(
+            f"the items of collection {present.name!r} are stored as those of {present.kind}, not "
+            f"of {wanted}; add them to another collection"
+        )
     if drop_exact and (exact_floor is not None or containment):
         raise ConfigurationError("drop_exact=True contradicts exact_floor and containment")
-    if drop_probable and threshold is not None:
+    if drop_probable and (threshold is not None or max_distance is not None):
         raise ConfigurationError("drop_probable=True contradicts a threshold")
-    if threshold is None and present.is_probable and not drop_probable:
-        threshold = present.threshold
-    if exact_floor is None and not drop_exact:
-        exact_floor = present.exact_floor
+    bound = kinds.parse_bound(wanted, threshold, max_distance)
+    if bound is None and present.is_probable and not drop_probable:
+        if kinds.is_distance(wanted) != kinds.is_distance(present.kind):
+            raise ConfigurationError(
+                f"{wanted} is compared otherwise than {present.kind}: give "
+                f"{'max_distance' if kinds.is_distance(wanted) else 'threshold'}"
+            )
+        bound = kinds.bound_of(wanted, present.threshold)
+    floor = kinds.parse_floor(wanted, exact_floor)
+    if floor is None and present.exact_floor is not None and not drop_exact:
+        floor = Threshold(present.exact_floor)
     if containment is None:
         containment = present.containment and not drop_exact
     settings = plan_settings(
         present.name,
-        present.kind if kind is None else kind,
-        threshold=threshold,
+        wanted,
+        bound=bound,
         recall=present.recall if recall is None else recall,
         bands=bands,
         rows=rows,
         sketch=present.sketch if sketch is None else sketch,
         secret=present.secret if seed is None else catalogue.secret_of(seed),
-        exact_floor=exact_floor,
+        floor=floor,
         containment=containment,
     )
     return replace(settings, number=present.number)

@@ -13,6 +13,7 @@ from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.exact_arranging import Epoch, Prefixes, joined_prefixes, prefixes_of
 from simdb.engine.kinds import has_symbols, identical_value, is_distance, measure_of
 from simdb.exact.thresholds import Bound
+from simdb.items.bits import BitsItems
 from simdb.items.kinds import items_of
 from simdb.items.symbols import SymbolSets
 from simdb.lsh.family import BucketKeys, Family
@@ -64,6 +65,16 @@ class Signer:
         return self.settings.family()
 
     @property
+    def band_words(self) -> int:
+        """Words of a band of a signature; 0 where bucket keys come otherwise."""
+        return 0 if self.family is None else self.family.band_words
+
+    @property
+    def hashes_what_it_compares(self) -> bool:
+        """Whether ``hashed`` and ``features`` of items are the same."""
+        return not self.has_symbols or not isinstance(self.items, BitsItems)
+
+    @property
     def has_symbols(self) -> bool:
         """Whether items are sets of symbols."""
         return has_symbols(self.settings.kind)
@@ -79,23 +90,29 @@ class Signer:
         return identical_value(self.settings.kind)
 
     def features(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
-        """Return what items in canonical form are hashed and compared by."""
+        """Return what items in canonical form are compared by."""
         return self.items.features(items)
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of items in canonical form, of a kind that has symbols."""
+        if isinstance(self.items, BitsItems):
+            return self.items.symbols(items)
         symbols: SymbolSets = self.items.features(items)
         return symbols
+
+    def hashed(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
+        """Return what items in canonical form are signed by: symbols where they have any."""
+        return self.symbols(items) if self.has_symbols else self.items.features(items)
 
     def needed_matches(self, bound: Bound) -> int:
         """Return how many equal words of signature a candidate must have to be compared."""
         return 0 if self.family is None else self.family.needed_matches(bound.fraction)
 
-    def sign_features(self, features: Any, epoch: Epoch | None = None) -> Signed:  # noqa: ANN401
-        """Return what the indexes store of items whose features are known.
+    def sign_hashed(self, features: Any, epoch: Epoch | None = None) -> Signed:  # noqa: ANN401
+        """Return what the indexes store of items.
 
         Args:
-            features: of the items.
+            features: what ``hashed`` returned of them.
             epoch: the order of the exact index, if there is one.
         """
         comparable = _comparable(features)
@@ -127,7 +144,7 @@ class Signer:
         return Signing([], [pool.submit(self._sign_part, part, epoch) for part in parts], self)
 
     def _sign_part(self, items: Sequence[bytes | memoryview], epoch: Epoch | None) -> Signed:
-        return self.sign_features(self.items.features(items), epoch)
+        return self.sign_hashed(self.hashed(items), epoch)
 
     def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
         """Return the bucket keys of stored signatures."""

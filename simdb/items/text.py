@@ -95,7 +95,12 @@ class TextItems:
     Equal settings and secrets give equal symbols on every machine. Two different shingles of at
     most n code points share a symbol with probability at most n / 2^58, for whoever does not know
     the secret.
+
+    Attributes:
+        width: bytes of every stored text, 0 since they differ.
     """
+
+    width = 0
 
     def __init__(self, settings: config.Text, secret: bytes) -> None:
         self._settings = settings
@@ -163,7 +168,7 @@ class TextItems:
         """Return the text of its stored form."""
         return str(data, "utf-8")
 
-    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
+    def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the shingles of stored texts, in order of occurrence.
 
         A text shorter than a shingle has one: all of it (under stop-word shingles none). An empty

@@ -9,7 +9,11 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-_LARGEST_ANGLE = 180.0
+from simdb.lsh.amplification import (
+    hamming_probability,
+    hyperplane_probability,
+    line_probability,
+)
 
 
 class Curve(ABC):
@@ -64,7 +68,7 @@ class HammingCurve(Curve):
 
     def probability(self, value: float) -> float:
         """Return the share of places in which vectors at that distance agree."""
-        return max(0.0, 1 - value / self.length)
+        return max(0.0, hamming_probability(value, self.length))
 
     def unrelated(self, value: float) -> float:
         """Return 1/2, that of random bits, or a little less than at the value."""
@@ -80,7 +84,7 @@ class AngleCurve(Curve):
 
     def probability(self, value: float) -> float:
         """Return the probability that a random hyperplane has both vectors on one side."""
-        return max(0.0, 1 - value / _LARGEST_ANGLE)
+        return max(0.0, hyperplane_probability(value))
 
     def unrelated(self, value: float) -> float:
         """Return 1/2, that of a right angle, or less where similar vectors are further apart."""
@@ -91,24 +95,39 @@ class AngleCurve(Curve):
 class LineCurve(Curve):
     """Random lines cut into buckets of a width (MMDS 3.7.4).
 
-    For lines of Gaussian direction and c = width / distance it is
-    1 - 2 F(-c) - 2 / (sqrt(2 pi) c) (1 - exp(-c^2 / 2)), F being the normal distribution (Datar,
-    Immorlica, Indyk, Mirrokni, SoCG 2004, section 3.2).
+    Attributes:
+        width: of a bucket.
+        radius: how far apart by the L2 norm vectors at distance 1 by the measure can be.
     """
 
     width: float
+    radius: float
     falls = True
     row_budget = 256
 
     def probability(self, value: float) -> float:
-        """Return the probability that points at that distance fall into one bucket of a line."""
-        if value <= 0:
-            return 1.0
-        ratio = self.width / value
-        tail = math.erfc(ratio / math.sqrt(2))
-        cut = 2 / (math.sqrt(2 * math.pi) * ratio) * -math.expm1(-ratio * ratio / 2)
-        return max(0.0, 1 - tail - cut)
+        """Return that points at that distance share a bucket of a line; at least that, but for L2.
+
+        See ``line_probability``.
+        """
+        return max(0.0, line_probability(self.radius * value, self.width))
 
     def unrelated(self, value: float) -> float:
         """Return the probability at three times the distance."""
         return self.probability(3 * value)
+
+
+@dataclass(frozen=True, slots=True)
+class UnstatedCurve(Curve):
+    """A family of which no collision probability is known."""
+
+    falls: bool
+    row_budget = 0
+
+    def probability(self, value: float) -> float:  # noqa: ARG002 - of the protocol
+        """Return nan."""
+        return math.nan
+
+    def unrelated(self, value: float) -> float:  # noqa: ARG002 - of the protocol
+        """Return nan."""
+        return math.nan

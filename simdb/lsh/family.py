@@ -44,6 +44,12 @@ class BucketKeys(NamedTuple):
         groups = None if self.groups is None else self.groups[places]
         return BucketKeys(self.values[places], offsets, groups)
 
+    def sorted_within(self) -> BucketKeys:
+        """Return the same keys, ascending within each item."""
+        order = np.lexsort((self.values, np.repeat(np.arange(len(self)), self.counts)))
+        groups = None if self.groups is None else self.groups[order]
+        return BucketKeys(self.values[order], self.offsets, groups)
+
     @classmethod
     def of_matrix(
         cls, keys: npt.NDArray[np.uint64], has_keys: npt.NDArray[np.bool_]

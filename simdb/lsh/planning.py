@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isnan, nan
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb.errors import ConfigurationError
 from simdb.lsh.amplification import And, Or, s_curve
-from simdb.lsh.curves import Curve, JaccardCurve
+from simdb.lsh.curves import Curve, JaccardCurve, UnstatedCurve
 from simdb.lsh.sketching import MAXIMUM_ROWS
 
 JACCARD = JaccardCurve()
@@ -52,9 +53,12 @@ class Plan:
 
         1 - (1 - p^rows)^bands (MMDS 3.4.2), p being the collision probability of the family; less
         the probability, at most 1 in 10,000, that the pair, when searched at or below its
-        similarity, is dropped for sharing too few rows. Identical items are never lost.
+        similarity, is dropped for sharing too few rows. Identical items are never lost. nan where
+        the family states no probability.
         """
         single = self.family.probability(float(value))
+        if isnan(single):
+            return nan
         if single >= 1:
             return 1.0
         shared = Or(self.bands, And(self.rows)).probability(single)
@@ -107,6 +111,10 @@ def plan(
                 f"bands * rows is {bands * rows:,}, more than the {MAXIMUM_ROWS:,} of a signature"
             )
         return Plan(threshold, bands, rows, family)
+    if isinstance(family, UnstatedCurve):
+        raise ConfigurationError(
+            "no probability is known by which bands and rows could be planned: give both"
+        )
     budget = family.row_budget
     plans = [
         Plan(threshold, some_bands, some_rows, family)

@@ -1,33 +1,37 @@
-"""What comparing items gives, whatever they are: one exact ratio for each pair."""
+"""What comparing items gives: similarities or distances as exact quotients."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 
 class Compared(NamedTuple):
-    """Similarities or distances of n pairs, as ratios.
+    """Values of a measure, each numerator / denominator: two arrays of one length.
 
-    Attributes:
-        numerators, denominators: int64 (n,) where the measure is rational, so that bounds are
-            exact, else float64 (n,).
+    int64 wherever the measure is rational, so that comparing with a threshold is exact; else
+    float64. 0 / 0 stands for 0: nothing is similar to an empty item.
     """
 
     numerators: npt.NDArray[Any]
     denominators: npt.NDArray[Any]
 
-    @classmethod
-    def empty(cls, pairs: int, like: Compared) -> Compared:
-        """Return room for so many pairs, of the types of another."""
-        return cls(
-            np.empty(pairs, like.numerators.dtype), np.empty(pairs, like.denominators.dtype)
-        )
-
     def values(self) -> npt.NDArray[np.float64]:
-        """Return the ratios; 0 / 0 is 0."""
-        nothing = self.denominators == 0
-        ratios: npt.NDArray[np.float64] = self.numerators / np.where(nothing, 1, self.denominators)
-        return ratios
+        """Return the quotients as float64, correctly rounded; 0 / 0 is 0."""
+        result = np.zeros(self.numerators.shape, np.float64)
+        np.divide(self.numerators, self.denominators, out=result, where=self.denominators != 0)
+        return result
+
+
+class Symbols(Protocol):
+    """The symbols of many items: ``items.symbols.SymbolSets``."""
+
+    @property
+    def values(self) -> npt.NDArray[np.uint64]:
+        """The symbols of all items, one item after the other."""
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where each item begins, and where the last ends."""

@@ -1,14 +1,11 @@
-"""Settings: what a collection holds and how it is indexed. Stored with the collection.
-
-A setting changes what is similar to what, so a stored collection is never opened under others:
-``database.collection`` refuses, and ``rebuild`` signs the stored items anew under new ones.
-"""
+"""Settings of texts and their shingles (MMDS 3.2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from simdb.config.checks import require_positive
 from simdb.errors import ConfigurationError
 
 # The words that tie prose together. News text is full of them and its surroundings
@@ -26,11 +23,6 @@ ENGLISH_STOP_WORDS: tuple[str, ...] = (
 # fmt: on
 
 
-def _require_positive(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
-
-
 @dataclass(frozen=True, slots=True)
 class CharacterShingles:
     """Every run of ``size`` successive characters (code points) of the text (MMDS 3.2.1).
@@ -41,7 +33,7 @@ class CharacterShingles:
     size: int = 9
 
     def __post_init__(self) -> None:
-        _require_positive("CharacterShingles.size", self.size)
+        require_positive("CharacterShingles.size", self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,7 @@ class WordShingles:
     size: int = 3
 
     def __post_init__(self) -> None:
-        _require_positive("WordShingles.size", self.size)
+        require_positive("WordShingles.size", self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +61,7 @@ class StopWordShingles:
     stop_words: tuple[str, ...] = ENGLISH_STOP_WORDS
 
     def __post_init__(self) -> None:
-        _require_positive("StopWordShingles.following", self.following)
+        require_positive("StopWordShingles.following", self.following)
         words: object = self.stop_words  # what a caller gives is not always what is declared
         if isinstance(words, str) or not self.stop_words:
             raise ConfigurationError("StopWordShingles.stop_words must be a sequence of words")
@@ -110,86 +102,3 @@ class Text:
             raise ConfigurationError(
                 f"Text.unicode must be 'NFC', 'NFD', 'NFKC', 'NFKD' or 'keep', not {self.unicode!r}"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Set:
-    """Sets of integers, or of strings, compared by Jaccard similarity (MMDS 3.1.1).
-
-    An item is any collection of either: ``{1, 2}``, ``["milk", "bread"]``, an array of integers.
-    Its order and its repeats do not count; ``get`` returns a ``frozenset``.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Bag:
-    """Bags (multisets) of integers, or of strings, compared by Jaccard similarity (MMDS 3.1.3).
-
-    An item is a list with repeats, a ``Counter``, or a mapping from elements to their counts;
-    ``get`` returns a ``Counter``.
-
-    Attributes:
-        union: ``"maximum"`` takes of each element the larger count, so that a bag has similarity 1
-            to itself; ``"sum"`` adds the counts of both, so that it has 1/2, and nothing more.
-    """
-
-    union: Literal["sum", "maximum"] = "maximum"
-
-    def __post_init__(self) -> None:
-        if self.union not in ("sum", "maximum"):
-            raise ConfigurationError(f"Bag.union must be 'sum' or 'maximum', not {self.union!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class Bits:
-    """Binary vectors of one length (MMDS 3.5.6, 3.7.1).
-
-    Attributes:
-        length: bits of a vector.
-        measure: ``"hamming"``, the number of places in which two differ, a distance; or
-            ``"tanimoto"``, the Jaccard similarity of the places that are set.
-    """
-
-    length: int
-    measure: Literal["hamming", "tanimoto"] = "hamming"
-
-    def __post_init__(self) -> None:
-        _require_positive("Bits.length", self.length)
-        if self.measure not in ("hamming", "tanimoto"):
-            raise ConfigurationError(
-                f"Bits.measure must be 'hamming' or 'tanimoto', not {self.measure!r}"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """Vectors of float32 of one dimension (MMDS 3.5.2, 3.5.4, 3.7.2, 3.7.4).
-
-    Attributes:
-        dimension: numbers of a vector.
-        measure: ``"cosine"``, the angle between two in degrees, or ``"euclidean"``: distances.
-        bucket_width: of the random lines of a Euclidean index, in units of distance; four times
-            the distance it is planned for if not given.
-    """
-
-    dimension: int
-    measure: Literal["cosine", "euclidean"] = "cosine"
-    bucket_width: float | None = None
-
-    def __post_init__(self) -> None:
-        _require_positive("Vector.dimension", self.dimension)
-        if self.measure not in ("cosine", "euclidean"):
-            raise ConfigurationError(
-                f"Vector.measure must be 'cosine' or 'euclidean', not {self.measure!r}"
-            )
-        width = self.bucket_width
-        if width is not None and (self.measure != "euclidean" or not 0 < width < float("inf")):
-            raise ConfigurationError(
-                "Vector.bucket_width must be a number above 0, of a Euclidean vector, "
-                f"not {width!r}"
-            )
-
-
-Kind: TypeAlias = Text | Set | Bag | Bits | Vector
-
-SketchScheme: TypeAlias = Literal["fast", "classical"]

@@ -1,0 +1,39 @@
+"""Settings: what a collection holds and how it is indexed. Stored with the collection.
+
+A setting changes what is similar to what, so a stored collection is never opened under others:
+``database.collection`` refuses, and ``rebuild`` signs the stored items anew under new ones.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from simdb.config.sets import Bag, Set
+from simdb.config.texts import (
+    ENGLISH_STOP_WORDS,
+    CharacterShingles,
+    Shingles,
+    StopWordShingles,
+    Text,
+    WordShingles,
+)
+from simdb.config.vectors import Bits, Vector
+
+__all__ = [
+    "ENGLISH_STOP_WORDS",
+    "Bag",
+    "Bits",
+    "CharacterShingles",
+    "Kind",
+    "Set",
+    "Shingles",
+    "SketchScheme",
+    "StopWordShingles",
+    "Text",
+    "Vector",
+    "WordShingles",
+]
+
+Kind: TypeAlias = Text | Set | Bag | Bits | Vector
+
+SketchScheme: TypeAlias = Literal["fast", "classical"]
