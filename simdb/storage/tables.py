@@ -397,6 +397,7 @@ class CollectionWriter(CollectionReader):
             item_bytes: bytes of the items alone.
         """
         first = self.take_numbers(len(keys))
+        self.transaction.note_insertion()
         prefix = owner_prefix(self.number)
         names = [prefix + key for key in keys]
         numbers = map(_NUMBER.pack, range(first, first + len(keys)))
@@ -490,6 +491,7 @@ class IndexWriter:
         self, transaction: WriteTransaction, index: IndexState, collection: CollectionWriter
     ) -> None:
         self._collection = collection
+        self._transaction = transaction
         self._index = index
         self.signatures = BlockWriter(
             transaction,
@@ -518,6 +520,7 @@ class IndexWriter:
             bucket_keys: uint64 (m, bands), theirs.
         """
         width = self._index.signature_width
+        self._transaction.note_insertion()
         if not width:
             return
         raw = signatures.tobytes()
