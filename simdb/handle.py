@@ -35,6 +35,7 @@ class Handle:
         threads: int,
         memory: int,
         map_size: int | None,
+        mode: int | None = None,
     ) -> None:
         self.path = path
         self.read_only = read_only
@@ -51,6 +52,7 @@ class Handle:
                 sync=sync,
                 map_size=map_size,
                 busy_timeout=busy_timeout,
+                mode=mode,
             )
         ]
         self._closing: list[Environment] = []

@@ -176,7 +176,7 @@ class BlockReader:
 
     def _decode(self, key: bytes, value: memoryview) -> Block:
         try:
-            block, head = _split(key, value, self._width)
+            block, head = split_block(key, value, self._width)
         except (struct.error, ValueError, IndexError) as error:
             raise CorruptionError(f"a block is damaged (key {key.hex()}): {error}") from error
         expected = _HEADER.unpack_from(value)[0]
@@ -200,8 +200,8 @@ class BlockReader:
             )
 
 
-def _split(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
-    """Return the arrays of a block and the size of its head."""
+def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
+    """Return the arrays of a block, not verified, and the size of its head."""
     _, count, stored_width = _HEADER.unpack_from(value)
     if stored_width != width or not count:
         raise ValueError(f"{count} records of width {stored_width}, expected width {width}")

@@ -11,7 +11,15 @@ import xxhash
 
 from simdb.errors import CorruptionError
 from simdb.storage.blocks import Block
-from simdb.storage.tables import DOCUMENT_HEADER, CollectionReader, marked
+from simdb.storage.tables import (
+    DOCUMENT_HEADER,
+    FEW,
+    CollectionReader,
+    decode_document,
+    marked,
+)
+
+CHOSEN_AT_ONCE = 4_096
 
 
 class Items(NamedTuple):
@@ -32,6 +40,30 @@ def live_items(collection: CollectionReader, start: int = 0) -> Iterator[Items]:
         places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
         if places.size:
             yield Items(block.numbers[places].copy(), _items(block, places))
+
+
+def chosen_items(
+    collection: CollectionReader, numbers: npt.NDArray[np.uint32]
+) -> Iterator[list[bytes]]:
+    """Yield the items of ascending item numbers, some at a time; every record is verified.
+
+    Raises:
+        CorruptionError: a record does not match its checksum.
+    """
+    items: list[bytes] = []
+    for block, _, places in collection.documents.locate(numbers):
+        if places.size > FEW:
+            items += _items(block, places)
+        else:  # a copy of the whole block would cost more than these records
+            for place in places.tolist():
+                number = int(block.numbers[place])
+                record = block.verified_record(place)
+                items.append(bytes(decode_document(number, record).item))
+        if len(items) >= CHOSEN_AT_ONCE:
+            yield items
+            items = []
+    if items:
+        yield items
 
 
 def _items(block: Block, places: npt.NDArray[np.int64]) -> list[bytes]:

@@ -23,7 +23,7 @@ with other records and are copied before they are used.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ CHUNK_ENTRIES = 65_536
 POSTING_COLUMNS = 3  # size of the set, position of the symbol, item number
 POSTING_BYTES = 8 + 4 * POSTING_COLUMNS
 COPY_BELOW = 65_536  # bytes; LMDB's largest page is as big, and only smaller values share one
+MOST_REMEMBERED = 4_096  # chunks known to be verified
 _SUMMARY = struct.Struct("<IIQ")
 _HEADER = struct.Struct("<QQIIQ")
 HEADER_SIZE = _HEADER.size
@@ -101,3 +102,18 @@ def verify(table: Table, key: bytes, value: memoryview) -> None:
         CorruptionError: they differ.
     """
     values.unseal(table, key, value)
+
+
+def verify_once(caches: dict[str, Any], table: Table, key: bytes, value: memoryview) -> None:
+    """Compare a chunk with its checksum unless this process has: merges come back to one often.
+
+    Raises:
+        CorruptionError: they differ.
+    """
+    verified = caches.setdefault("verified chunks", set())
+    name = (table, key, bytes(value[: values.CHECKSUM_SIZE]))
+    if name not in verified:
+        verify(table, key, value)
+        if len(verified) >= MOST_REMEMBERED:
+            verified.clear()
+        verified.add(name)

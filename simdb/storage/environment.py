@@ -13,6 +13,10 @@ Rules that hold the store together:
   this process is open, since growing moves it.
 - A store that is closed while transactions are open is unmapped when the last of them has ended:
   kernels and iterators may hold addresses into the map.
+- After an input or output error nothing more is written until the file has been opened anew: the
+  system may have dropped pages that it failed to write, and a later sync proves nothing of them.
+- The map is larger than insertions may fill (``_with_reserve``), so that deleting works when they
+  may not any more.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from simdb.errors import (
     CorruptionError,
     DatabaseBusyError,
     DatabaseClosedError,
+    DatabaseFailedError,
     DatabaseFullError,
     DatabaseNotFoundError,
     FormatVersionError,
@@ -41,7 +46,7 @@ from simdb.errors import (
     ReadOnlyError,
     StorageError,
 )
-from simdb.storage import preflight, values
+from simdb.storage import preflight, values, watching
 from simdb.storage.keys import HEADER_KEY, TABLE_NAMES, Table
 from simdb.storage.locks import WriterQueue
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
@@ -54,12 +59,17 @@ SMALLEST_MAP = 2**28
 MOST_READERS = 1024
 MOST_TABLES = 16
 FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
+RESERVE_SHARE = 20  # so much is added to the map for deleting, within the next two bounds
+SMALLEST_RESERVE = 2**22  # a few chunks and blocks beside their copies; or as much as the map
+LARGEST_RESERVE = 2**30
+CUT_SHORT = 2**21  # with less free space than this a failed write is one cut short by a full disk
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
 Sync: TypeAlias = Literal["full", "batch"]
 
 _FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+_FAILED = {errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE}
 
 
 @contextlib.contextmanager
@@ -91,18 +101,37 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
-    if code in _FULL:
+    if code in _FULL or (code == errno.EIO and _is_cut_short(path)):
         raise DatabaseFullError(
             f"{path}: no space is left ({error}); nothing of this write was stored"
         ) from error
-    if code == errno.EIO:
-        # LMDB says so for a write that was cut short, as the first one is when a disk fills up.
-        raise StorageError(
-            f"{path}: the system failed to read or write ({error}): the disk is full or damaged"
+    if code in _FAILED or isinstance(error, lmdb.PanicError):
+        raise DatabaseFailedError(
+            f"{path}: the system failed to read or write ({error}); the last commit before is "
+            "intact. Nothing more is written until the store is closed everywhere in this process "
+            "and opened again"
         ) from error
     if code == errno.ENOENT:
         raise DatabaseNotFoundError(f"{path} does not exist") from error
     raise StorageError(f"{path}: {error}") from error
+
+
+def _is_cut_short(path: Path) -> bool:
+    try:
+        return watching.is_full(path, CUT_SHORT)
+    except OSError:
+        return False
+
+
+def _with_reserve(size: int) -> int:
+    """Return the size of a map of which insertions may fill so many bytes."""
+    return size + min(LARGEST_RESERVE, max(size // RESERVE_SHARE, min(size, SMALLEST_RESERVE)))
+
+
+def _without_reserve(size: int) -> int:
+    """Return how many bytes of a map insertions may fill."""
+    share = size // (RESERVE_SHARE + 1)
+    return size - min(LARGEST_RESERVE, max(share, min(size // 2, SMALLEST_RESERVE)))
 
 
 class Environment:
@@ -128,6 +157,8 @@ class Environment:
         self.caches: dict[str, Any] = {}
         self._environment: Any = None
         self._queue: WriterQueue | None = None
+        self._watch: watching.FileWatch | None = None
+        self._failure: DatabaseFailedError | None = None
         self._gate = threading.Condition(threading.RLock())
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._live_count = 0
@@ -149,6 +180,7 @@ class Environment:
             made_here = [file for file in beside if not file.exists()]
             try:
                 self._environment = self._map(self.map_size or LARGEST_MAP)
+                self._watch = watching.FileWatch(self.path)
                 self.handles = self._open_tables_in_turn(timeout)
                 self._read_header()
             except BaseException as error:
@@ -158,8 +190,7 @@ class Environment:
                         file.unlink(missing_ok=True)
                 raise
             self._environment.reader_check()
-            status = self.path.stat()
-            self.identity = (status.st_dev, status.st_ino)
+            self.identity = self._watch.identity
         self.generation += 1
         self.caches.clear()
 
@@ -178,13 +209,15 @@ class Environment:
         if self.read_only and not os.access(self.path.parent, os.W_OK):
             # Nobody can be writing where no lock file can be made.
             lock = Path(f"{self.path}-lock").exists()
+        elif self._failure is None:
+            watching.reserve_lock_file(self.path, MOST_READERS)
         return lmdb.open(
             str(self.path),
             subdir=False,
             create=False,
-            readonly=self.read_only,
+            readonly=self.read_only or self._failure is not None,
             lock=lock,
-            map_size=size,
+            map_size=_with_reserve(size),
             metasync=self.sync == "full",
             max_readers=MOST_READERS,
             max_dbs=MOST_TABLES,
@@ -249,6 +282,9 @@ class Environment:
         if self._queue is not None:
             self._queue.close()
             self._queue = None
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         if self._environment is not None:
             self._environment.close()
             self._environment = None
@@ -270,11 +306,13 @@ class Environment:
         Raises:
             ReadOnlyError: opened for reading.
             DatabaseBusyError: another writer held the store for longer than ``timeout``.
+            DatabaseFailedError: an earlier write failed in a way that only opening anew mends.
         """
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
         with self._gate:
             self._require_open(timeout)
+            self._require_unfailed()
             queue = self._queue
             assert queue is not None
             self._waiting += 1
@@ -293,14 +331,20 @@ class Environment:
     def _begin_writing(self) -> WriteTransaction:
         with self._gate:
             self._require_open()
-            self._require_same_file()
+            self._require_unfailed()
+            watching.require_same_file(self.path, self.identity)
+            assert self._watch is not None
+            self._watch.require_lock()
+            self._watch.require_whole()
             self._keep_room()
             transaction = WriteTransaction(self, self._begin(write=True))
             self._enter(transaction)
             return transaction
 
     def _begin(self, *, write: bool) -> Any:  # noqa: ANN401 - lmdb.Transaction
-        with translated(self.path):
+        assert self._watch is not None
+        self._watch.require_whole()
+        with self._failing():
             try:
                 return self._environment.begin(write=write, buffers=True)
             except lmdb.MapResizedError:
@@ -308,7 +352,31 @@ class Environment:
                 self._remap(0)
             except lmdb.ReadersFullError:
                 self._environment.reader_check()
+            except lmdb.PanicError as error:
+                if write or self._live_count:
+                    raise
+                self._reopen_to_read(error)
             return self._environment.begin(write=write, buffers=True)
+
+    def _reopen_to_read(self, error: Exception) -> None:
+        """Open the file anew: LMDB lets nobody read after it failed to write its meta page."""
+        self._failure = DatabaseFailedError(f"{self.path}: {error}")
+        self._close_handles()
+        self.open(OPENING_PATIENCE)
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Translate errors, and let no write follow one that only opening anew mends."""
+        try:
+            with translated(self.path):
+                yield
+        except DatabaseFailedError as error:
+            self._failure = error
+            raise
+
+    def _require_unfailed(self) -> None:
+        if self._failure is not None:
+            raise DatabaseFailedError(str(self._failure))
 
     def _enter(self, transaction: ReadTransaction) -> None:
         self._live.add(transaction)
@@ -334,28 +402,48 @@ class Environment:
             raise DatabaseClosedError(f"{self.path} is closed")
         if self._environment is None:
             if self.generation:
-                self._require_same_file()
+                watching.require_same_file(self.path, self.identity)
             self.open(timeout)
 
-    def _require_same_file(self) -> None:
-        try:
-            status = self.path.stat()
-        except FileNotFoundError as error:
-            raise StorageError(f"{self.path} was removed while it was open") from error
-        if (status.st_dev, status.st_ino) != self.identity:
-            raise StorageError(
-                f"{self.path} was replaced by another file while it was open; open it again"
-            )
+    def commit(self, transaction: Any, pages_before: int | None) -> None:  # noqa: ANN401
+        """Make a write transaction durable.
 
-    def commit(self, transaction: Any) -> None:  # noqa: ANN401 - lmdb.Transaction
-        """Make a write transaction durable."""
-        with translated(self.path):
+        Args:
+            transaction: LMDB's own.
+            pages_before: of one that inserts, the pages in use when it began to: it is refused if
+                it leaves too little of the map for deleting.
+
+        Raises:
+            DatabaseFullError: the disk or the map is full; nothing of it was stored.
+            DatabaseFailedError: the system failed to write.
+        """
+        with self._failing():
+            if pages_before is not None:
+                self._require_reserve(transaction, pages_before)
             transaction.commit()
+
+    def pages_in_use(self, transaction: Any) -> int:  # noqa: ANN401 - lmdb.Transaction
+        """Return the pages of all tables as a transaction sees them."""
+        tables = [self._environment.stat(), *map(transaction.stat, self.handles)]
+        parts = ("branch_pages", "leaf_pages", "overflow_pages")
+        return sum(table[part] for table in tables for part in parts)
+
+    def _require_reserve(self, transaction: Any, before: int) -> None:  # noqa: ANN401
+        information = self._environment.info()
+        limit = _without_reserve(information["map_size"]) // self._environment.stat()["psize"]
+        used = self.pages_in_use(transaction)
+        # Free pages may be too scattered for a large value: then the file grows instead.
+        end = information["last_pgno"] + 1 + max(0, used - before)
+        if used > limit or (end > limit and used > limit // 2):
+            raise DatabaseFullError(
+                f"{self.path}: the map is full, but for what is kept for deleting; delete items, "
+                "or open with a larger map_size"
+            )
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
         if isinstance(error, lmdb.Error):
-            with translated(self.path):
+            with self._failing():
                 raise error
 
     # -- the map ---------------------------------------------------------------------------
@@ -367,9 +455,10 @@ class Environment:
         information = self._environment.info()
         size = information["map_size"]
         used = (information["last_pgno"] + 1) * self._environment.stat()["psize"]
-        if used < size - size // FREE_MAP_SHARE or size <= self._refused_size:
+        limit = _without_reserve(size)
+        if used < limit - limit // FREE_MAP_SHARE or size <= self._refused_size:
             return
-        self._remap(2 * size)
+        self._remap(_with_reserve(2 * limit))
         if self._environment.info()["map_size"] <= size:
             # Where it cannot grow, the map fills up and writes say so.
             self._refused_size = size
@@ -404,6 +493,8 @@ class Environment:
         """Return size, pages and readers of the file."""
         with self._gate:
             self._require_open()
+            assert self._watch is not None
+            self._watch.require_whole()
             information = self._environment.info()
             page_size = self._environment.stat()["psize"]
             readers = self._environment.readers().splitlines()[1:]
@@ -411,7 +502,7 @@ class Environment:
         return {
             "file_bytes": self.path.stat().st_size,
             "used_bytes": (information["last_pgno"] + 1) * page_size,
-            "map_bytes": information["map_size"],
+            "map_bytes": _without_reserve(information["map_size"]),
             "commits": information["last_txnid"],
             "snapshots": len(snapshots),
             "oldest_snapshot_commits": information["last_txnid"] - min(snapshots)
@@ -425,7 +516,9 @@ class Environment:
         with translated(target):
             try:
                 descriptor = os.open(
-                    temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
+                    temporary,
+                    os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+                    watching.file_mode(self.path),
                 )
                 try:
                     with self.read():  # which keeps the file from being closed meanwhile
@@ -462,14 +555,26 @@ class Environment:
         self._gate.release()
 
 
+def structure_problems(path: Path) -> list[str]:
+    """Return what is wrong with the pages of a file, without handing it to LMDB."""
+    with translated(path):
+        preflight.inspect(path, _problems)
+    return _problems(str(path))
+
+
 def _problems(path: str) -> list[str]:
     from lmdb import verify
 
     return list(verify.verify(path))  # type: ignore[no-untyped-call]
 
 
-def create(path: Path) -> None:
-    """Make an empty store under a temporary name and link it into place, so that it is whole."""
+def create(path: Path, mode: int | None = None) -> None:
+    """Make an empty store under a temporary name and link it into place, so that it is whole.
+
+    Args:
+        path: of the store.
+        mode: who may read and write it, as for ``chmod``; 0o644 less the umask if not given.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     try:
         created = lmdb.open(
@@ -477,10 +582,12 @@ def create(path: Path) -> None:
             subdir=False,
             map_size=SMALLEST_MAP,
             max_dbs=MOST_TABLES,
-            mode=0o644,
+            mode=0o644 if mode is None else mode & 0o600,
             lib_version=ENGINE,
         )
         with created:
+            if mode is not None:
+                temporary.chmod(mode)
             header = values.pack(_header())
             with created.begin(write=True) as transaction:
                 handles = [created.open_db(name, transaction) for name in TABLE_NAMES]

@@ -26,7 +26,7 @@ import struct
 from enum import IntEnum
 
 from simdb.datatypes import Key
-from simdb.errors import BadItemError, CorruptionError
+from simdb.errors import BadItemError, CorruptionError, WrongTypeError
 
 
 class Table(IntEnum):
@@ -97,14 +97,16 @@ def encode_user_key(key: object) -> bytes:
 
     Raises:
         BadItemError: too long, empty, beyond 64 bits, or with a lone surrogate.
-        TypeError: neither str nor a whole number.
+        WrongTypeError: neither str nor a whole number.
     """
     if type(key) is str or isinstance(key, str):
         return TEXT_TAG + _encode_text(key)
     if type(key) is int:
         return INTEGER_TAG + _encode_integer(key)
     if isinstance(key, bool) or not hasattr(key, "__index__") or isinstance(key, bytes):
-        raise TypeError(f"a key must be str or int, not {type(key).__name__}: {str(key)[:60]!r}")
+        raise WrongTypeError(
+            f"a key must be str or int, not {type(key).__name__}: {str(key)[:60]!r}"
+        )
     return INTEGER_TAG + _encode_integer(key.__index__())
 
 

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 from simdb.errors import DatabaseBusyError
+from simdb.storage import watching
 
 FIRST_PAUSE = 0.000_5  # seconds
 LONGEST_PAUSE = 0.02
@@ -79,8 +80,12 @@ class WriterQueue:
     def __init__(self, path: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._path = path
-        self._turn_descriptor = os.open(f"{path}-turn", flags, 0o644)
+        turn = Path(f"{path}-turn")
+        is_new = not turn.exists()
+        self._turn_descriptor = os.open(turn, flags, watching.file_mode(path))
         try:
+            if is_new:
+                os.fchmod(self._turn_descriptor, watching.file_mode(path))
             self._pen_descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except BaseException:
             os.close(self._turn_descriptor)

@@ -48,11 +48,9 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
         FormatVersionError: an LMDB file of another data format.
         CorruptionError: shorter than its own meta page says.
     """
-    # A pipe would be waited for, were it opened without O_NONBLOCK.
+    require_regular(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotADatabaseError(f"{path} is not a regular file; name the store's own file")
         page_size, last_page = _newest_meta(path, descriptor)
         needed = (last_page + 1) * page_size
         size = os.fstat(descriptor).st_size
@@ -62,6 +60,16 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
         raise CorruptionError(
             f"{path} is truncated: {size:,} bytes of {needed:,}; restore a backup"
         )
+
+
+def require_regular(path: Path) -> None:
+    """Raise unless a path leads to a regular file; a pipe is not waited for.
+
+    Raises:
+        NotADatabaseError: it leads to something else.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise NotADatabaseError(f"{path} is not a regular file; name the store's own file")
 
 
 def _newest_meta(path: Path, descriptor: int) -> tuple[int, int]:

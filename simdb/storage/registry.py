@@ -46,8 +46,9 @@ def acquire(
     sync: Sync,
     map_size: int | None,
     busy_timeout: float | None = OPENING_PATIENCE,
+    mode: int | None = None,
 ) -> Environment:
-    """Return the environment of a file, creating the file unless ``read_only``.
+    """Return the environment of a file, creating the file, with that mode, unless ``read_only``.
 
     Raises:
         DatabaseBusyError: another process was writing for longer than ``busy_timeout`` seconds.
@@ -59,7 +60,7 @@ def acquire(
             if read_only or not path.parent.is_dir():
                 raise DatabaseNotFoundError(f"{path} does not exist")
             with translated(path):
-                create(path)
+                create(path, mode)
         status = path.stat()
         environment = _registry.get((status.st_dev, status.st_ino))
         if environment is None or environment.is_finished:

@@ -326,8 +326,8 @@ class RunWriter:
         value = self._transaction.get(self._table, key)
         if value is None:
             value = memoryview(b"")
-        elif run.offset == 0:
-            chunks.verify(self._table, key, value)
+        else:
+            chunks.verify_once(self._transaction.environment.caches, self._table, key, value)
         return chunks.decode(self._table, key, value, self._column_count)
 
     def _finish(self, merge: Merge, inputs: list[Run], output: Run) -> None:

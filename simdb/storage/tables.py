@@ -459,6 +459,7 @@ class CollectionWriter(CollectionReader):
             metadata: packed, empty where there is none.
         """
         first = self.take_numbers(len(keys))
+        self.transaction.note_insertion()
         prefix = owner_prefix(self.number)
         names = [prefix + key for key in keys]
         numbers = map(_NUMBER.pack, range(first, first + len(keys)))
@@ -560,6 +561,7 @@ class IndexWriter:
         self, transaction: WriteTransaction, index: IndexState, collection: CollectionWriter
     ) -> None:
         self._collection = collection
+        self._transaction = transaction
         self._index = index
         self.signatures = BlockWriter(
             transaction,
@@ -588,6 +590,7 @@ class IndexWriter:
             keys_of_item: int64 (items,), how many each item has.
         """
         width = self._index.signature_width
+        self._transaction.note_insertion()
         if not width:
             return
         raw = signatures.tobytes()

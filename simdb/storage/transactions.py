@@ -143,13 +143,20 @@ class WriteTransaction(ReadTransaction):
     Attributes:
         written_states: states that it stores, by collection; once committed, the next transaction
             of this process takes them from the cache if nobody has committed in between.
+        pages_before: pages in use when it began to add items or an index, None if it does not.
     """
 
-    __slots__ = ("written_states",)
+    __slots__ = ("pages_before", "written_states")
 
     def __init__(self, environment: Environment, transaction: Any) -> None:  # noqa: ANN401
         super().__init__(environment, transaction)
         self.written_states: dict[int, Any] = {}
+        self.pages_before: int | None = None
+
+    def note_insertion(self) -> None:
+        """Note that it adds items or an index: it must leave room in the map for deleting."""
+        if self.pages_before is None:
+            self.pages_before = self.environment.pages_in_use(self._transaction)
 
     def put(self, table: Table, key: bytes, value: bytes | memoryview) -> None:
         """Store a value under a key, in place of an older one."""
@@ -177,7 +184,7 @@ class WriteTransaction(ReadTransaction):
                 if self._owner != os.getpid():
                     raise DatabaseClosedError("a transaction cannot be committed by a forked child")
                 commit = self.identity
-                self.environment.commit(self._transaction)
+                self.environment.commit(self._transaction, self.pages_before)
                 self.environment.caches["written states"] = commit, self.written_states
             elif error is not None:
                 self.environment.raise_translated(error)
