@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import nan
+from math import isnan, nan
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -24,6 +24,10 @@ class Record:
     metadata: Mapping[str, Any] | None = None
 
 
+def _measured(similarity: float, distance: float) -> str:
+    return f"similarity={similarity!r}" if isnan(distance) else f"distance={distance!r}"
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """A stored item that is similar to the probe.
@@ -37,6 +41,9 @@ class Match:
     key: Key
     similarity: float = nan
     distance: float = nan
+
+    def __repr__(self) -> str:
+        return f"Match(key={self.key!r}, {_measured(self.similarity, self.distance)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,10 @@ class Pair:
     right: Key
     similarity: float = nan
     distance: float = nan
+
+    def __repr__(self) -> str:
+        measured = _measured(self.similarity, self.distance)
+        return f"Pair(left={self.left!r}, right={self.right!r}, {measured})"
 
 
 @dataclass(frozen=True, slots=True)

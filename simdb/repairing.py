@@ -85,7 +85,7 @@ def _copy(database: Database, salvage: engine.repairing.Salvage, number: int) ->
         settings = engine.catalogue.create(transaction, settings)
     signer = engine.signing.Signer(settings)
     policy = engine.indexing.AddPolicy(
-        on_existing="error", threshold=None, drop_duplicates=False, skip_bad=False
+        on_existing="error", bound=None, drop_duplicates=False, skip_bad=False
     )
     rows = engine.repairing.RepairedRows(salvage, number)
     with handle.use() as environment:

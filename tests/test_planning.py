@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.lsh.planning import ROW_BUDGET, Plan, plan
+from simdb.lsh.planning import JACCARD, Plan, plan
 
 LOSS = 1e-4  # of the row filter
 
@@ -40,7 +40,7 @@ def test_the_default_plan_is_16_bands_of_6_rows():
 )
 def test_a_plan_reaches_the_recall_within_the_budget_and_wastes_nothing(threshold, recall):
     chosen = plan(threshold, recall)
-    assert chosen.signature_rows <= ROW_BUDGET
+    assert chosen.signature_rows <= JACCARD.row_budget
     assert chosen.rows >= 2
     assert exact_recall(threshold, chosen.bands, chosen.rows) - LOSS >= recall
     mine = false_share(threshold, chosen.bands, chosen.rows)

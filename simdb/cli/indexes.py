@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from simdb.cli.output import note
@@ -12,18 +13,20 @@ if TYPE_CHECKING:
 
 def indexes_of(collection: CollectionView) -> str:
     """Return the indexes of a collection in one line."""
-    from simdb.exact.thresholds import Threshold
+    from simdb.exact.thresholds import MaximumDistance, Threshold
 
     described = []
     settings = collection.stats()["settings"]
     if settings["bands"]:
-        described.append(
-            f"threshold {Threshold(collection.threshold)}, {settings['bands']} bands of "
-            f"{settings['rows']} rows"
-        )
+        bound = f"max. distance {MaximumDistance(collection.max_distance or Fraction())}"
+        if collection.threshold is not None:
+            bound = f"threshold {Threshold(collection.threshold)}"
+        described.append(f"{bound}, {settings['bands']} bands of {settings['rows']} rows")
     if collection.exact_floor is not None:
         text = f"exact from {Threshold(collection.exact_floor)} on"
         described.append(text + (", all symbols posted" if settings["containment"] else ""))
+    if not described:
+        return "none: answers come from comparing with all items"
     return "; ".join(described)
 
 

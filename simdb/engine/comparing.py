@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from simdb.engine.signing import Signer
 from simdb.measures.compared import Compared
+from simdb.storage.bulk import cut_rows
 from simdb.storage.tables import CollectionReader, Document
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
@@ -41,7 +42,7 @@ def compare_probe_with_stored(
     """
     if collection.items is not None:
         positions, rows = collection.item_rows(numbers)
-        compared = signer.measure.compare_probe(probe, signer.items.features_of_rows(rows))
+        compared = signer.measure.compare_probe(probe, signer.features_of_rows(rows))
         return ComparedStored(numbers[positions], compared, None)
     documents = [document for _, document in collection.documents_of(numbers)]
     if len(documents) < numbers.size:
@@ -158,11 +159,7 @@ def _read_in_parts(
         at_once = max(1, COMPARED_BYTES // collection.state.item_width)
         for begin in range(0, numbers.size, at_once):
             positions, rows = collection.item_rows(numbers[begin : begin + at_once])
-            data, width = rows.tobytes(), collection.state.item_width
-            yield (
-                positions + begin,
-                [data[start : start + width] for start in range(0, len(data), width)],
-            )
+            yield positions + begin, list(cut_rows(rows))
         return
     positions_read: list[int] = []
     items: list[bytes | memoryview] = []

@@ -12,7 +12,7 @@ import numpy as np
 from simdb import config, kernels
 from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold
-from simdb.items.kinds import Items
+from simdb.items.kinds import Items, symbols_of
 from simdb.storage.chunks import POSTING_BYTES
 
 _AT_ONCE = 100  # items
@@ -70,7 +70,7 @@ def measure(
     nothing = np.empty(0, np.uint64)
     for part in _parts(sample):
         encoded = [_encoded(items, item, row) for row, item in enumerate(part, count)]
-        sets = items.symbols(encoded)
+        sets = symbols_of(items, encoded)
         _, sizes, _ = kernels.overlaps.probe_overlaps(nothing, sets.values, sets.offsets)
         posted = sizes if containment else floor.prefix_lengths(sizes)
         count += len(encoded)

@@ -122,7 +122,8 @@ def _bands_of(
     is_band = of_first.values.reshape(keys.size, -1) == keys[:, np.newaxis]
     if not is_band.any(axis=1).all():
         raise _contradiction()
-    return is_band.argmax(axis=1).astype(np.int32)
+    bands: npt.NDArray[np.int32] = is_band.argmax(axis=1).astype(np.int32)
+    return bands
 
 
 def _contradiction() -> CorruptionError:

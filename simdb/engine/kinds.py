@@ -53,7 +53,7 @@ def require_kind(kind: object) -> config.Kind:
     Raises:
         WrongTypeError: it is none.
     """
-    if not isinstance(kind, tuple(_KINDS.values())):  # type: ignore[arg-type] - they are classes
+    if not isinstance(kind, tuple(_KINDS.values())):
         known = ", ".join(f"simdb.{known.__name__}" for known in _KINDS.values())
         raise WrongTypeError(f"a collection's kind must be one of {known}, not {kind!r}")
     return cast("config.Kind", kind)
@@ -304,7 +304,7 @@ _KINDS: dict[str, type[config.Kind]] = {
 
 def kind_name(kind: config.Kind) -> str:
     """Return the name of a kind: ``"text"``, ``"set"`` and so on."""
-    return next(name for name, known in _KINDS.items() if isinstance(kind, known))  # type: ignore[arg-type]
+    return next(name for name, known in _KINDS.items() if isinstance(kind, known))
 
 
 def describe_kind(kind: config.Kind) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from simdb.engine.searching import Similar, best_of
 from simdb.engine.signing import Signer
 from simdb.exact.thresholds import Bound
 from simdb.measures.compared import Compared
+from simdb.storage.bulk import cut_rows, live_items
 from simdb.storage.tables import CollectionReader
 
 READ_AT_ONCE = 2_000  # items
-READ_BYTES = 4 * 2**20
 
 
 def search(
@@ -136,7 +136,7 @@ def slices(
             yield numbers, signer.features(items)
         return
     for numbers, rows in _row_slices(collection, start):
-        yield numbers, signer.items.features_of_rows(rows)
+        yield numbers, signer.features_of_rows(rows)
 
 
 def item_slices(
@@ -148,8 +148,8 @@ def item_slices(
             yield numbers, items, signer.features(items) if with_features else None
         return
     for numbers, rows in _row_slices(collection, start):
-        features = signer.items.features_of_rows(rows) if with_features else None
-        yield numbers, [row.tobytes() for row in rows], features
+        features = signer.features_of_rows(rows) if with_features else None
+        yield numbers, cut_rows(rows), features
 
 
 def _row_slices(
@@ -170,15 +170,13 @@ def _row_slices(
 def _document_slices(
     collection: CollectionReader, start: int
 ) -> Iterator[tuple[npt.NDArray[np.uint32], list[bytes]]]:
-    numbers: list[int] = []
+    numbers: list[npt.NDArray[np.uint32]] = []
     items: list[bytes] = []
-    size = 0
-    for document in collection.live_documents(start):
-        numbers.append(document.number)
-        items.append(bytes(document.item))
-        size += len(items[-1])
-        if len(items) == READ_AT_ONCE or size >= READ_BYTES:
-            yield np.array(numbers, np.uint32), items
-            numbers, items, size = [], [], 0
+    for part in live_items(collection, start):
+        numbers.append(part.numbers)
+        items += part.items
+        if len(items) >= READ_AT_ONCE:
+            yield np.concatenate(numbers), items
+            numbers, items = [], []
     if items:
-        yield np.array(numbers, np.uint32), items
+        yield np.concatenate(numbers), items

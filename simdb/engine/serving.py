@@ -10,7 +10,7 @@ from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.kinds import bound_of, has_symbols, is_distance, outer_bound
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
-from simdb.exact.thresholds import Bound, Threshold
+from simdb.exact.thresholds import Bound, Threshold, admits
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 
@@ -144,7 +144,7 @@ def _serve_by_scan(
         return exact
     own = bound_of(settings.kind, settings.threshold)
     if guarantee == "auto" and not (many_many or adding) and min_recall is None:
-        if not own.admits(exact.bound):  # type: ignore[arg-type] - both are of the kind
+        if not admits(own, exact.bound):
             return exact
     return _serve_probably(settings, exact, min_recall, can_be_exact=True, adding=adding)
 
@@ -165,7 +165,7 @@ def _serve_probably(
     kind, wanted = settings.kind, exact.bound
     own = bound_of(kind, settings.threshold)
     recall = settings.plan.expected_recall(wanted.fraction)
-    if not own.admits(wanted) and not _is_permitted(recall, min_recall):  # type: ignore[arg-type]
+    if not admits(own, wanted) and not _is_permitted(recall, min_recall):
         argument = "max_distance" if is_distance(kind) else "threshold"
         shown, planned = outer_bound(kind, wanted), outer_bound(kind, own)
         remedies = [Remedy(argument, shown, "plans for it", "rebuild")]

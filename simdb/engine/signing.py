@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from simdb.engine.exact_arranging import Epoch, Prefixes, joined_prefixes, prefi
 from simdb.engine.kinds import has_symbols, identical_value, is_distance, measure_of
 from simdb.exact.thresholds import Bound
 from simdb.items.bits import BitsItems
-from simdb.items.kinds import items_of
+from simdb.items.kinds import RowItems, items_of, symbols_of
 from simdb.items.symbols import SymbolSets
 from simdb.lsh.family import BucketKeys, Family
 
@@ -95,10 +95,11 @@ class Signer:
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of items in canonical form, of a kind that has symbols."""
-        if isinstance(self.items, BitsItems):
-            return self.items.symbols(items)
-        symbols: SymbolSets = self.items.features(items)
-        return symbols
+        return symbols_of(self.items, items)
+
+    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:  # noqa: ANN401 - a type a kind
+        """Return what items of one width, uint8 (n, width), are compared by."""
+        return cast("RowItems", self.items).features_of_rows(rows)
 
     def hashed(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
         """Return what items in canonical form are signed by: symbols where they have any."""

@@ -80,10 +80,6 @@ class Threshold:
         """Give the value as a decimal number where it has a short one, else as a fraction."""
         return _shown(self.fraction)
 
-    def admits(self, other: Threshold) -> bool:
-        """Tell whether what meets the other threshold meets this one."""
-        return other.fraction >= self.fraction
-
     def order(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return what rises from the best of the values to the worst."""
         return -values
@@ -239,10 +235,6 @@ class MaximumDistance:
         """Give the value as a decimal number where it has a short one, else as a fraction."""
         return _shown(self.fraction)
 
-    def admits(self, other: MaximumDistance) -> bool:
-        """Tell whether what lies within the other distance lies within this one."""
-        return other.fraction <= self.fraction
-
     def meets_many(
         self, numerators: npt.NDArray[Any], denominators: npt.NDArray[Any]
     ) -> npt.NDArray[np.bool_]:
@@ -264,6 +256,13 @@ class MaximumDistance:
 
 
 Bound: TypeAlias = Threshold | MaximumDistance
+
+
+def admits(own: Bound, other: Bound) -> bool:
+    """Tell whether what is within the other bound, of the same sort, is within the own one."""
+    if isinstance(own, MaximumDistance):
+        return other.fraction <= own.fraction
+    return other.fraction >= own.fraction
 
 
 def _out_of_range(name: str, value: object) -> ConfigurationError:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import config
+from simdb.items.symbols import SymbolSets
 
 
 class Items(Protocol):
@@ -33,8 +34,21 @@ class Items(Protocol):
     def features(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
         """Return what items in stored form are hashed and compared by, as one batch."""
 
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:  # noqa: ANN401
-        """Return the features of items of one width, uint8 (n, width), without a copy each."""
+
+class RowItems(Protocol):
+    """Items of one width, which lie one after the other."""
+
+    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:  # noqa: ANN401 - a type a kind
+        """Return the features of items, uint8 (n, width), without a copy of each."""
+
+
+def symbols_of(items: Items, encoded: Sequence[bytes | memoryview]) -> SymbolSets:
+    """Return the symbols of items in stored form, of a kind that has symbols."""
+    from simdb.items.bits import BitsItems
+
+    symbols: SymbolSets
+    symbols = items.symbols(encoded) if isinstance(items, BitsItems) else items.features(encoded)
+    return symbols
 
 
 def items_of(kind: config.Kind, secret: bytes) -> Items:

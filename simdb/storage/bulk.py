@@ -36,6 +36,13 @@ def live_items(collection: CollectionReader, start: int = 0) -> Iterator[Items]:
         CorruptionError: a record does not match its checksum.
     """
     marks = collection.marks
+    if collection.items is not None:
+        for block in collection.items.scan(start):
+            places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
+            if places.size:
+                rows = block.as_rows(np.uint8)[places]
+                yield Items(block.numbers[places].copy(), cut_rows(rows))
+        return
     for block in collection.documents.scan(start):
         places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
         if places.size:
@@ -51,6 +58,11 @@ def chosen_items(
         CorruptionError: a record does not match its checksum.
     """
     items: list[bytes] = []
+    if collection.items is not None:
+        for begin in range(0, numbers.size, CHOSEN_AT_ONCE):
+            _, rows = collection.item_rows(numbers[begin : begin + CHOSEN_AT_ONCE])
+            yield cut_rows(rows)
+        return
     for block, _, places in collection.documents.locate(numbers):
         if places.size > FEW:
             items += _items(block, places)
@@ -64,6 +76,12 @@ def chosen_items(
             items = []
     if items:
         yield items
+
+
+def cut_rows(rows: npt.NDArray[np.uint8]) -> list[bytes]:
+    """Return the rows of an array as bytes each."""
+    data, width = rows.tobytes(), rows.shape[1]
+    return [data[begin : begin + width] for begin in range(0, len(data), width)]
 
 
 def _items(block: Block, places: npt.NDArray[np.int64]) -> list[bytes]:
