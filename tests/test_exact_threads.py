@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,16 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "RANGE_WEIGHT", 8)
 
 
+@pytest.fixture(autouse=True)
+def _wrap_around() -> Iterator[None]:
+    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
+    with np.errstate(over="ignore"):
+        yield
+
+
 @pytest.fixture(params=[(1, 1), (3, 1), (3, 50), (16, 2)])
 def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(3, initializer=partial(np.seterr, over="ignore")) as pool:
         yield Workers(pool, *request.param)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +16,7 @@ from simdb.errors import ConfigurationError
 from simdb.results import Pairs
 from tests.exact_oracle import adversarial_sets, similar_pairs
 from tests.exact_stores import as_floats, exact_store, join_by, pairs_found, small_epochs
+from tools.benchmarks.set_data import DATA_SETS
 
 WAYS = ("looked up", "memory", "sweep")
 
@@ -161,6 +163,7 @@ def test_probable_increments_are_those_of_all_probable_pairs(
             for key in (begin, begin + 30):
                 collection.delete(key)
                 union = {pair: value for pair, value in union.items() if key not in pair}
+        monkeypatch.setattr(joining, "NEW_SHARE", 2**40)
         assert union == found_by(collection.pairs())
         assert len(union) > 100
 
@@ -181,3 +184,25 @@ def test_what_is_no_checkpoint_is_refused(since: Any, tmp_path: Path) -> None:
         pytest.raises(ConfigurationError, match="since must be"),
     ):
         collection.pairs(since=since)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_increments_of_real_texts_make_up_all_pairs(
+    exact: bool, tmp_path: Path, data_directory: Path
+) -> None:
+    newsgroups = next(one for one in DATA_SETS if one.name == "newsgroups20")
+    rows = list(enumerate(newsgroups.rows(data_directory)))
+    cuts = [0, 6_000, 16_000, 18_000, 18_500, 18_700, 18_800, len(rows)]
+    options: dict[str, Any] = {"threshold": None, "exact_floor": 0.8} if exact else {"seed": 1}
+    union: dict[tuple[Any, Any], float] = {}
+    with simdb.open(tmp_path / "s", sync="batch") as db:
+        kind = simdb.Text(simdb.WordShingles(3), lowercase=True)
+        collection = db.collection("c", kind, **options)
+        for begin, end in itertools.pairwise(cuts):
+            report = collection.add_many(rows[begin:end])
+            found = found_by(collection.pairs(0.8, since=report.since))
+            assert not union.keys() & found.keys()
+            union |= found
+        assert union == found_by(collection.pairs(0.8))
+        assert len(union) >= 160

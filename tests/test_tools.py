@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tools import make_corpus, run
-from tools.benchmarks import children, oracle, peers, registry, report
+from tools.benchmarks import children, corpora, oracle, peers, registry, report
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -198,6 +198,25 @@ def test_the_corpus_is_written_as_lines_with_its_pairs(tmp_path):
     rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [(row["id"], row["text"]) for row in rows] == list(make_corpus.documents(300))
     assert len(pairs.read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_unseen_texts_have_the_words_and_passages_of_the_corpus_but_other_sentences(corpus):
+    """Of the running words of a corpus of another seed next to none are known."""
+    known = {word.strip(".").lower() for text in corpus.values() for word in text.split()}
+    unseen = corpora.unseen_texts(500, 5, 6)
+    assert unseen == corpora.unseen_texts(500, 5, 6)
+    assert not set(unseen) & set(corpus.values())
+    shares = []
+    for texts in (unseen, [text for _, text in make_corpus.documents(500, seed=6)]):
+        words = [word.strip(".").lower() for text in texts for word in text.split()]
+        shares.append(sum(word in known for word in words) / len(words))
+    assert shares[0] > 0.9
+    assert shares[1] < 0.1
+    passages = [
+        {part[:60] for text in texts if "\n\n" in text for part in text.split("\n\n")}
+        for texts in (unseen, corpus.values())
+    ]
+    assert len(passages[0] & passages[1]) > 20
 
 
 # The benchmark.

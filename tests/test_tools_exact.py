@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import os
 import random
+import subprocess
 import sys
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -17,10 +19,12 @@ import pytest
 
 import simdb
 from simdb.engine import exact_indexing
+from tools import make_corpus
 from tools.benchmarks import (
     epochs,
     exact_growth,
     exact_search,
+    extremes,
     filters,
     joining_peers,
     joins,
@@ -30,6 +34,7 @@ from tools.benchmarks import (
     timing,
 )
 
+BENCH = Path(__file__).resolve().parent.parent / "tools" / "bench.py"
 TEXTS = set_data.DataSet("texts", "text/texts.jsonl.gz", "texts", ("0.9", "0.5"))
 NUMBERS = set_data.DataSet("retail", "sets/numbers.txt.gz", "numbers", ("0.6",))
 
@@ -65,7 +70,7 @@ def bench(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> regist
             answer = {"absent": error.name}
         return json.loads(json.dumps(answer))
 
-    for module in (joins, exact_search, exact_growth, filters, epochs):
+    for module in (joins, extremes, exact_search, exact_growth, filters, epochs):
         monkeypatch.setattr(module, "in_child", here)
     for module in (joins, filters):
         monkeypatch.setattr(module, "DATA_SETS", (TEXTS, NUMBERS))
@@ -159,6 +164,9 @@ def test_curves_are_laid_out_and_a_missing_matplotlib_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert plots.columns(("a", "bc"), [("1,000", "2")]) == ["       a  bc", "   1,000   2"]
+    assert plots.whole_decades({"a": ([1, 2], [0.0062, 0]), "b": ([1], [0.05])}) == (0.001, 0.1)
+    assert plots.whole_decades({"a": ([1], [10])}) == (10, 100)
+    assert plots.whole_decades({"a": ([1], [0])}) is None
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     said = plots.draw(tmp_path / "x.svg", "title", {"y": {"curve": ([1, 2], [3, 4])}})
     assert "matplotlib" in said
@@ -211,6 +219,13 @@ def test_exact_searches_find_every_planted_pair_before_and_after_compaction(
 ) -> None:
     bench.set_count = 700
     figures = run(bench, "exact-search")
+    corpus = make_corpus.Corpus(700 + exact_search.QUERIES)
+    texts = dict(corpus.documents())
+    stored = [
+        (texts[pair.left], texts[pair.right])
+        for pair in corpus.planted_pairs()
+        if int(pair.right[1:]) < 700
+    ]
     for kind in exact_search.KINDS:
         for when in ("before compaction", "compacted"):
             found = figures[f"{kind}, {when}: planted pairs found"]
@@ -219,6 +234,17 @@ def test_exact_searches_find_every_planted_pair_before_and_after_compaction(
             assert found.value > 0
             assert figures[f"{kind}, {when}: bytes a posting"].value
             assert "scanned" in figures[f"{kind}, {when}, near copies, p50"].note
+        joined = figures[f"{kind}, join, peak memory, setting 1,024 MiB"]
+        assert joined.reached
+        similar = sum(
+            Fraction(len(one & other), len(one | other)) >= exact_search.THRESHOLD
+            for one, other in (
+                (exact_search.shingle_set(left, kind), exact_search.shingle_set(right, kind))
+                for left, right in stored
+            )
+        )
+        assert similar > 0
+        assert joined.note.startswith(f"{similar} pairs of 700 documents")
         assert all(
             figures[f"{kind}, filters up to {rung}, p50"].reached
             for rung in ("prefix", "position", "position and suffix", "count")
@@ -241,11 +267,77 @@ def test_growth_joins_every_size_and_explains_the_curve(bench: registry.Bench) -
     assert grown["joins"][-1]["pairs"] == len(true_pairs(sets, Fraction(4, 5)))
     assert len(grown["rates"]) == 10
     assert "insert, both probable only" in figures
+    peak = figures["insert, both, peak memory, setting 1,024 MiB"]
+    assert peak.reached
+    assert "above that of the run" in peak.note
+    assert bench.details["exact-growth, both"]["peak_above_start_of_run"] >= 0
     points = [
         {"items": n, "scanned": n * n, "candidates": n, "seconds": n, "pairs": n}
         for n in (10, 100, 1000)
     ]
     assert "to the power 1.00, its candidates to 0.00" in exact_growth.explanation(points)
+
+
+def test_the_curve_of_growth_is_drawn_where_it_is_asked_for(
+    bench: registry.Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[Path, list[str]]] = []
+
+    def draw(path: Path, _title: str, panels: dict[str, Any], **_options: Any) -> str:
+        drawn.append((path, list(panels)))
+        return ""
+
+    monkeypatch.setattr(exact_growth, "draw", draw)
+    bench.plot, bench.set_count = tmp_path / "curve.svg", 100
+    run(bench, "exact-growth")
+    panels = ["microseconds an item", "postings scanned an item", "candidates an item"]
+    assert drawn == [(tmp_path / "curve.svg", panels)]
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util\n"
+        "found = importlib.util.find_spec\n"
+        "importlib.util.find_spec = (\n"
+        "    lambda name, *more: None if name == 'matplotlib' else found(name, *more)\n"
+        ")\n"
+    )
+    completed = subprocess.run(
+        [sys.executable, str(BENCH), "extremes", "--plot", "x.svg", "--work", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert completed.returncode == 2
+    assert "--plot needs matplotlib" in completed.stderr
+
+
+def test_extreme_sets_are_those_described_and_are_joined(bench: registry.Bench) -> None:
+    equal, common, large = (
+        [set(part.tolist()) for part in np.split(values, offsets[1:-1])]
+        for values, offsets in (
+            extremes.equal_sets(20),
+            extremes.common_symbol(20),
+            extremes.two_large_sets(50),
+        )
+    )
+    assert len(true_pairs(equal, Fraction(1))) == 190
+    assert len(set.intersection(*common)) == 1
+    assert {len(one) for one in common} == {10}
+    assert len(set.union(*common)) == 20 * 9 + 1
+    assert Fraction(len(large[0] & large[1]), len(large[0] | large[1])) == Fraction(9, 11)
+    figures = run(bench, "extremes")
+    assert list(figures) == list(extremes.CASES)
+    found = {case: bench.details[f"extremes, {case}"]["pairs"] for case in extremes.CASES}
+    sets = 400
+    assert found == {
+        "equal sets": sets * (sets - 1) // 2,
+        "one symbol in all sets": 0,
+        "two large sets": 1,
+    }
 
 
 def test_filters_are_added_one_by_one_and_change_no_answer(bench: registry.Bench) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from pathlib import Path
 
 MODULES = (
     *("ingest", "growth", "latency", "memory"),
-    *("joins", "exact_search", "exact_growth", "filters", "epochs"),
+    *("joins", "extremes", "exact_search", "exact_growth", "filters", "epochs"),
 )
 LARGE_COUNT = 1_000_000
 
@@ -44,6 +45,7 @@ def main() -> int:
         count=LARGE_COUNT if arguments.count is None else arguments.count,
         seed=arguments.seed,
         stringsimjoin=arguments.stringsimjoin,
+        plot=arguments.plot,
     )
     if arguments.count is not None:
         bench.set_count = arguments.count
@@ -90,6 +92,9 @@ def _parse(measures: Mapping[str, object]) -> argparse.Namespace:
         metavar="PYTHON",
         help="a Python that has py_stringsimjoin; default: SIMDB_STRINGSIMJOIN",
     )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.svg", help="draw the curve of exact-growth here"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the made corpus")
     parser.add_argument("--json", type=Path, help="write the figures and details to this file")
     parser.add_argument(
@@ -98,7 +103,11 @@ def _parse(measures: Mapping[str, object]) -> argparse.Namespace:
         default=Path(tempfile.gettempdir()) / "simdb-bench",
         help="folder for stores; on the disk that is to be measured",
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.plot is not None and importlib.util.find_spec("matplotlib") is None:
+        # Told now, not after the minutes that the growth takes.
+        parser.error("--plot needs matplotlib: pip install --group bench")
+    return arguments
 
 
 if __name__ == "__main__":

@@ -152,11 +152,6 @@ class _Side:
         """Give the representatives in the form that the kernels take."""
         return kernels.posting.Sets(self.values, self.starts, self.sizes, prefixes, self.bitmaps)
 
-    @property
-    def largest(self) -> int:
-        """The size of the largest set, 0 without sets."""
-        return int(self.sizes[-1]) if self.sizes.size else 0
-
 
 @dataclass(slots=True)
 class _Join:

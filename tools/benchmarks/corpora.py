@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+from tools.make_corpus import Corpus
+
 
 def load_texts(files: Iterable[str | Path]) -> list[tuple[str, str]]:
     """Read (key, text) rows from gzipped JSON Lines; the file's name makes the keys different."""
@@ -18,6 +20,21 @@ def load_texts(files: Iterable[str | Path]) -> list[tuple[str, str]]:
                 row = json.loads(line)
                 rows.append((f"{path.name.partition('.')[0]}/{row['id']}", row["text"]))
     return rows
+
+
+def unseen_texts(count: int, corpus_seed: int, seed: int) -> list[str]:
+    """Draw texts that a made corpus does not hold, of its own words and boilerplate.
+
+    Texts of another vocabulary would find every bucket empty.
+
+    Args:
+        count: how many.
+        corpus_seed: the seed of the corpus, which decides its words and passages.
+        seed: another one, from which lengths, sentences and planted copies are drawn.
+    """
+    corpus = Corpus(count, corpus_seed)
+    corpus.seed = seed
+    return [text for _, text in corpus.documents()]
 
 
 def normalised(text: str) -> str:

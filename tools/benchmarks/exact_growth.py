@@ -47,7 +47,7 @@ def grow(path: str, index: str, count: int, seed: int, memory: int) -> dict[str,
     steps = sorted({*range(window, count, window), *sizes, count})
     sets = enumerate(made_sets(count, seed))
     seconds: list[tuple[int, float]] = []
-    joins, peaks, before = [], [], memory_status("RssAnon")
+    joins, peaks, peaks_of_run, before = [], [], [], memory_status("RssAnon")
     with simdb.open(file, memory=memory) as database:
         collection = _open(database, index)
         for start, end in itertools.pairwise([0, *steps]):
@@ -58,6 +58,7 @@ def grow(path: str, index: str, count: int, seed: int, memory: int) -> dict[str,
                 collection.add_many(rows)
                 seconds.append((end, time.perf_counter() - began))
             peaks.append(watched["peak"] - held)
+            peaks_of_run.append(watched["peak"] - before)
             del rows
             if end in sizes:
                 joins.append(join(collection, THRESHOLD))
@@ -69,6 +70,7 @@ def grow(path: str, index: str, count: int, seed: int, memory: int) -> dict[str,
         "rates": _rates(seconds, window, count),
         "seconds": sum(taken for _, taken in seconds),
         "peak_above_start_of_call": max(peaks),
+        "peak_above_start_of_run": max(peaks_of_run),
         "before": before,
         "peak_resident": memory_status("VmHWM"),
         "joins": joins,
@@ -102,6 +104,7 @@ def join(collection: simdb.Collection, threshold: str, *, repeats: int = 2) -> d
         "verified": counters.verified,
         "pairs": pairs,
         "peak": watched["peak"] - watched["before"],
+        "peak_resident": watched["peak_resident"],
     }
 
 
@@ -179,7 +182,11 @@ def _add_rates(bench: Bench, index: str, answer: dict[str, Any], without: dict[s
         )
     )
     above = answer["peak_above_start_of_call"] / 2**20
-    note = f"resident with mapped pages, joins included, {answer['peak_resident'] >> 20:,} MiB"
+    note = (
+        f"above the start of a call; above that of the run, the rows of a call included, "
+        f"{answer['peak_above_start_of_run'] >> 20:,} MiB; resident with mapped pages, joins "
+        f"included, {answer['peak_resident'] >> 20:,} MiB"
+    )
     name = f"insert, {index}, peak memory, setting 1,024 MiB"
     bench.at_most("exact-growth", name, above, "MiB", limit=1024, note=note)
     described, tables = answer["index"], answer["tables"]
@@ -221,7 +228,7 @@ def _add_curve(bench: Bench, joins: list[dict[str, Any]]) -> None:
             ("candidates an item", "candidates", 1.0),
         )
     }
-    path = bench.work / "exact-growth.svg"
+    path = bench.plot or bench.work / "exact-growth.svg"
     title = f"Exact join of made sets at J = {THRESHOLD}"
     bench.announce(f"   curve: {draw(path, title, panels, logarithmic=True)}")
     words = explanation(joins)

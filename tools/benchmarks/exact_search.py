@@ -19,6 +19,7 @@ from simdb.exact.thresholds import Threshold
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.corpora import normalised
+from tools.benchmarks.exact_growth import GIBIBYTE, join
 from tools.benchmarks.filters import LADDER, filters_of
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.benchmarks.timing import timed_each
@@ -87,6 +88,13 @@ def compact(path: str, kind: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - began, **_sizes(path)}
 
 
+def join_all(path: str) -> dict[str, Any]:
+    """Stream all pairs of the store once, under a memory setting of 1 GiB."""
+    stores.read_file(Path(path))
+    with simdb.open(path, threads=1, read_only=True, memory=GIBIBYTE) as database:
+        return join(database[stores.NAME], str(THRESHOLD), repeats=1)
+
+
 def search(path: str, kind: str) -> dict[str, Any]:
     """Search for new texts and for planted near copies; count; look for every planted pair."""
     queries = json.loads(_queries_of(path).read_text(encoding="utf-8"))
@@ -137,6 +145,7 @@ def exact_search(bench: Bench) -> None:
         answer = in_child(f"{HERE}:search", cores=1, **common)
         _add_latencies(bench, kind, "compacted", answer, LIMITS[kind][1])
         _add_ladder(bench, kind, answer["ladder"])
+        _add_join(bench, kind, in_child(f"{HERE}:join_all", cores=1, path=str(path)))
         stores.remove(path)
         _queries_of(str(path)).unlink()
 
@@ -203,6 +212,18 @@ def _add_ladder(bench: Bench, kind: str, ladder: list[dict[str, Any]]) -> None:
                 note=note,
             )
         )
+
+
+def _add_join(bench: Bench, kind: str, joined: dict[str, Any]) -> None:
+    bench.details[f"exact-search, {kind}, join"] = joined
+    note = (
+        f"{joined['pairs']:,} pairs of {joined['items']:,} documents in {joined['seconds']:.3g} s "
+        f"by way of {joined['way']}; resident with mapped pages "
+        f"{joined['peak_resident'] >> 20:,} MiB"
+    )
+    name = f"{kind}, join, peak memory, setting 1,024 MiB"
+    above = joined["peak"] / 2**20
+    bench.at_most("exact-search", name, above, "MiB", limit=GIBIBYTE / 2**20, note=note)
 
 
 def _queries_of(path: str) -> Path:

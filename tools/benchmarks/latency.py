@@ -14,6 +14,7 @@ import numpy as np
 import simdb
 from tools.benchmarks import stores
 from tools.benchmarks.children import CHECKOUT, in_child
+from tools.benchmarks.corpora import unseen_texts
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.make_corpus import Corpus
 
@@ -28,7 +29,7 @@ def search_latencies(path: str, count: int, seed: int) -> dict[str, Any]:
     corpus = Corpus(count, seed)
     pairs = corpus.planted_pairs()
     copies = corpus.planted_texts[1::2]
-    new = [text for _, text in Corpus(QUERIES, seed + 1).documents()]
+    new = unseen_texts(QUERIES, seed, seed + 1)
     stores.read_file(Path(path))
     with simdb.open(path, threads=1, read_only=True) as database:
         collection = database[stores.NAME]
@@ -53,7 +54,7 @@ def search_latencies(path: str, count: int, seed: int) -> dict[str, Any]:
 
 def alternating(path: str, seed: int) -> dict[str, Any]:
     """Add a text, search for another, and so on, on a copy of the store."""
-    texts = [text for _, text in Corpus(2 * QUERIES, seed + 2).documents()]
+    texts = unseen_texts(2 * QUERIES, seed, seed + 2)
     copy = stores.copy_store(Path(path))
     searches = []
     with simdb.open(copy, threads=1) as database:
@@ -73,18 +74,18 @@ def durable_adds(path: str, seed: int, adds: int) -> dict[str, Any]:
     """Add texts one by one, each synced, on a copy; bare LMDB commits before and after."""
     plan = simdb.plan(stores.THRESHOLD)
     index_bytes = 12 * plan.bands + 2 * plan.signature_rows
-    rows = list(Corpus(adds, seed + 3).documents())
+    texts = unseen_texts(adds, seed, seed + 3)
     copy = stores.copy_store(Path(path))
-    bare = _bare_commits(copy.parent, rows, index_bytes)
+    bare = _bare_commits(copy.parent, texts, index_bytes)
     seconds = []
     with simdb.open(copy, threads=1) as database:
         collection = database[stores.NAME]
-        collection.add("first", rows[0][1])
-        for key, text in rows:
+        collection.add("first", texts[0])
+        for number, text in enumerate(texts):
             began = time.perf_counter()
-            collection.add("new" + key, text)
+            collection.add(f"new{number}", text)
             seconds.append(time.perf_counter() - began)
-    bare += _bare_commits(copy.parent, rows, index_bytes)
+    bare += _bare_commits(copy.parent, texts, index_bytes)
     stores.remove(copy)
     return {"milliseconds": _percentiles(seconds), "bare": _percentiles(bare), "adds": adds}
 
@@ -98,7 +99,8 @@ def search(bench: Bench) -> None:
     )
     bench.details["search"] = answer
     for name, timed in answer["milliseconds"].items():
-        bench.at_most("search", f"{name}, p50", timed["p50"], "ms", limit=0.3)
+        note = f"{timed['candidates']:.3g} candidates"
+        bench.at_most("search", f"{name}, p50", timed["p50"], "ms", limit=0.3, note=note)
         note = f"{timed['p99 of processor time']:.2f} ms of processor time, without other programs"
         bench.at_most("search", f"{name}, p99", timed["p99"], "ms", limit=2.0, note=note)
     for row in answer["bins"]:
@@ -176,13 +178,18 @@ def _recall_figure(row: dict[str, Any]) -> Figure:
 
 
 def _timed_searches(collection: simdb.Collection, texts: list[str]) -> dict[str, float]:
-    seconds, working = [], []
+    seconds, working, candidates = [], [], 0
     for text in texts:
         began, worked = time.perf_counter(), time.thread_time()
-        collection.search(text)
+        matches = collection.search(text)
         working.append(time.thread_time() - worked)
         seconds.append(time.perf_counter() - began)
-    return {**_percentiles(seconds), "p99 of processor time": _percentiles(working)["p99"]}
+        candidates += matches.candidates
+    return {
+        **_percentiles(seconds),
+        "p99 of processor time": _percentiles(working)["p99"],
+        "candidates": candidates / len(texts),
+    }
 
 
 def _percentiles(seconds: list[float]) -> dict[str, float]:
@@ -191,13 +198,13 @@ def _percentiles(seconds: list[float]) -> dict[str, float]:
     return {"p50": p50 * 1e3, "p99": p99 * 1e3, "slowest": slowest * 1e3}
 
 
-def _bare_commits(folder: Path, rows: list[tuple[str, str]], index_bytes: int) -> list[float]:
+def _bare_commits(folder: Path, texts: list[str], index_bytes: int) -> list[float]:
     """Time LMDB commits of one record each, as large as a document and its index entries."""
     path = folder / "bare-commits.lmdb"
     stores.remove(path)
     seconds = []
     with lmdb.open(str(path), subdir=False, map_size=1 << 33) as environment:
-        for number, (_, text) in enumerate(rows[:BARE_COMMITS]):
+        for number, text in enumerate(texts[:BARE_COMMITS]):
             record = text.encode() + bytes(index_bytes)
             began = time.perf_counter()
             with environment.begin(write=True) as transaction:

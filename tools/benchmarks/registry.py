@@ -46,6 +46,7 @@ class Bench:
         count: documents of the large stores.
         set_count: items of the stores that the exact index grows with.
         stringsimjoin: a Python that has py_stringsimjoin.
+        plot: where the curve of the exact index's growth is drawn; None is the work folder.
     """
 
     data: Path | None
@@ -54,6 +55,7 @@ class Bench:
     seed: int = 0
     set_count: int = 100_000
     stringsimjoin: Path | None = None
+    plot: Path | None = None
     fresh: bool = False
     figures: list[Figure] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,182 @@
+"""Records whose matches are known, as every program of the comparison gets them.
+
+Nothing of simdb is imported here, so that another Python can read the same rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Row: TypeAlias = dict[str, str]
+Pair: TypeAlias = tuple[int, int]
+
+VENUES = (
+    ("sigmod conference", "international conference on management of data"),
+    ("sigmod record", "acm sigmod record"),
+    ("vldb", "very large data bases"),
+    ("vldb j", "the vldb journal the international journal on very large data bases"),
+    ("acm trans database syst", "acm transactions on database systems tods"),
+)
+PEOPLE = (
+    *("given_name", "surname", "street_number", "address_1", "address_2"),
+    *("suburb", "postcode", "state", "date_of_birth", "soc_sec_id"),
+)
+
+
+@dataclass(slots=True)
+class Task:
+    """Two tables to be linked, or one to be searched for duplicates.
+
+    Attributes:
+        name: of the data set.
+        fields: the columns that are compared.
+        left: rows.
+        right: rows of the other table; None if there is one table.
+        truth: positions of the records that match; within one table the smaller first.
+        keys: a column of each name that the rules need, made from a row.
+        rules: columns that must all be equal for two records to be compared.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    left: list[Row]
+    right: list[Row] | None
+    truth: set[Pair]
+    keys: dict[str, Callable[[Row], str]] = field(default_factory=dict)
+    rules: tuple[tuple[str, ...], ...] = ()
+
+    def prepared(self, rows: list[Row]) -> list[dict[str, str | None]]:
+        """Return rows with plain texts and the columns of the rules, for programs that need both.
+
+        A missing value is None.
+        """
+        result: list[dict[str, str | None]] = []
+        for row in rows:
+            kept = {name: plain(row[name]) for name in self.fields}
+            if "venue" in kept:
+                kept["venue"] = _VENUE_OF.get(kept["venue"], kept["venue"])
+            made = {name: make(kept) for name, make in self.keys.items()}
+            result.append({name: value or None for name, value in {**kept, **made}.items()})
+        return result
+
+
+_VENUE_OF = {other: group[0] for group in VENUES for other in group}
+
+
+def plain(text: str) -> str:
+    """Return a text in small letters, without punctuation."""
+    return " ".join(re.sub(r"[\W_]+", " ", text.lower()).split())
+
+
+def load(name: str, folder: Path) -> Task:
+    """Read a data set: ``dblp_acm``, ``febrl4``, ``febrl1`` or ``fodors_zagat``."""
+    return _LOADERS[name](folder / "records")
+
+
+def quality(found: set[Pair], truth: set[Pair]) -> dict[str, float]:
+    """Return precision, recall and their harmonic mean F1."""
+    common = len(found & truth)
+    return {
+        "precision": common / max(1, len(found)),
+        "recall": common / len(truth),
+        "f1": 2 * common / (len(found) + len(truth)),
+    }
+
+
+def best_f1(pairs: list[Pair], scores: list[float], truth: set[Pair]) -> dict[str, float]:
+    """Return the highest F1 of any threshold, chosen with the answer at hand, and the threshold."""
+    order = sorted(range(len(pairs)), key=lambda place: -scores[place])
+    best, threshold, common = 0.0, 0.0, 0
+    for count, place in enumerate(order, 1):
+        common += pairs[place] in truth
+        last = count == len(order) or scores[order[count]] != scores[place]
+        f1 = 2 * common / (count + len(truth))
+        if last and f1 > best:
+            best, threshold = f1, scores[place]
+    return {"best_f1": best, "best_threshold": threshold}
+
+
+def _read(path: Path) -> list[Row]:
+    with path.open(newline="", encoding="utf-8") as lines:
+        return [
+            {name: html.unescape(value) for name, value in row.items()}
+            for row in csv.DictReader(lines)
+        ]
+
+
+def _publications(folder: Path) -> Task:
+    left, right = _read(folder / "dblp_acm.dblp.csv"), _read(folder / "dblp_acm.acm.csv")
+    places = [{row["id"]: place for place, row in enumerate(rows)} for rows in (left, right)]
+    truth = {
+        (places[0][match["dblp"]], places[1][match["acm"]])
+        for match in _read(folder / "dblp_acm.matches.csv")
+    }
+    keys: dict[str, Callable[[Row], str]] = {
+        "title_begin": lambda row: row["title"][:20],
+        "title_end": lambda row: row["title"][-20:],
+        "authors_sorted": lambda row: " ".join(sorted(row["authors"].split())),
+        "author_first": lambda row: "".join(row["authors"].split()[:1]),
+    }
+    rules = (
+        *(("title_begin",), ("title_end",), ("authors_sorted",)),
+        ("author_first", "year", "venue"),
+    )
+    fields = ("title", "authors", "venue", "year")
+    return Task("dblp_acm", fields, left, right, truth, keys, rules)
+
+
+_PEOPLE_RULES = (
+    ("soc_sec_id",),
+    ("date_of_birth",),
+    ("given_name", "surname"),
+    ("surname", "postcode"),
+    ("given_name", "postcode"),
+    ("address_1", "street_number"),
+    ("address_1", "suburb"),
+)
+
+
+def _people_of_two(folder: Path) -> Task:
+    left, right = _read(folder / "febrl4a.csv"), _read(folder / "febrl4b.csv")
+    place = {row["entity"]: position for position, row in enumerate(left)}
+    truth = {(place[row["entity"]], position) for position, row in enumerate(right)}
+    return Task("febrl4", PEOPLE, left, right, truth, rules=_PEOPLE_RULES)
+
+
+def _people(folder: Path) -> Task:
+    rows = _read(folder / "febrl1.csv")
+    return Task("febrl1", PEOPLE, rows, None, _equal(rows, "entity"), rules=_PEOPLE_RULES)
+
+
+def _restaurants(folder: Path) -> Task:
+    rows = _read(folder / "fodors_zagat.csv")
+    keys: dict[str, Callable[[Row], str]] = {
+        "name_first": lambda row: "".join(row["name"].split()[:1]),
+        "name_last": lambda row: "".join(row["name"].split()[-1:]),
+        "address_digits": lambda row: "".join(re.findall(r"\d+", row["address"])),
+    }
+    rules = (("name",), ("name_first",), ("name_last",), ("address_digits",))
+    fields = ("name", "address", "city", "cuisine")
+    return Task("fodors_zagat", fields, rows, None, _equal(rows, "unique_id"), keys, rules)
+
+
+def _equal(rows: list[Row], column: str) -> set[Pair]:
+    groups: dict[Any, list[int]] = {}
+    for position, row in enumerate(rows):
+        groups.setdefault(row[column], []).append(position)
+    return {pair for members in groups.values() for pair in combinations(members, 2)}
+
+
+_LOADERS: dict[str, Callable[[Path], Task]] = {
+    "fodors_zagat": _restaurants,
+    "dblp_acm": _publications,
+    "febrl1": _people,
+    "febrl4": _people_of_two,
+}

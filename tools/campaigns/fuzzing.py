@@ -1,0 +1,267 @@
+"""Bytes from outside: importers and decoders are fed what no program would write.
+
+An input may be refused, by the errors that are documented; any other exception, a killed process,
+or more than a second is a failure. With atheris in the environment its coverage chooses the
+inputs; without it they are mutations of the corpus, as many as there is time for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import simdb
+from simdb.engine.catalogue import CollectionSettings
+from simdb.interchange.reading import open_rows
+from simdb.interchange.rows import ReadingOptions
+from simdb.storage import chunks, keys, salvage, values
+from simdb.storage.keys import Table
+from simdb.storage.lost_blocks import block_within
+from simdb.storage.tables import CollectionState
+from tools.campaigns import children, kills
+from tools.campaigns.registry import Run, campaign
+
+SLOWEST = 1.0  # seconds
+INPUTS_A_CHILD = 4_000
+KEY = keys.pack_chunk(1, 2, 3)
+
+
+def _read_file(folder: Path, name: str, options: ReadingOptions) -> Callable[[bytes], None]:
+    path = folder / name
+
+    def read(data: bytes) -> None:
+        path.write_bytes(data)
+        with open_rows(str(path), options) as reader:
+            for row in reader:
+                assert row.problem is not None or row.item is not None
+
+    return read
+
+
+def _decode_chunk(data: bytes) -> None:
+    chunk = chunks.decode(Table.BANDS, KEY, memoryview(data), 1)
+    assert chunk.keys.size
+
+
+def _decode_sealed_chunk(data: bytes) -> None:
+    """Take the bytes for what follows the checksums, which an attacker can compute."""
+    summary = values.seal(Table.BANDS, KEY, data[:16])
+    _decode_chunk(values.seal(Table.BANDS, KEY, summary + data[16:]))
+
+
+def _decode_block(data: bytes) -> None:
+    block = block_within(1, data)
+    assert block is None or block.numbers.size
+
+
+def _decode_state(data: bytes) -> None:
+    state = CollectionState.decode(memoryview(data))
+    assert isinstance(state.live, int)
+
+
+def _walk_pages(folder: Path) -> Callable[[bytes], None]:
+    path = folder / "pages"
+
+    def walk(data: bytes) -> None:
+        path.write_bytes(data)
+        with salvage.DamagedFile(path) as file:
+            for table in Table:
+                for _ in file.records(table):
+                    pass
+            for _ in file.scattered():
+                pass
+            for _ in file.scattered_values():
+                pass
+
+    return walk
+
+
+def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
+    """Return what is fed, by name."""
+    named = {"id_field": "id"}
+    return {
+        "jsonl texts": _read_file(folder, "a.jsonl", ReadingOptions(**named)),  # type: ignore[arg-type]
+        "jsonl sets": _read_file(folder, "s.jsonl", ReadingOptions(kind="set")),
+        "csv texts": _read_file(folder, "a.csv", ReadingOptions(**named)),  # type: ignore[arg-type]
+        "csv sets": _read_file(folder, "s.csv", ReadingOptions(kind="set", separator=",")),
+        "lines": _read_file(folder, "s.txt", ReadingOptions(kind="set")),
+        "baskets": _read_file(folder, "s.basket", ReadingOptions(kind="set")),
+        "text file": _read_file(folder, "a.txt", ReadingOptions()),
+        "gzip": _read_file(folder, "a.jsonl.gz", ReadingOptions()),
+        "values": values.unpack,
+        "settings": lambda data: CollectionSettings.decode("name", data),
+        "state": _decode_state,
+        "user keys": keys.decode_user_key,
+        "chunks": _decode_chunk,
+        "sealed chunks": _decode_sealed_chunk,
+        "blocks": _decode_block,
+        "pages": _walk_pages(folder),
+    }
+
+
+def corpus(folder: Path, seed: int) -> list[bytes]:
+    """Return bytes to begin with: rows of every format, records and pages of a real store."""
+    import gzip
+
+    rows = [{"id": number, "text": f"text {number} é", "n": [1, 2.5, None]} for number in range(5)]
+    lines = "\n".join(json.dumps(row) for row in rows).encode()
+    found = [
+        *(b"", lines, b'\xef\xbb\xbfid,text\n1,"a ""b""\nc"\n2,d\n', b"a b c\n1 2 3\n\n\xff\xfe"),
+        *(gzip.compress(lines), b'[1,2,"x"]\n{"text":"a"}\n{"text":1e999}\n' + b"[" * 3_000),
+        *(b'{"text": ["a", 5]}', b'{"id": ' + b"9" * 5_000 + b"}", b"\0" * 100),
+        *(values.pack({"a": [1, "b", 2.5, b"c", None]}), values.pack([[1] * 9] * 9)),
+        *(b"\x01" + bytes(8), b"\x02key", b"\x02\xff"),
+    ]
+    path = folder / "corpus.simdb"
+    model = kills.build(path, seed, 12)
+    assert model
+    content = path.read_bytes()
+    found.append(content[: 16 * 4_096])
+    with salvage.DamagedFile(path) as file:
+        for table in Table:
+            found += [record.value for record in file.records(table)][:20]
+            found += [record.value[8:] for record in file.records(table)][:20]
+    number = np.arange(9, dtype=np.uint64)
+    found.append(chunks.encode(Table.BANDS, KEY, number, number.astype(np.uint32)[np.newaxis]))
+    return found
+
+
+def mutated(generator: random.Random, inputs: list[bytes]) -> bytes:
+    """Return one of the inputs, changed here and there."""
+    data = bytearray(generator.choice(inputs))
+    for _ in range(generator.choice([0, 1, 1, 2, 4, 16])):
+        place = generator.randrange(len(data) + 1)
+        choice = generator.randrange(6)
+        if choice == 0:
+            data[place:place] = generator.randbytes(generator.choice([1, 2, 8, 100]))
+        elif choice == 1:
+            del data[place : place + generator.choice([1, 4, 50, 4_000])]
+        elif choice == 2 and data:
+            data[place % len(data)] ^= 1 << generator.randrange(8)
+        elif choice == 3:
+            other = generator.choice(inputs)
+            begin = generator.randrange(len(other) + 1)
+            data[place:place] = other[begin : begin + generator.choice([8, 64, 4_096])]
+        elif choice == 4:
+            extreme = generator.choice([b"\xff" * 4, b"\0" * 8, b"\xff" * 8, b"\x7f", b'"', b"\n"])
+            data[place : place + len(extreme)] = extreme
+        else:
+            data *= generator.choice([1, 2, 3])
+    return bytes(data[:200_000])
+
+
+def _feed(target: Callable[[bytes], Any], data: bytes) -> str:
+    """Return what is wrong with how a target took its input."""
+    began = time.perf_counter()
+    try:
+        target(data)
+    except simdb.SimdbError:
+        pass
+    except MemoryError:
+        return "no memory"
+    except Exception as error:  # noqa: BLE001 - that is what is looked for
+        return f"{type(error).__name__}: {error}"[:300]
+    taken = time.perf_counter() - began
+    return f"{taken:.1f} s for {len(data):,} bytes" if taken > SLOWEST else ""
+
+
+def _by_atheris(
+    target: Callable[[bytes], Any], seeds: list[bytes], folder: Path, seconds: int
+) -> None:
+    """Let atheris choose inputs; a failure ends the process, and the input is kept."""
+    import atheris
+
+    begin = folder / "seeds"
+    begin.mkdir(exist_ok=True)
+    for number, data in enumerate(seeds):
+        (begin / str(number)).write_bytes(data)
+
+    def once(data: bytes) -> None:
+        wrong = _feed(target, data)
+        if wrong:
+            (folder / "failure").write_text(f"{wrong} for {data[:500]!r}")
+            raise RuntimeError(wrong)
+
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    log = os.open(str(folder / "log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(quiet, 1)
+    os.dup2(log, 2)
+    options = [f"-max_total_time={seconds}", "-max_len=65536", f"-artifact_prefix={folder}/"]
+    atheris.instrument_func(once)
+    atheris.Setup(["torture", *options, "-print_final_stats=1", str(begin)], once)
+    atheris.Fuzz()
+
+
+@campaign(
+    "fuzz",
+    "importers and decoders fed with mutations; the long form by atheris",
+    short=1,
+    long=180,
+    timed=True,
+)
+def fuzz(run: Run) -> None:
+    """Feed every target for so many seconds."""
+    guided = run.count >= 10 and importlib.util.find_spec("atheris") is not None
+    run.outcomes["inputs chosen by atheris" if guided else "inputs mutated at random"] = 1
+    inputs = corpus(run.work, run.seed)
+    for name in targets(run.work):
+        folder = run.work / name.replace(" ", "-")
+        folder.mkdir()
+        if guided:
+            _guided(run, name, folder, inputs)
+        else:
+            _mutated(run, name, folder, inputs)
+        run.trial()
+
+
+def _guided(run: Run, name: str, folder: Path, inputs: list[bytes]) -> None:
+    ending = children.Child(
+        lambda _: _by_atheris(targets(folder)[name], inputs, folder, run.count)
+    ).end(run.count + 120)
+    failure = folder / "failure"
+    if failure.exists():
+        run.fail(f"{name}: {failure.read_text()}")
+    elif ending.died:
+        run.fail(f"{name}: {ending.how}")
+    log = (folder / "log").read_text(errors="replace") if (folder / "log").exists() else ""
+    for line in log.splitlines():
+        if line.startswith("stat::number_of_executed_units"):
+            run.outcomes[f"{name}: inputs"] = int(line.split()[-1])
+
+
+def _mutated(run: Run, name: str, folder: Path, inputs: list[bytes]) -> None:
+    until = time.monotonic() + run.count
+    first = 0
+    while time.monotonic() < until and len(run.failures) < 20:
+
+        def work(say: Any, first: int = first) -> None:
+            target = targets(folder)[name]
+            for number in range(first, first + INPUTS_A_CHILD):
+                if time.monotonic() > until:
+                    break
+                data = mutated(random.Random(f"{run.seed} {name} {number}"), inputs)
+                wrong = _feed(target, data)
+                if wrong:
+                    say([number, f"{wrong} for {data[:200]!r}"])
+                    break
+            say([number, ""])
+
+        ending = children.Child(work).end(run.count + 60)
+        for number, wrong in ending.answers:
+            if wrong:
+                run.fail(f"{name}, input {number}: {wrong}")
+        if ending.died or ending.error or not ending.answers:
+            run.fail(f"{name}, from input {first}: {ending.how}")
+            return
+        run.outcomes[f"{name}: inputs"] += ending.answers[-1][0] + 1 - first
+        first = ending.answers[-1][0] + 1
+        if any(wrong for _, wrong in ending.answers):
+            return

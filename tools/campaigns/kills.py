@@ -1,0 +1,243 @@
+"""Children that are killed: at random under load, and at every step of what they do."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import simdb
+from tools.campaigns import children, sabotage, shim, subjects
+from tools.campaigns.registry import Run, campaign
+from tools.campaigns.subjects import Change, Model
+
+
+def build(path: Path, seed: int, changes: int) -> Model:
+    """Make a store with a little in it and return what that is."""
+    generator = random.Random(seed)
+    with simdb.open(path, threads=1) as database:
+        model = subjects.make(database)
+        for _ in range(changes):
+            change = subjects.draw(generator, model)
+            subjects.carry_out(database, change)
+            subjects.apply(model, change)
+    return model
+
+
+def verify(path: Path, allowed: list[Model], seed: int) -> str:
+    """Return which of the models a store holds, or what is wrong, looked at in a child."""
+
+    def look() -> str:
+        generator = random.Random(seed)
+        with simdb.open(path, threads=1, busy_timeout=20) as database:
+            found = subjects.contents(database)
+            if found not in allowed:
+                sizes = [{name: len(known) for name, known in model.items()} for model in allowed]
+                have = {name: len(known) for name, known in found.items()}
+                return f"holds {have}, none of {sizes}"
+            place = allowed.index(found)
+            wrong = list(subjects.differences(database, found, generator))
+            if wrong:
+                return wrong[0]
+            subjects.carry_out(database, ("sets", "add", [["after", [1]]]))
+            subjects.carry_out(database, ("sets", "delete_many", ["after"]))
+            return str(place)
+
+    ending = children.answer(look)
+    return str(ending.answers[0]) if ending.answers else f"the reader ended: {ending.how}"
+
+
+@campaign("kill", "kill -9 under load, every acknowledged item verified", short=50, long=2_000)
+def kill_under_load(run: Run) -> None:
+    """Kill a child at a random moment, again and again, on one store."""
+    path = run.work / "store.simdb"
+    model = build(path, run.seed, 6)
+    for number in range(run.count):
+        seed = run.seed * 100_000 + number
+        generator = random.Random(seed)
+
+        def work(say: Any, seed: int = seed, known: Model = model) -> None:
+            sabotage.plant(run.sabotage)
+            drawing = random.Random(seed)
+            known = subjects.copy_of(known)
+            with simdb.open(path, threads=1) as database:
+                while True:
+                    change = subjects.draw(drawing, known)
+                    say(["begin", change])
+                    subjects.carry_out(database, change)
+                    subjects.apply(known, change)
+                    say(["done"])
+
+        child = children.Child(work)
+        first = child.hear(30)
+        time.sleep(generator.random() ** 2 * 0.2)
+        child.kill()
+        ending = child.end()
+        events = [first, *ending.answers] if first else ending.answers
+        if ending.signal != signal.SIGKILL:
+            run.fail(f"seed {seed}: the child ended by itself: {ending.how}")
+            return
+        model, instead = _replay(events, model)
+        run.outcomes["acknowledged changes"] += sum(event[0] == "done" for event in events)
+        found = verify(path, [model, instead], seed)
+        if found not in {"0", "1"}:
+            run.fail(f"seed {seed}: {found}")
+            return
+        if found == "1":
+            run.outcomes["the change under way was stored"] += 1
+            model = instead
+        run.trial()
+        if sum(map(len, model.values())) > 4_000:
+            path.unlink()
+            model = build(path, seed, 6)
+
+
+def _replay(events: list[Any], model: Model) -> tuple[Model, Model]:
+    """Return what the store must hold, and what it may hold instead."""
+    known = subjects.copy_of(model)
+    pending: Change | None = None
+    for event in events:
+        if event[0] == "begin":
+            pending = event[1]
+        elif pending is not None:
+            subjects.apply(known, pending)
+            pending = None
+    instead = subjects.copy_of(known)
+    if pending is not None:
+        subjects.apply(instead, pending)
+    return known, instead
+
+
+# -- every step of every operation ---------------------------------------------------------------
+
+
+def _more(name: str, first: int, count: int) -> Change:
+    generator = random.Random(first)
+    subject = subjects.SUBJECTS[name]
+    rows = [[f"n{first}-{i}", subject.value(generator)] for i in range(count)]
+    return name, "add_many", rows
+
+
+def operations() -> dict[str, Callable[[Any, Model], Iterator[Change]]]:
+    """Return the operations whose every step is to be survived; each yields its changes."""
+
+    def add(_: Any, __: Model) -> Iterator[Change]:
+        for name in subjects.SUBJECTS:
+            yield _more(name, 1, 3)
+
+    def merge(_: Any, __: Model) -> Iterator[Change]:
+        for number in range(6):
+            for name in subjects.SUBJECTS:
+                yield _more(name, number, 12)
+
+    def new_epoch(_: Any, __: Model) -> Iterator[Change]:
+        for number in range(5):
+            yield _more("sets", number, 30)
+
+    def remove(_: Any, model: Model) -> Iterator[Change]:
+        for name in subjects.SUBJECTS:
+            keys = sorted(model[name])
+            yield name, "delete_many", keys[::2]
+            yield name, "replace", [[keys[1], model[name][keys[3]]]]
+
+    def compact(_: Any, model: Model) -> Iterator[Change]:
+        for name in subjects.SUBJECTS:
+            yield name, "delete_many", sorted(model[name])[:4]
+            yield name, "compact", []
+
+    def rebuild(_: Any, __: Model) -> Iterator[Change]:
+        for name in subjects.SUBJECTS:
+            yield name, "rebuild", []
+
+    return {
+        "add": add,
+        "merge": merge,
+        "new epoch": new_epoch,
+        "delete": remove,
+        "compact": compact,
+        "rebuild": rebuild,
+    }
+
+
+def steps_of(path: Path, name: str, model: Model, at: int, how: int) -> children.Ending:
+    """Do an operation in a child that is killed at its n-th step; ``at`` < 0 only counts them.
+
+    Args:
+        path, model: the store and what it holds.
+        name: of the operation.
+        at: the step.
+        how: 0 kills at a put, a deletion or around a commit, 1 at a system call that writes.
+    """
+
+    def work(say: Any) -> None:
+        counted = [0]
+
+        def step() -> None:
+            counted[0] += 1
+            if counted[0] - 1 == at:
+                sabotage.die()
+
+        known = subjects.copy_of(model)
+        with simdb.open(path, threads=1) as database:
+            if how == 0:
+                sabotage.at_every_step(step)
+            else:
+                shim.arm(str(path.parent), at, shim.KILL, forever=False)
+            for change in operations()[name](database, known):
+                say(["begin", change])
+                subjects.carry_out(database, change)
+                if change[1] != "rebuild":
+                    subjects.apply(known, change)
+                say(["done"])
+            say(["steps", counted[0] if how == 0 else shim.calls()])
+
+    return children.Child(work).end()
+
+
+@campaign(
+    "kill-points",
+    "a kill at every step of add, merge, new epoch, delete, compact, rebuild",
+    short=1,
+    long=50,
+    shim=True,
+)
+def kill_points(run: Run) -> None:
+    """Kill at every put, deletion, commit and writing system call; short forms take a sample."""
+    golden = run.work / "golden.simdb"
+    model = build(golden, run.seed, 14)
+    content = golden.read_bytes()
+    path = run.work / "store.simdb"
+    for name in operations():
+        for how in (0, 1):
+            path.write_bytes(content)
+            ending = steps_of(path, name, model, -1, how)
+            if not ending.answers or ending.answers[-1][0] != "steps":
+                run.fail(f"{name}: {ending.how} without a kill")
+                continue
+            total = int(ending.answers[-1][1])
+            run.outcomes[f"steps of {name}, {'calls' if how else 'changes'}"] = total
+            points = list(range(total))
+            if run.count == 1:  # in the tests
+                points = sorted(random.Random(run.seed).sample(points, min(total, 8)))
+            for at in points * run.count:
+                path.write_bytes(content)
+                ending = steps_of(path, name, model, at, how)
+                events = [event for event in ending.answers if event[0] != "steps"]
+                known, instead = _replay(_without_rebuild(events), model)
+                found = verify(path, [known, instead], run.seed + at)
+                if found not in {"0", "1"}:
+                    run.fail(f"{name}, {'call' if how else 'change'} {at}: {found}")
+                run.trial("killed" if ending.died else "ended before")
+
+
+def _without_rebuild(events: list[Any]) -> list[Any]:
+    """Take a rebuild for a change that changes no item."""
+    return [
+        ["begin", [event[1][0], "compact", []]]
+        if event[0] == "begin" and event[1][1] == "rebuild"
+        else event
+        for event in events
+    ]

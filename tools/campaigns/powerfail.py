@@ -1,0 +1,172 @@
+"""Power failures: what was written and not yet synced is lost, kept or torn, in any mixture.
+
+A child works on a store while every write and sync is recorded. Then images are made as a power
+failure could have left the file: everything before the last sync that had returned, and of the
+writes since then any subset, some of them torn at a sector. Each image must hold all that was
+acknowledged, or that and the change under way.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import simdb
+from tools.campaigns import children, kills, sabotage, shim, subjects
+from tools.campaigns.registry import Run, campaign
+from tools.campaigns.shim import Call
+from tools.campaigns.subjects import Model
+
+SECTOR = 512
+IMAGES_A_RECORDING = 250
+IMAGES_A_CHILD = 50
+CHANGES = 40
+
+
+def _record(path: Path, log: Path, seed: int, model: Model, fault: str | None) -> list[Model]:
+    """Let a child work and be recorded; return the states, one more after every change."""
+    generator = random.Random(seed)
+    changes = []
+    states = [subjects.copy_of(model)]
+    for _ in range(CHANGES):
+        change = subjects.draw(generator, states[-1])
+        changes.append(change)
+        states.append(subjects.copy_of(states[-1]))
+        subjects.apply(states[-1], change)
+
+    def work(_: Any) -> None:
+        sabotage.plant(fault)
+        shim.record(str(path), log)
+        with simdb.open(path, threads=1) as database:
+            for number, change in enumerate(changes, 1):
+                subjects.carry_out(database, change)
+                shim.mark(number)
+
+    ending = children.Child(work).end()
+    if ending.died or ending.error:
+        raise RuntimeError(f"the recorded child ended: {ending.how}")
+    return states
+
+
+def image_after(base: bytes, calls: list[Call], generator: random.Random) -> bytes:
+    """Return the file as a power failure after these calls could leave it."""
+    content = bytearray(base)
+    pending: list[Call] = []
+    for call in calls:
+        if call.what == shim.SYNC:
+            for write in pending:
+                _put(content, write.offset, write.data)
+            pending = []
+        elif call.what == shim.WRITE:
+            if call.durable:
+                _put(content, call.offset, call.data)
+            else:
+                pending.append(call)
+    fate = generator.choice(["none", "all", "some", "some", "torn", "torn"])
+    generator.shuffle(pending)
+    for write in pending:
+        if fate == "all" or (fate in {"some", "torn"} and generator.random() < 0.6):
+            data = write.data
+            if fate == "torn" and len(data) > SECTOR:
+                for begin in range(0, len(data), SECTOR):
+                    if generator.random() < 0.7:
+                        sector = data[begin : begin + SECTOR]
+                        _put(content, write.offset + begin, sector)
+            else:
+                _put(content, write.offset, data)
+    return bytes(content)
+
+
+def _put(content: bytearray, offset: int, data: bytes) -> None:
+    if len(content) < offset:
+        content.extend(bytes(offset - len(content)))
+    content[offset : offset + len(data)] = data
+
+
+def _cut(calls: list[Call], generator: random.Random) -> tuple[list[Call], int]:
+    """Return the calls before a random moment, and how many changes were acknowledged by then."""
+    end = generator.randrange(len(calls) + 1)
+    # A write under way when the power fails has not returned, so it may be lost or torn.
+    before = list(calls[:end])
+    if before and before[-1].durable and generator.random() < 0.5:
+        before.pop()
+    marks = [call.number for call in calls[:end] if call.what == shim.MARK]
+    return before, max(marks, default=0)
+
+
+@campaign(
+    "power-fail",
+    "recorded writes replayed as a power failure could leave them",
+    short=300,
+    long=20_000,
+    shim=True,
+)
+def power_fail(run: Run) -> None:
+    """Record, make images, and look at each of them in a child."""
+    recording = 0
+    while run.trials < run.count and len(run.failures) < 20:
+        seed = run.seed * 1_000 + recording
+        recording += 1
+        path, log = run.work / "store.simdb", run.work / "log"
+        for file in run.work.iterdir():
+            file.unlink()
+        model = kills.build(path, seed, 8)
+        base = path.read_bytes()
+        inode = path.stat().st_ino
+        states = _record(path, log, seed, model, run.sabotage)
+        calls = [
+            call for call in shim.read_log(log) if call.what == shim.MARK or call.file == inode
+        ]
+        run.outcomes["recorded calls"] += len(calls)
+        left = min(IMAGES_A_RECORDING, run.count - run.trials)
+        for first in range(0, left, IMAGES_A_CHILD):
+            _look_at_images(
+                run, seed, first, min(IMAGES_A_CHILD, left - first), base, calls, states
+            )
+
+
+def _look_at_images(
+    run: Run, seed: int, first: int, count: int, base: bytes, calls: list[Call], states: list[Model]
+) -> None:
+    """Make and look at images in a child; one that kills it is a failure, and the rest follow."""
+    done = 0
+    while done < count:
+
+        def work(say: Any, begin: int = first + done, end: int = first + count) -> None:
+            for number in range(begin, end):
+                generator = random.Random(f"{seed} {number}")
+                before, acknowledged = _cut(calls, generator)
+                image = run.work / f"image{number}.simdb"
+                image.write_bytes(image_after(base, before, generator))
+                say(_state_of(image, states, acknowledged, generator))
+                for file in run.work.glob(f"image{number}.simdb*"):
+                    file.unlink()
+
+        ending = children.Child(work).end()
+        for place, found in enumerate(ending.answers):
+            run.trial("as acknowledged" if found == "" else found)
+            if found not in {"", "with the change under way"}:
+                run.fail(f"recording {seed} image {first + done + place}: {found}")
+        done += len(ending.answers)
+        if done < count:
+            run.trial("the reader was killed")
+            run.fail(f"recording {seed} image {first + done}: the reader ended: {ending.how}")
+            done += 1
+
+
+def _state_of(path: Path, states: list[Model], acknowledged: int, generator: random.Random) -> str:
+    """Return what is wrong with an image, nothing if it holds what was acknowledged."""
+    try:
+        with simdb.open(path, threads=1) as database:
+            found = subjects.contents(database)
+            if found == states[acknowledged]:
+                outcome = ""
+            elif acknowledged + 1 < len(states) and found == states[acknowledged + 1]:
+                outcome = "with the change under way"
+            else:
+                known = [number for number, state in enumerate(states) if state == found]
+                return f"holds the state of change {known}, acknowledged was {acknowledged}"
+            return next(iter(subjects.differences(database, found, generator, probes=1)), outcome)
+    except simdb.StorageError as error:
+        return f"{type(error).__name__}: {error}"

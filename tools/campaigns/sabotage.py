@@ -1,0 +1,74 @@
+"""Faults planted on purpose: what finds none of them would find nothing else either."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+FAULTS = ("sync=False", "a sync left out", "an index write left out")
+
+
+def plant(fault: str | None) -> None:
+    """Plant a fault in this process, which should be a child."""
+    if fault == "sync=False":
+        _without_sync()
+    elif fault == "a sync left out":
+        from tools.campaigns import shim
+
+        shim.skip_syncs()
+    elif fault == "an index write left out":
+        _without_index_writes()
+
+
+def _without_sync() -> None:
+    import lmdb
+
+    original = lmdb.open
+
+    def unsafe(*arguments: Any, **options: Any) -> Any:
+        return original(*arguments, **{**options, "sync": False})
+
+    lmdb.open = unsafe
+
+
+def _without_index_writes() -> None:
+    from simdb.storage.runs import RunWriter
+
+    original = RunWriter.append
+    calls = [0]
+
+    def forgetful(self: Any, *arguments: Any) -> None:
+        calls[0] += 1
+        if calls[0] % 5:
+            original(self, *arguments)
+
+    RunWriter.append = forgetful  # type: ignore[method-assign]
+
+
+def die() -> None:
+    """End this process as ``kill -9`` does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def at_every_step(step: Callable[[], None]) -> None:
+    """Call a function before every put and deletion, and before and after every commit."""
+    from simdb.storage.environment import Environment
+    from simdb.storage.transactions import WriteTransaction
+
+    def before(owner: Any, name: str, *, after: bool = False) -> None:
+        original = getattr(owner, name)
+
+        def stepping(*arguments: Any, **options: Any) -> Any:
+            step()
+            result = original(*arguments, **options)
+            if after:
+                step()
+            return result
+
+        setattr(owner, name, stepping)
+
+    for name in ("put", "put_many", "delete"):
+        before(WriteTransaction, name)
+    before(Environment, "commit", after=True)

@@ -1,0 +1,122 @@
+"""Chosen to be bad: equal items, boilerplate, and items that collide under a seed that is known."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from typing import Any
+
+import simdb
+from tools.campaigns import children
+from tools.campaigns.registry import Run, campaign
+
+MOST_SECONDS_A_THOUSAND = 2.0
+MOST_MEMORY = 1_500 * 2**20
+WORDS = simdb.Text(simdb.WordShingles(1))
+
+
+def _equal(count: int) -> list[tuple[int, str]]:
+    return [(number, "the same text for all of them") for number in range(count)]
+
+
+def _empty(count: int) -> list[tuple[int, str]]:
+    return [(number, " " * (number % 3)) for number in range(count)]
+
+
+def _boilerplate(count: int) -> list[tuple[int, str]]:
+    """Half of each text is common to all: a Jaccard similarity of a third."""
+    common = " ".join(f"common{number}" for number in range(40))
+    return [
+        (number, f"{common} " + " ".join(f"own{number}x{place}" for place in range(40)))
+        for number in range(count)
+    ]
+
+
+def _frequent(count: int) -> list[tuple[int, str]]:
+    """One word in all texts, and the rest drawn from few."""
+    generator = random.Random(1)
+    return [
+        (number, "all " + " ".join(f"w{generator.randrange(300)}" for _ in range(15)))
+        for number in range(count)
+    ]
+
+
+def _colliding(count: int) -> list[tuple[int, str]]:
+    """Texts that share their first bucket under seed 1, if that is the seed."""
+    from simdb.engine import catalogue
+    from simdb.engine import settings as planning
+    from simdb.engine.signing import Signer
+
+    settings = planning.plan_settings(
+        "c", WORDS, **{"threshold": 0.8, "recall": 0.99, "bands": 2, "rows": 1},
+        sketch="fast", secret=catalogue.secret_of(1),
+    )  # fmt: skip
+    signer = Signer(settings)
+    generator = random.Random(1)
+    best = min(
+        (f"m{generator.getrandbits(40)}" for _ in range(20_000)),
+        key=lambda word: int(signer.sign([word.encode()]).signatures[0, 0]) or 99_999,
+    )
+    return [
+        (number, f"{best} " + " ".join(f"own{number}x{place}" for place in range(10)))
+        for number in range(count)
+    ]
+
+
+INPUTS = {
+    "equal": _equal,
+    "empty": _empty,
+    "boilerplate": _boilerplate,
+    "frequent": _frequent,
+    "colliding": _colliding,
+}
+
+
+def _load(path: Any, name: str, count: int) -> dict[str, Any]:
+    rows = INPUTS[name](count)
+    began = time.perf_counter()
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("c", WORDS, threshold=0.8, exact_floor=0.7)
+        collection.add_many(rows)
+        added = time.perf_counter() - began
+        began = time.perf_counter()
+        groups = sum(1 for _ in collection.groups())
+        matches = len(collection.search(rows[0][1], threshold=0.8, limit=10))
+        asked = time.perf_counter() - began
+        sound = database.check().sound
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
+    return {
+        "added": added,
+        "asked": asked,
+        "groups": groups,
+        "matches": matches,
+        "sound": sound,
+        "peak": peak,
+    }
+
+
+@campaign(
+    "skew", "equal, empty, boilerplate, frequent and colliding items", short=2_000, long=100_000
+)
+def skew(run: Run) -> None:
+    """Store so many bad items of every sort, group them and search them, within limits."""
+    for name in INPUTS:
+        path = run.work / f"{name}.simdb"
+        ending = children.answer(lambda name=name, path=path: _load(path, name, run.count), 3_600)
+        for file in run.work.glob(f"{name}.simdb*"):
+            file.unlink()
+        run.trial()
+        if not ending.answers:
+            run.fail(f"{name}: {ending.how}")
+            continue
+        told = ending.answers[0]
+        most = 10 + MOST_SECONDS_A_THOUSAND * run.count / 1_000
+        run.outcomes[f"{name}: ms to add"] = round(1_000 * told["added"])
+        run.outcomes[f"{name}: ms to group and search"] = round(1_000 * told["asked"])
+        run.outcomes[f"{name}: peak MiB"] = told["peak"] // 2**20
+        run.outcomes[f"{name}: groups"] = told["groups"]
+        if told["added"] + told["asked"] > most or told["peak"] > MOST_MEMORY:
+            run.fail(f"{name}: {told}")
+        if not told["sound"] or (name == "equal" and told["groups"] != 1):
+            run.fail(f"{name}: {told}")

@@ -1,0 +1,230 @@
+"""What campaigns store: collections of every kind, random items, and what should be found.
+
+A new kind of item needs one entry in ``SUBJECTS``. Values are what JSON can hold, so that models
+travel between processes; ``item`` makes what simdb is given of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import simdb
+
+Model = dict[str, dict[str, Any]]  # value by key, by collection
+Change = tuple[str, str, list[Any]]  # collection, verb, rows or keys
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A collection that campaigns work on.
+
+    Attributes:
+        name: of the collection.
+        kind: of its items.
+        options: of ``Database.collection``.
+        value: draws a value; now and then one like another.
+        item: what simdb stores for a value.
+        back: the value of what simdb returns.
+        similarity: the true one of two values.
+        threshold: searched at; every match must be found, so the index has to be sure of it.
+    """
+
+    name: str
+    kind: Any
+    options: dict[str, Any]
+    value: Callable[[random.Random], Any]
+    item: Callable[[Any], Any] = lambda value: value
+    back: Callable[[Any], Any] = lambda item: item
+    similarity: Callable[[Any, Any], Fraction] = field(default=lambda a, b: jaccard(a, b))
+    threshold: Fraction = Fraction(1, 2)
+
+
+def jaccard(left: Any, right: Any) -> Fraction:
+    """Return the Jaccard similarity of two collections, 0 where nothing is in either."""
+    one, other = set(left), set(right)
+    return Fraction(len(one & other), len(one | other)) if one | other else Fraction(0)
+
+
+def _words(generator: random.Random) -> str:
+    count = generator.choice([1, 4, 12, 12, 60])
+    letters = generator.choice([40, 2_000])
+    return " ".join(f"w{generator.randrange(letters)}" for _ in range(count))
+
+
+def _members(generator: random.Random) -> list[int]:
+    universe = generator.choice([30, 5_000])
+    return sorted(generator.sample(range(universe), generator.choice([1, 3, 8, 20])))
+
+
+SUBJECTS = {
+    subject.name: subject
+    for subject in (
+        Subject(
+            "texts",
+            simdb.Text(simdb.WordShingles(1)),
+            {"threshold": 0.5, "exact_floor": 0.5, "seed": 1},
+            _words,
+            similarity=lambda a, b: jaccard(a.split(), b.split()),
+        ),
+        Subject(
+            "sets",
+            simdb.Set(),
+            {"threshold": None, "exact_floor": 0.4, "seed": 2},
+            _members,
+            item=set,
+            back=sorted,
+        ),
+    )
+}
+
+
+def make(database: Any) -> Model:
+    """Make the collections of all subjects and return the empty model."""
+    for subject in SUBJECTS.values():
+        database.collection(subject.name, subject.kind, **subject.options)
+    return {name: {} for name in SUBJECTS}
+
+
+def draw(generator: random.Random, model: Model) -> Change:
+    """Return a random change that can be made in a model."""
+    name = generator.choice(sorted(SUBJECTS))
+    subject, known = SUBJECTS[name], model[name]
+    present = sorted(known)
+    choice = generator.random()
+    new = f"k{generator.getrandbits(48):x}"
+    if choice < 0.4 or len(present) < 4:
+        return name, "add", [[new, subject.value(generator)]]
+    if choice < 0.7:
+        count = generator.choice([2, 10, 40])
+        return name, "add_many", [[f"{new}-{i}", subject.value(generator)] for i in range(count)]
+    if choice < 0.8:
+        return name, "replace", [[generator.choice(present), subject.value(generator)]]
+    if choice < 0.97:
+        most = generator.choice([1, 5, 30])
+        return name, "delete_many", generator.sample(present, min(len(present), most))
+    return name, "compact", []
+
+
+def apply(model: Model, change: Change) -> None:
+    """Make a change in a model."""
+    name, verb, rows = change
+    if verb == "delete_many":
+        for key in rows:
+            del model[name][key]
+    elif verb != "compact":
+        model[name].update((key, value) for key, value in rows)
+
+
+def copy_of(model: Model) -> Model:
+    """Return a copy that changes leave alone."""
+    return {name: dict(known) for name, known in model.items()}
+
+
+def carry_out(database: Any, change: Change) -> None:
+    """Make a change in a store."""
+    name, verb, rows = change
+    collection, subject = database[name], SUBJECTS[name]
+    if verb in {"add_many", "add"}:
+        collection.add_many([(key, subject.item(value)) for key, value in rows])
+    elif verb == "replace":
+        collection.replace(rows[0][0], subject.item(rows[0][1]))
+    elif verb == "delete_many":
+        collection.delete_many(rows)
+    else:
+        getattr(collection, verb)()
+
+
+def contents(database: Any) -> Model:
+    """Return what a store holds."""
+    return {
+        name: {str(record.key): subject.back(record.item) for record in database[name].items()}
+        for name, subject in SUBJECTS.items()
+        if name in database
+    }
+
+
+def differences(
+    database: Any, model: Model, generator: random.Random, *, probes: int = 3, deep: bool = True
+) -> Iterator[str]:
+    """Yield how a store differs from a model: contents, its own check, and answers."""
+    found = contents(database)
+    for name, known in model.items():
+        if found.get(name) != known:
+            yield f"{name} holds {len(found.get(name, {}))} items, not the {len(known)} expected"
+            return
+    for problem in database.check(deep=deep).problems[:3]:
+        yield f"check: {problem.table} {problem.record}: {problem.problem}"
+    for name, known in model.items():
+        yield from _wrong_answers(database[name], SUBJECTS[name], known, generator, probes)
+
+
+def _wrong_answers(
+    collection: Any,
+    subject: Subject,
+    known: dict[str, Any],
+    generator: random.Random,
+    probes: int,
+) -> Iterator[str]:
+    if len(collection) != len(known):
+        yield f"{subject.name} counts {len(collection)} items, not {len(known)}"
+    for key in generator.sample(sorted(known), min(len(known), probes)):
+        value = known[key]
+        matches = collection.search(subject.item(value), threshold=subject.threshold)
+        similar = {other: subject.similarity(value, known[other]) for other in known}
+        expected = {
+            other: float(share) for other, share in similar.items() if share >= subject.threshold
+        }
+        if {str(match.key): match.similarity for match in matches} != expected:
+            yield f"{subject.name} finds {len(matches)} like {key}, not {len(expected)}"
+
+
+@contextmanager
+def small_parts() -> Iterator[None]:
+    """Make chunks, blocks, merges and epochs small, so that little data meets all of them."""
+    from simdb.engine import exact_indexing
+    from simdb.storage import blocks, runs
+
+    knobs = (
+        (runs, "CHUNK_ENTRIES", 256),
+        (runs, "SMALL_MERGE", 128),
+        (runs, "FAN_IN", 4),
+        (blocks, "TARGET_BYTES", 4_096),
+        (exact_indexing, "FIRST_TABLE", 60),
+        (exact_indexing, "LEAST_REPOSTED", 20),
+        (exact_indexing, "MEASURED_EVERY", 4),
+        (exact_indexing, "WORTH_IT", 10),
+        (exact_indexing, "BASELINE_AFTER", 4),
+        (exact_indexing, "WORSE", 1),
+    )
+    before = [getattr(module, name) for module, name, _ in knobs]
+    for module, name, value in knobs:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for (module, name, _), value in zip(knobs, before, strict=True):
+            setattr(module, name, value)
+
+
+def warm_up(folder: Any) -> None:
+    """Have everything compiled before children are forked, and leave no store open."""
+    generator = random.Random(0)
+    path = folder / "warm.simdb"
+    with simdb.open(path, threads=1) as database:
+        model = make(database)
+        for _ in range(25):
+            change = draw(generator, model)
+            carry_out(database, change)
+            apply(model, change)
+        for name in SUBJECTS:
+            carry_out(database, (name, "compact", []))
+        assert not list(differences(database, model, generator, probes=10))
+        for name in SUBJECTS:
+            list(database[name].pairs())
+    for file in folder.glob("warm.simdb*"):
+        file.unlink()
