@@ -15,7 +15,16 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from simdb.collection import Collection
-    from simdb.config import CharacterShingles, Set, StopWordShingles, Text, WordShingles
+    from simdb.config import (
+        Bag,
+        Bits,
+        CharacterShingles,
+        Set,
+        StopWordShingles,
+        Text,
+        Vector,
+        WordShingles,
+    )
     from simdb.database import Database, Snapshot
     from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
     from simdb.datatypes import (
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
         AuditBin,
         AuditReport,
         CheckReport,
+        Entry,
         Group,
         Key,
         Match,
@@ -32,7 +42,6 @@ if TYPE_CHECKING:
         PairBatch,
         Problem,
         Progress,
-        Record,
         RepairedCollection,
         RepairReport,
     )
@@ -70,6 +79,8 @@ __all__ = [
     "AuditBin",
     "AuditReport",
     "BadItemError",
+    "Bag",
+    "Bits",
     "CharacterShingles",
     "CheckReport",
     "Collection",
@@ -83,6 +94,7 @@ __all__ = [
     "DatabaseFailedError",
     "DatabaseFullError",
     "DatabaseNotFoundError",
+    "Entry",
     "ExactPlan",
     "FormatVersionError",
     "Group",
@@ -102,7 +114,6 @@ __all__ = [
     "Problem",
     "Progress",
     "ReadOnlyError",
-    "Record",
     "Remedy",
     "RepairReport",
     "RepairedCollection",
@@ -114,6 +125,7 @@ __all__ = [
     "Text",
     "ThresholdTooLowError",
     "UsageError",
+    "Vector",
     "WordShingles",
     "WrongTypeError",
     "open",
@@ -125,7 +137,17 @@ __all__ = [
 _HOMES = {
     "Collection": "collection",
     **dict.fromkeys(
-        ("CharacterShingles", "Set", "StopWordShingles", "Text", "WordShingles"), "config"
+        (
+            "Bag",
+            "Bits",
+            "CharacterShingles",
+            "Set",
+            "StopWordShingles",
+            "Text",
+            "Vector",
+            "WordShingles",
+        ),
+        "config",
     ),
     **dict.fromkeys(("Database", "Snapshot", "open"), "database"),
     "Plan": "lsh.planning",

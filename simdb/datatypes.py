@@ -16,7 +16,7 @@ Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Entry:
     """A stored item: its key, the item as it was given, and the caller's metadata."""
 
     key: Key

@@ -21,7 +21,7 @@ from simdb.datatypes import (
     Pair,
     PairBatch,
     Progress,
-    Record,
+    Entry,
 )
 from simdb.errors import (
     BadItemError,
@@ -141,7 +141,7 @@ class CollectionView:
 
     # -- reading items -----------------------------------------------------------------------
 
-    def get(self, key: Key) -> Record:
+    def get(self, key: Key) -> Entry:
         """Return a stored item.
 
         Raises:
@@ -155,7 +155,7 @@ class CollectionView:
                 raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
             return self._record(document)
 
-    def items(self) -> Iterator[Record]:
+    def items(self) -> Iterator[Entry]:
         """Yield all stored items in order of insertion, as of the moment iteration begins.
 
         Items may be added and deleted meanwhile; the iteration does not see it.
@@ -177,9 +177,9 @@ class CollectionView:
                 raise KeyNotFoundError(f"item number {number} was deleted")
             return keys_of_numbers(collection, wanted)
 
-    def _record(self, document: Document) -> Record:
+    def _record(self, document: Document) -> Entry:
         metadata = values.unpack(document.metadata) if len(document.metadata) else None
-        return Record(
+        return Entry(
             decode_user_key(document.key),
             self._known.signer.items.decode(document.item),
             metadata,

@@ -155,7 +155,7 @@ def test_a_record_comes_back_as_it_was_given(database):
     collection = database.collection("c", WORDS)
     text = "  As it was:\tÉ e\u0301 \0 東京 🙂\r\n"
     collection.add(7, text, metadata={"a": [1, {"b": None}]})
-    assert collection.get(7) == simdb.Record(7, text, {"a": [1, {"b": None}]})
+    assert collection.get(7) == simdb.Entry(7, text, {"a": [1, {"b": None}]})
     assert list(collection.items()) == [collection.get(7)]
     assert 7 in collection
     assert "7" not in collection

@@ -120,7 +120,7 @@ def test_one_text_is_not_taken_for_many_keys(collection):
 
 def test_replace_changes_item_and_metadata_and_needs_a_stored_key(collection):
     collection.replace(1, "another text", metadata={"n": 2})
-    assert collection.get(1) == simdb.Record(1, "another text", {"n": 2})
+    assert collection.get(1) == simdb.Entry(1, "another text", {"n": 2})
     collection.replace(1, "another text still")
     assert collection.get(1).metadata is None
     with pytest.raises(simdb.KeyNotFoundError, match="'1'"):

@@ -121,6 +121,13 @@ def case(request):
     return request.param
 
 
+only_distances = pytest.mark.parametrize(
+    "case",
+    [case for case in CASES.values() if case.is_distance],
+    ids=[name for name, case in CASES.items() if case.is_distance],
+)
+
+
 @pytest.fixture
 def items(case):
     return case.items(np.random.default_rng(7))
@@ -323,9 +330,8 @@ def test_pairs_beyond_the_plan_name_the_remedy(case, collection):
         collection.pairs(guarantee="probable", **beyond)
 
 
+@only_distances
 def test_a_search_beyond_the_plan_compares_with_all(case, collection, items):
-    if not case.is_distance:
-        pytest.skip("kinds with symbols say what index to make")
     matches = collection.search(items[0], max_distance=90, limit=5)
     assert matches.guarantee == "exact"
     assert matches.candidates == len(items)
@@ -333,9 +339,8 @@ def test_a_search_beyond_the_plan_compares_with_all(case, collection, items):
     assert [match.distance for match in matches] == pytest.approx(values, abs=2e-3)
 
 
+@only_distances
 def test_without_an_index_answers_come_from_all_items(tmp_path, case, items):
-    if not case.is_distance:
-        pytest.skip("kinds with symbols need an index")
     with simdb.open(tmp_path / "scan.simdb") as database:
         made = database.collection("c", case.kind)
         made.add_many(enumerate(items))

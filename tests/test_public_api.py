@@ -18,6 +18,8 @@ NAMES = [
     "AuditBin",
     "AuditReport",
     "BadItemError",
+    "Bag",
+    "Bits",
     "CharacterShingles",
     "CheckReport",
     "Collection",
@@ -31,6 +33,7 @@ NAMES = [
     "DatabaseFailedError",
     "DatabaseFullError",
     "DatabaseNotFoundError",
+    "Entry",
     "ExactPlan",
     "FormatVersionError",
     "Group",
@@ -50,7 +53,6 @@ NAMES = [
     "Problem",
     "Progress",
     "ReadOnlyError",
-    "Record",
     "Remedy",
     "RepairReport",
     "RepairedCollection",
@@ -62,6 +64,7 @@ NAMES = [
     "Text",
     "ThresholdTooLowError",
     "UsageError",
+    "Vector",
     "WordShingles",
     "WrongTypeError",
     "open",
@@ -164,7 +167,7 @@ with simdb.open({str(tmp_path / "s.simdb")!r}) as db:
 
 def test_results_are_frozen():
     for record in (
-        simdb.Record("a", "b"),
+        simdb.Entry("a", "b"),
         simdb.Match("a", 0.5),
         simdb.Pair("a", "b", 0.5),
         simdb.Group("a", ("a", "b")),

@@ -29,7 +29,7 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import opened_collection, viewed_collection
-from simdb.datatypes import Key, Record
+from simdb.datatypes import Key, Entry
 from simdb.errors import UsageError
 from simdb.interchange import json_line, written_together
 from simdb.interchange.compression import InputStream
@@ -60,7 +60,7 @@ def get(
             print_line(printable(shown_item(record.item), keep="\n\t"))
 
 
-def _print_record(record: Record) -> None:
+def _print_record(record: Entry) -> None:
     with _told_as_usage(record.key):
         print_json_line(
             {"key": record.key, "item": plain_item(record.item), "metadata": record.metadata}
@@ -182,7 +182,7 @@ def export(
         note(f"exported {counted(count, 'item', 'items')}", quiet=quiet)
 
 
-def _exported(record: Record, id_field: str, item_field: str) -> bytes:
+def _exported(record: Entry, id_field: str, item_field: str) -> bytes:
     metadata: Mapping[str, Any] = record.metadata or {}
     for option, field in (("--id-field", id_field), ("--text-field", item_field)):
         if field in metadata:
