@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simdb.kernels import (
+        bags,
         buckets,
         classes,
         elements,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "bags",
     "buckets",
     "classes",
     "elements",
