@@ -17,7 +17,7 @@ from simdb.exact.joins import Counters, Filters, PairColumns, self_join, two_sid
 from simdb.exact.measures import Criterion, Measure, similarity
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
-from simdb.measures import sets as set_measures
+from tests import similarities
 from tests.exact_oracle import (
     THRESHOLDS,
     adversarial_sets,
@@ -345,14 +345,14 @@ def test_no_sets_and_empty_sets_have_no_pairs():
 
 
 MEASURES = [
-    (Measure.JACCARD, set_measures.jaccard),
-    (Measure.DICE, set_measures.dice),
+    (Measure.JACCARD, similarities.jaccard),
+    (Measure.DICE, similarities.dice),
     (
         Measure.COSINE,
         lambda probe, stored: Fraction(len(probe & stored) ** 2, len(probe) * len(stored)),
     ),
-    (Measure.STORED_IN_PROBE, lambda probe, stored: set_measures.containment(stored, probe)),
-    (Measure.PROBE_IN_STORED, set_measures.containment),
+    (Measure.STORED_IN_PROBE, lambda probe, stored: similarities.containment(stored, probe)),
+    (Measure.PROBE_IN_STORED, similarities.containment),
 ]
 
 
@@ -418,17 +418,13 @@ def test_an_index_that_could_miss_something_is_refused(measure, threshold, floor
 
 def test_measures_of_sets_and_bags_follow_their_definitions():
     left, right = {1, 2, 3, 4}, {3, 4, 5}
-    assert set_measures.jaccard(left, right) == Fraction(2, 5)
-    assert set_measures.dice(left, right) == Fraction(4, 7)
-    assert set_measures.cosine(left, right) == pytest.approx(2 / 12**0.5)
-    assert set_measures.containment(right, left) == Fraction(2, 3)
-    assert set_measures.overlap_coefficient(left, right) == Fraction(2, 3)
+    assert similarities.jaccard(left, right) == Fraction(2, 5)
+    assert similarities.dice(left, right) == Fraction(4, 7)
+    assert similarities.cosine(left, right) == pytest.approx(2 / 12**0.5)
+    assert similarities.containment(right, left) == Fraction(2, 3)
+    assert similarities.overlap_coefficient(left, right) == Fraction(2, 3)
     # MMDS example 3.2 and the footnote of 3.1.3.
-    assert set_measures.bag_jaccard_of_sums("aaab", "aabbc") == Fraction(1, 3)
-    assert set_measures.bag_jaccard_of_maxima("aaab", "aabbc") == Fraction(1, 2)
+    assert similarities.bag_jaccard_of_sums("aaab", "aabbc") == Fraction(1, 3)
+    assert similarities.bag_jaccard_of_maxima("aaab", "aabbc") == Fraction(1, 2)
     empty: set[int] = set()
-    assert set_measures.jaccard(empty, empty) == set_measures.cosine(empty, empty) == 0
-    similarities = set_measures.jaccard_similarities(
-        np.array([2, 0]), np.array([4, 0]), np.array([3, 0])
-    )
-    assert similarities.tolist() == [0.4, 0.0]
+    assert similarities.jaccard(empty, empty) == similarities.cosine(empty, empty) == 0

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from simdb.interchange.compression import InputStream
-from simdb.interchange.lines import iter_lines, without_mark
-from simdb.interchange.reader import RowReader, item_of, key_of, metadata_of
+from simdb.interchange.lines import iter_whole_lines
+from simdb.interchange.reader import KINDS_OF_VALUES, NamedFieldsReader
 from simdb.interchange.rows import (
+    KINDS_OF_SETS,
     LONGEST_RECORD,
     Format,
     ReadingOptions,
-    Row,
     RowProblemError,
     decoded,
     shortened,
@@ -24,12 +24,14 @@ from simdb.interchange.rows import (
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-class JsonLinesReader(RowReader):
+class JsonLinesReader(NamedFieldsReader):
     r"""Rows of a file of JSON lines.
 
     Lines end with ``\n``; lines of white space only are no rows but count as lines. Stricter than
     Python's json: ``NaN``, ``Infinity``, numbers too large for a double and escapes of half a
     surrogate pair are problems. Of a name that occurs twice in an object the last value counts.
+    A bag is a list with repeats, or an object of elements and counts, whose names are strings or
+    integers as ``options.elements`` says: names in JSON are always text.
     """
 
     format: ClassVar[Format] = "jsonl"
@@ -37,44 +39,19 @@ class JsonLinesReader(RowReader):
     def __init__(
         self, stream: InputStream, options: ReadingOptions, *, longest: int = LONGEST_RECORD
     ) -> None:
-        super().__init__(stream.name, options)
-        self._stream = stream
-        self._longest = longest
+        super().__init__(stream, options, longest=longest)
         self._decoder = json.JSONDecoder(
             parse_constant=_refused_constant, parse_float=_finite_number
         )
 
-    def __iter__(self) -> Iterator[Row]:
-        number = 1
-        too_long = False
-        for line, complete in iter_lines(self._stream, longest=self._longest):
-            too_long = too_long or not complete
-            if not complete:
-                continue
-            if too_long:
-                yield Row(number, None, None, None, b"", f"longer than {self._longest} bytes")
-            else:
-                raw = line
-                if number == 1:
-                    raw = without_mark(line)
-                    self.preamble = line[: len(line) - len(raw)]
-                if raw and not raw.isspace():
-                    yield self._row(number, raw)
-            too_long = False
-            number += 1
+    def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
+        return iter_whole_lines(self._stream, longest=self._longest)
 
-    def _row(self, number: int, raw: bytes) -> Row:
-        key = None
-        try:
-            fields = self.fields(raw)
-            key = key_of(fields, self.options, number)
-            item = item_of(fields, self.options)
-            return Row(number, key, item, metadata_of(fields, self.options), raw)
-        except RowProblemError as problem:
-            return Row(number, key, None, None, raw, str(problem))
+    def _is_blank(self, raw: bytes) -> bool:
+        return not raw or raw.isspace()
 
-    def fields(self, raw: bytes) -> dict[str, Any]:
-        """Return the object on a line."""
+    def fields_of(self, raw: bytes) -> dict[str, Any]:
+        """Return the object on a line; of sets and bags, also a list, as the field of the item."""
         text = decoded(raw)
         try:
             fields = self._decoder.decode(text)
@@ -86,25 +63,32 @@ class JsonLinesReader(RowReader):
             raise RowProblemError(f"not JSON: {error.msg} at position {error.pos}") from None
         except ValueError as error:
             raise RowProblemError(f"not JSON that can be read: {error}") from None
+        if isinstance(fields, list) and self.options.kind in KINDS_OF_SETS:
+            fields = {self.options.text_fields[0]: fields}
         if not isinstance(fields, dict):
             raise RowProblemError("not a JSON object")
         if _SURROGATE_ESCAPE.search(raw):
             _refuse_lone_surrogates(fields)
         return fields
 
-    @property
-    def bytes_read(self) -> int:
-        """How many bytes of the input, as it is stored, were taken so far."""
-        return self._stream.position
+    def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:  # noqa: ANN401
+        if isinstance(value, list):
+            if self.options.kind == "bag":
+                self.tokens.take_example(value)
+            return value
+        if self.options.kind == "bag" and isinstance(value, dict):
+            return self._counts(name, value)
+        wanted = "a list, or an object of counts" if self.options.kind == "bag" else "a list"
+        raise RowProblemError(f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not {wanted}")
 
-    @property
-    def bytes_total(self) -> int | None:
-        """How many bytes the input has, None where that cannot be known."""
-        return self._stream.size
-
-    def close(self) -> None:
-        """Close the input."""
-        self._stream.close()
+    def _counts(self, name: str, value: dict[str, Any]) -> dict[Any, int]:
+        for element, count in value.items():
+            if type(count) is not int or count < 0:
+                raise RowProblemError(
+                    f"the count of {shortened(element)} in the field {name!r} is "
+                    f"{shortened(str(count))}, not a whole number from 0"
+                )
+        return dict(zip(self.tokens.typed(list(value)), value.values(), strict=True))
 
 
 def _refused_constant(name: str) -> None:

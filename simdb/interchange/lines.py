@@ -29,6 +29,23 @@ def iter_lines(
         line = stream.readline(longest + 1)
 
 
+def iter_whole_lines(
+    stream: InputStream, *, longest: int = LONGEST_RECORD
+) -> Iterator[tuple[int, bytes, str | None]]:
+    r"""Yield each line: its number, its bytes with their ``\n``, and what is wrong with it.
+
+    The bytes of a line longer than ``longest`` are dropped.
+    """
+    number = 1
+    too_long = False
+    for line, complete in iter_lines(stream, longest=longest):
+        too_long = too_long or not complete
+        if complete:
+            yield number, *((b"", f"longer than {longest} bytes") if too_long else (line, None))
+            too_long = False
+            number += 1
+
+
 def without_mark(line: bytes) -> bytes:
     """Return the first line of a file without the byte order mark of UTF-8."""
     return line.removeprefix(BYTE_ORDER_MARK)

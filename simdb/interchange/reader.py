@@ -5,13 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 from simdb.datatypes import Key
-from simdb.interchange.rows import Format, ReadingOptions, Row, RowProblemError, whole_number
+from simdb.interchange.compression import InputStream
+from simdb.interchange.lines import without_mark
+from simdb.interchange.rows import (
+    KINDS_OF_SETS,
+    LONGEST_RECORD,
+    Format,
+    ReadingOptions,
+    Row,
+    RowProblemError,
+    whole_number,
+)
 from simdb.interchange.tokens import Tokens
 
-_KINDS = {
+Item: TypeAlias = str | list[Any] | dict[Any, int]
+
+KINDS_OF_VALUES = {
     type(None): "null",
     bool: "true or false",
     int: "a number",
@@ -80,49 +92,144 @@ class RowReader(ABC):
         self.close()
 
 
-def item_of(fields: Mapping[str, Any], options: ReadingOptions) -> str | list[Any]:
-    """Return the item among a row's fields; raise RowProblemError where there is none."""
-    if options.kind == "set":
-        return _set_of(fields, options)
-    texts = []
-    for name in options.text_fields:
-        if name not in fields:
-            raise RowProblemError(f"the field {name!r} is missing")
-        text = fields[name]
-        if not isinstance(text, str):
-            raise RowProblemError(f"the field {name!r} is {_KINDS[type(text)]}, not text")
-        texts.append(text)
-    return texts[0] if len(texts) == 1 else "\n".join(texts)
+class StreamReader(RowReader):
+    """Rows of one stream of bytes, cut into records.
+
+    A record becomes fields (``fields_of``), and these the key, the item and the metadata of a row.
+    """
+
+    def __init__(
+        self, stream: InputStream, options: ReadingOptions, *, longest: int = LONGEST_RECORD
+    ) -> None:
+        super().__init__(stream.name, options)
+        self._stream = stream
+        self._longest = longest
+
+    @abstractmethod
+    def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
+        """Yield each record: number of its first line, its bytes, and what is wrong with it."""
+
+    @abstractmethod
+    def _is_blank(self, raw: bytes) -> bool:
+        """Return whether a record is no row."""
+
+    def __iter__(self) -> Iterator[Row]:
+        for line, record, problem in self._records():
+            raw = self._without_mark(line, record)
+            if problem is not None:
+                yield Row(line, None, None, None, raw, problem)
+            elif not self._is_blank(raw):
+                yield self._row(line, raw)
+
+    def _without_mark(self, line: int, record: bytes) -> bytes:
+        if line > 1:
+            return record
+        raw = without_mark(record)
+        self.preamble = record[: len(record) - len(raw)]
+        return raw
+
+    def _row(self, line: int, raw: bytes) -> Row:
+        key = None
+        try:
+            fields = self.fields_of(raw)
+            key = self._key(fields, line)
+            return Row(line, key, self._item(fields), self._metadata(fields), raw)
+        except RowProblemError as problem:
+            return Row(line, key, None, None, raw, str(problem))
+
+    @abstractmethod
+    def fields_of(self, raw: bytes) -> Any:  # noqa: ANN401 - by name, or by place
+        """Return the fields of a record; raise RowProblemError where it has none."""
+
+    @abstractmethod
+    def _key(self, fields: Any, line: int) -> Key:  # noqa: ANN401 - likewise
+        """Return the key among the fields, or the line where they have none."""
+
+    @abstractmethod
+    def _item(self, fields: Any) -> Item:  # noqa: ANN401 - likewise
+        """Return the item among the fields."""
+
+    def _metadata(self, fields: Any) -> dict[str, Any] | None:  # noqa: ANN401 - likewise
+        """Return what else is among the fields, None where there is nothing."""
+        return None
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of the input, as it is stored, were taken so far."""
+        return self._stream.position
+
+    @property
+    def bytes_total(self) -> int | None:
+        """How many bytes the input has, None where that cannot be known."""
+        return self._stream.size
+
+    def close(self) -> None:
+        """Close the input."""
+        self._stream.close()
 
 
-def _set_of(fields: Mapping[str, Any], options: ReadingOptions) -> list[Any]:
-    elements: list[Any] = []
-    for name in options.text_fields:
-        if name not in fields:
-            raise RowProblemError(f"the field {name!r} is missing")
-        if not isinstance(fields[name], list):
-            raise RowProblemError(f"the field {name!r} is {_KINDS[type(fields[name])]}, not a list")
-        elements += fields[name]
-    return elements
+class NamedFieldsReader(StreamReader):
+    """Rows whose fields have names: key, item and metadata are told by the options."""
+
+    @abstractmethod
+    def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:  # noqa: ANN401
+        """Return the elements of a set or bag in a field, or their counts."""
+
+    def fields(self, raw: bytes) -> dict[str, Any]:
+        """Return the fields of a row without problem."""
+        fields: dict[str, Any] = self.fields_of(raw)
+        return fields
+
+    def _key(self, fields: Mapping[str, Any], line: int) -> Key:
+        """Return the key among a row's fields, or its line where no field is the key."""
+        name = self.options.id_field
+        if name is None:
+            return line
+        key = _field(fields, name)
+        if isinstance(key, str):
+            return whole_number(key) if self.options.integer_keys else key
+        if isinstance(key, int) and not isinstance(key, bool):
+            return key
+        kind = "a number with a fraction" if isinstance(key, float) else KINDS_OF_VALUES[type(key)]
+        raise RowProblemError(f"the field {name!r} is {kind}, but a key is text or a whole number")
+
+    def _item(self, fields: Mapping[str, Any]) -> Item:
+        names = self.options.text_fields
+        values = [_field(fields, name) for name in names]
+        if self.options.kind in KINDS_OF_SETS:
+            return _united([self._elements(*each) for each in zip(names, values, strict=True)])
+        for name, value in zip(names, values, strict=True):
+            if not isinstance(value, str):
+                raise RowProblemError(
+                    f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not text"
+                )
+        return values[0] if len(values) == 1 else "\n".join(values)
+
+    def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+        taken = {*self.options.text_fields, self.options.id_field}
+        return {name: value for name, value in fields.items() if name not in taken} or None
 
 
-def key_of(fields: Mapping[str, Any], options: ReadingOptions, line: int) -> Key:
-    """Return the key among a row's fields, or its line number where no field is the key."""
-    name = options.id_field
-    if name is None:
-        return line
+def _field(fields: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - a value of JSON
     if name not in fields:
         raise RowProblemError(f"the field {name!r} is missing")
-    key = fields[name]
-    if isinstance(key, str):
-        return whole_number(key) if options.integer_keys else key
-    if isinstance(key, int) and not isinstance(key, bool):
-        return key
-    kind = "a number with a fraction" if isinstance(key, float) else _KINDS[type(key)]
-    raise RowProblemError(f"the field {name!r} is {kind}, but a key is text or a whole number")
+    return fields[name]
 
 
-def metadata_of(fields: Mapping[str, Any], options: ReadingOptions) -> dict[str, Any] | None:
-    """Return the fields that are neither key nor item, None where there are none."""
-    taken = {*options.text_fields, options.id_field}
-    return {name: value for name, value in fields.items() if name not in taken} or None
+def _united(parts: list[list[Any] | dict[Any, int]]) -> list[Any] | dict[Any, int]:
+    """Return the elements of several fields together; counts are added up."""
+    if len(parts) == 1:
+        return parts[0]
+    elements: list[Any] = []
+    counts: dict[Any, int] = {}
+    for part in parts:
+        if isinstance(part, list):
+            elements += part
+        else:
+            for element, count in part.items():
+                counts[element] = counts.get(element, 0) + count
+    if not counts:
+        return elements
+    for element in elements:
+        counts[element] = counts.get(element, 0) + 1
+    return counts

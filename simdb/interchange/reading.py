@@ -9,8 +9,15 @@ from simdb.errors import ConfigurationError
 from simdb.interchange.baskets import BasketReader, LinesReader
 from simdb.interchange.compression import STANDARD_STREAM, InputStream, plain_name
 from simdb.interchange.jsonl import JsonLinesReader
-from simdb.interchange.reader import RowReader
-from simdb.interchange.rows import FORMATS_OF_SETS, FORMATS_OF_TEXTS, Format, ReadingOptions
+from simdb.interchange.ratings import RatingsReader
+from simdb.interchange.reader import RowReader, StreamReader
+from simdb.interchange.rows import (
+    FORMATS_OF_SETS,
+    FORMATS_OF_TEXTS,
+    KINDS_OF_SETS,
+    Format,
+    ReadingOptions,
+)
 from simdb.interchange.separated import SeparatedReader
 from simdb.interchange.texts import TextReader
 
@@ -34,7 +41,7 @@ FORMAT_OF_SUFFIX: dict[str, Format] = {
 }
 
 
-_READERS: dict[Format, type[JsonLinesReader | SeparatedReader | LinesReader | BasketReader]] = {
+_READERS: dict[Format, type[StreamReader]] = {
     "jsonl": JsonLinesReader,
     "csv": SeparatedReader,
     "lines": LinesReader,
@@ -60,9 +67,10 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
             raise FileNotFoundError(2, "no such file or folder", source)
         return TextReader(source, options)
     if Path(source).is_dir() and source != STANDARD_STREAM:
-        of_sets = ", of which none is a set" if options.kind == "set" else ""
+        of_sets = f", of which none is a {options.kind}" if options.kind in KINDS_OF_SETS else ""
         raise ConfigurationError(f"{source} is a folder: folders are read as text files{of_sets}")
-    return _READERS[chosen](InputStream(source), options)
+    reader = RatingsReader if options.ratings is not None else _READERS[chosen]
+    return reader(InputStream(source), options)
 
 
 def _format(source: str, options: ReadingOptions) -> Format:
@@ -70,7 +78,7 @@ def _format(source: str, options: ReadingOptions) -> Format:
         return options.format
     if source == STANDARD_STREAM:
         return "jsonl"
-    sets = options.kind == "set"
+    sets = options.kind in KINDS_OF_SETS
     if Path(source).is_dir():
         return "lines" if sets else "text"
     suffixes = FORMAT_OF_SET_SUFFIX if sets else FORMAT_OF_SUFFIX

@@ -13,12 +13,15 @@ from typing import Any, Literal, TypeAlias
 
 from simdb.datatypes import Key
 from simdb.errors import ConfigurationError
+from simdb.items.ratings import Stars, Treatment
 
 Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets"]
 Elements: TypeAlias = Literal["auto", "integers", "strings"]
+KindOfRows: TypeAlias = Literal["text", "set", "bag"]
 
 FORMATS_OF_TEXTS: tuple[Format, ...] = ("jsonl", "csv", "text")
 FORMATS_OF_SETS: tuple[Format, ...] = ("jsonl", "csv", "lines", "baskets")
+KINDS_OF_SETS: tuple[KindOfRows, ...] = ("set", "bag")  # collections of elements
 
 # A file without line ends, or a CSV file with one stray quote, is one endless record.
 LONGEST_RECORD = 64 * 2**20
@@ -35,7 +38,8 @@ class Row:
     Attributes:
         line: number of the record's first line, from 1; of text files, the number of the file.
         key: the row's key, None where it could not be read.
-        item: the text, or the elements of the set, None where there is a problem.
+        item: the text, the elements of the set or bag, or their counts; None where there is a
+            problem.
         metadata: the other fields, None where there are none.
         raw: the record exactly as it stands in the input, line end included; empty where it was
             too long to be kept. Of text files, the path and a line end.
@@ -44,7 +48,7 @@ class Row:
 
     line: int
     key: Key | None
-    item: str | list[Any] | None
+    item: str | list[Any] | dict[Any, int] | None
     metadata: Mapping[str, Any] | None
     raw: bytes
     problem: str | None = None
@@ -60,17 +64,21 @@ class ReadingOptions:
 
     Attributes:
         text_fields: the fields that are the item; several texts are joined by a line end, several
-            sets united.
+            sets united, several bags added up.
         id_field: the field that is the key; None makes the line number the key. In lines and
             baskets, the place of the token that is the key, from "1".
         format: None tells it from the file's name; standard input is then JSON lines.
         integer_keys: read keys that are text as whole numbers.
         pattern: of a folder, take only files whose name matches (shell wildcards).
         kind: what the items are.
-        elements: what the elements of sets are where the input does not tell (all formats but
-            JSON lines); ``"auto"`` takes integers if the first set is one of integers.
-        separator: what stands between the elements of a set in lines and in a field of CSV; white
-            space if None.
+        ratings: how ratings become the elements of sets or bags; the rows are then a CSV file of
+            ratings, ``id_field`` names the field of what becomes a set, ``text_fields`` that of
+            what it rated or who rated it.
+        rating_field: the field of the rating, a number.
+        elements: what the elements of sets and bags are where the input does not tell (all formats
+            but lists in JSON lines); ``"auto"`` takes integers if the first is one of integers.
+        separator: what stands between elements in lines and in a field of CSV; white space if
+            None.
     """
 
     text_fields: tuple[str, ...] = ("text",)
@@ -78,7 +86,9 @@ class ReadingOptions:
     format: Format | None = None
     integer_keys: bool = False
     pattern: str | None = None
-    kind: Literal["text", "set"] = "text"
+    kind: KindOfRows = "text"
+    ratings: Treatment | None = None
+    rating_field: str = "rating"
     elements: Elements = "auto"
     separator: str | None = None
 
@@ -87,7 +97,7 @@ class ReadingOptions:
             raise ConfigurationError("text_fields must name at least one field")
         if self.id_field in self.text_fields:
             raise ConfigurationError(f"{self.id_field!r} cannot be both the key and the text")
-        formats = FORMATS_OF_SETS if self.kind == "set" else FORMATS_OF_TEXTS
+        formats = FORMATS_OF_SETS if self.kind in KINDS_OF_SETS else FORMATS_OF_TEXTS
         if self.format is not None and self.format not in formats:
             names = ", ".join(formats)
             raise ConfigurationError(
@@ -103,6 +113,23 @@ class ReadingOptions:
             raise ConfigurationError(
                 f"{self.format} have no names: the key is told by its place, from 1, not by "
                 f"{self.id_field!r}"
+            )
+        if self.ratings is not None:
+            self._require_ratings()
+
+    def _require_ratings(self) -> None:
+        wanted = "bag" if isinstance(self.ratings, Stars) else "set"
+        if self.kind != wanted:
+            raise ConfigurationError(
+                f"ratings as {type(self.ratings).__name__} make {wanted}s, not {self.kind}s"
+            )
+        if self.format not in (None, "csv"):
+            raise ConfigurationError(f"ratings are read from csv, not from {self.format}")
+        names = [self.id_field, self.rating_field, *self.text_fields]
+        if None in names or len(set(names)) != 3:
+            raise ConfigurationError(
+                "ratings need three different fields: the key, the item and the rating, not "
+                f"{', '.join(map(repr, names))}"
             )
 
 

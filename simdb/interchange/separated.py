@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, ClassVar
 
 from simdb.errors import BadItemError
 from simdb.interchange.compression import InputStream
 from simdb.interchange.lines import iter_lines, without_mark
-from simdb.interchange.reader import RowReader, item_of, key_of, metadata_of
+from simdb.interchange.reader import Item, NamedFieldsReader
 from simdb.interchange.rows import (
     LONGEST_RECORD,
     Format,
     ReadingOptions,
-    Row,
     RowProblemError,
     decoded,
 )
-from simdb.interchange.tokens import split_fields
 
 
 class _Place(Enum):
@@ -118,7 +116,7 @@ def _length_problem(record: _Record, longest: int) -> str | None:
     return f"longer than {longest} bytes" if record.too_long else None
 
 
-class SeparatedReader(RowReader):
+class SeparatedReader(NamedFieldsReader):
     """Rows of a CSV file whose first record names the fields; all values are text.
 
     Separated by commas, quoted by ``"``, as ``csv.reader`` reads it by default. Empty lines are no
@@ -130,27 +128,25 @@ class SeparatedReader(RowReader):
     def __init__(
         self, stream: InputStream, options: ReadingOptions, *, longest: int = LONGEST_RECORD
     ) -> None:
-        super().__init__(stream.name, options)
-        self._stream = stream
-        self._longest = longest
+        super().__init__(stream, options, longest=longest)
         # The module's limit of 128 KiB a field is one for the whole process: it is only raised.
         csv.field_size_limit(max(csv.field_size_limit(), longest))
 
-    def __iter__(self) -> Iterator[Row]:
+    def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
+        """Yield the records after the header, which is read here."""
         for line, raw, problem in iter_records(self._stream, longest=self._longest):
-            if problem is None and not raw.strip(b"\r\n"):
-                if self.header is None:
-                    self.preamble += raw
-            elif self.header is None:
-                self._take_header(line, raw, problem)
-            elif problem is not None:
-                yield Row(line, None, None, None, raw, problem)
+            if self.header is not None:
+                yield line, raw, problem
             else:
-                yield self._row(line, raw)
+                self.preamble += raw
+                if problem is not None or raw.strip(b"\r\n"):
+                    self._take_header(line, raw, problem)
+
+    def _is_blank(self, raw: bytes) -> bool:
+        return not raw.strip(b"\r\n")
 
     def _take_header(self, line: int, raw: bytes, problem: str | None) -> None:
         """Read the names of the fields; without them no row can be read, so here it ends."""
-        self.preamble += raw
         if problem is None:
             try:
                 names = values_of(without_mark(raw) if line == 1 else raw)
@@ -162,20 +158,7 @@ class SeparatedReader(RowReader):
             raise BadItemError(f"{self.place(line)}: {problem}")
         self.header = tuple(names)
 
-    def _row(self, line: int, raw: bytes) -> Row:
-        key = None
-        try:
-            fields = self.fields(raw)
-            key = key_of(fields, self.options, line)
-            if self.options.kind == "set":
-                item: str | list[Any] = split_fields(fields, self.options, self.tokens)
-            else:
-                item = item_of(fields, self.options)
-            return Row(line, key, item, metadata_of(fields, self.options), raw)
-        except RowProblemError as problem:
-            return Row(line, key, None, None, raw, str(problem))
-
-    def fields(self, raw: bytes) -> dict[str, str]:
+    def fields_of(self, raw: bytes) -> dict[str, str]:
         """Return the fields of a record by the names of the header."""
         header = self.header or ()
         values = values_of(raw)
@@ -183,19 +166,12 @@ class SeparatedReader(RowReader):
             raise RowProblemError(f"{len(values)} fields, but the header has {len(header)}")
         return dict(zip(header, values, strict=True))
 
-    @property
-    def bytes_read(self) -> int:
-        """How many bytes of the input, as it is stored, were taken so far."""
-        return self._stream.position
+    def _elements(self, name: str, value: str) -> list[Any]:
+        return self.tokens.split(value)
 
-    @property
-    def bytes_total(self) -> int | None:
-        """How many bytes the input has, None where that cannot be known."""
-        return self._stream.size
-
-    def close(self) -> None:
-        """Close the input."""
-        self._stream.close()
+    def _item(self, fields: Mapping[str, str]) -> Item:
+        item = super()._item(fields)
+        return self.tokens.typed(item) if isinstance(item, list) else item
 
 
 def _header_problem(names: list[str], options: ReadingOptions) -> str | None:

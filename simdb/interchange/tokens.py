@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from simdb.interchange.rows import (
@@ -19,8 +18,8 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 class Tokens:
     """Cuts text into the elements of sets.
 
-    What ``"auto"`` means is decided by the first set that has elements, for all of the input: were
-    it decided set by set, ``1 2 3`` and ``1 2 x`` would have nothing in common.
+    What ``"auto"`` means is decided by the first set or bag that has elements, for all of the
+    input: were it decided set by set, ``1 2 3`` and ``1 2 x`` would have nothing in common.
 
     Attributes:
         elements: ``"integers"`` or ``"strings"``; ``"auto"`` until it is decided.
@@ -36,6 +35,11 @@ class Tokens:
         if self._separator is None:
             return text.split()
         return present(text.split(self._separator))
+
+    def take_example(self, elements: list[Any]) -> None:
+        """Let a bag whose elements have types decide what ``"auto"`` means, if nothing has."""
+        if self.elements == "auto" and elements:
+            self.elements = "strings" if isinstance(elements[0], str) else "integers"
 
     def typed(self, tokens: list[str]) -> list[str] | list[int]:
         """Return tokens as the elements that they stand for.
@@ -66,11 +70,3 @@ def present(tokens: list[str]) -> list[str]:
 
 def _is_integer(token: str) -> bool:
     return bool(WHOLE_NUMBER.fullmatch(token)) and _SMALLEST <= int(token) <= _LARGEST
-
-
-def split_fields(fields: Mapping[str, str], options: ReadingOptions, tokens: Tokens) -> list[Any]:
-    """Return the set that the text in a row's fields spells."""
-    found: list[str] = []
-    for name in options.text_fields:
-        found += tokens.split(fields[name])
-    return tokens.typed(found)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb import kernels
 from simdb.config import Bag
@@ -97,14 +98,18 @@ class BagItems:
         ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)), dtype=np.int64)
         data = np.frombuffer(b"".join(items), np.uint8)
         sets, set_ends, counts, offsets = kernels.bags.bag_parts(data, ends, LARGEST_BAG)
+        _require_sound(offsets)
         sets.flags.writeable = False  # as what is read from a store: one form of the next kernel
         elements, found = kernels.elements.element_symbols(sets, set_ends, self._keys)
-        for damaged in (offsets[0], found[0]):
-            if damaged < 0:
-                raise CorruptionError(f"a stored bag, {-1 - damaged} of its batch, cannot be read")
+        _require_sound(found)
         return SymbolSets(*kernels.bags.occurrence_symbols(elements, counts, offsets, self._secret))
 
     symbols = features
+
+
+def _require_sound(offsets: npt.NDArray[np.int64]) -> None:
+    if offsets[0] < 0:
+        raise CorruptionError(f"a stored bag, {-1 - offsets[0]} of its batch, cannot be read")
 
 
 # -- what is taken as a bag ----------------------------------------------------------------------

@@ -47,13 +47,16 @@ class SetItems:
         if isinstance(item, PLAIN_COLLECTIONS):
             elements = _FORM.plain(item)
         elif isinstance(item, np.ndarray):
-            ordered = _FORM.sorted_array(item)
-            if isinstance(ordered, np.ndarray):
-                return _FORM.stored_array(ordered[distinct(ordered)])
-            elements = ordered
+            array = _FORM.sorted_array(item)
+            if isinstance(array, np.ndarray):
+                return _FORM.stored_array(array[distinct(array)])
+            elements = array
         else:
             elements = _FORM.plain(_FORM.require_collection(item))
-        return _FORM.stored(sorted(set(elements)))
+        ordered = sorted(elements)  # sets come sorted more often than not, which makes this quick
+        if len(set(ordered)) < len(ordered):
+            ordered = sorted(set(ordered))
+        return _FORM.stored(ordered)
 
     def decode(self, data: bytes | memoryview) -> frozenset[int] | frozenset[str]:
         """Return the set of its stored form.

@@ -40,7 +40,7 @@ def _element_count(data: npt.NDArray[np.uint8], start: int, end: int) -> int:
     count = 0
     for place in range(start + _SET_HEAD, start + 1, -1):
         count = count * 256 + int(data[place])
-    return count if 0 < count and 1 + _SET_HEAD + count * width <= end - start else -1
+    return count if count > 0 and 1 + _SET_HEAD + count * width <= end - start else -1
 
 
 @kernel
@@ -59,8 +59,8 @@ def bag_parts(
     Returns:
         uint8, the sets of their elements, one after the other; int64 (n,), where each of them ends;
         int64, the counts of all elements; int64 (n + 1,), where those of each bag begin, of which
-        the first is -1 - i instead of 0 if bag i, the first such, is damaged. Whether the sets are
-        sound is for ``kernels.elements.element_symbols`` to tell.
+        the first is -1 - i instead of 0 if bag i is damaged; then the other arrays mean nothing.
+        Whether the sets are sound is for ``kernels.elements.element_symbols`` to tell.
     """
     offsets = np.zeros(ends.size + 1, np.int64)
     set_ends = np.zeros(ends.size, np.int64)

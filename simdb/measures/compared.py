@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,3 @@ class Compared(NamedTuple):
         result = np.zeros(self.numerators.shape, np.float64)
         np.divide(self.numerators, self.denominators, out=result, where=self.denominators != 0)
         return result
-
-
-class Symbols(Protocol):
-    """The symbols of many items: ``items.symbols.SymbolSets``."""
-
-    @property
-    def values(self) -> npt.NDArray[np.uint64]:
-        """The symbols of all items, one item after the other."""
-
-    @property
-    def offsets(self) -> npt.NDArray[np.int64]:
-        """Where each item begins, and where the last ends."""

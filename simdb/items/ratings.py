@@ -1,0 +1,227 @@
+"""Ratings as sets and bags: which users, and which items, are alike (MMDS 3.1.3).
+
+A table of (user, item, rating) becomes one set or bag a user, of what that user rated, or one an
+item, of who rated it. Sets know no degrees, so a rating is either
+
+1. ignored where it is low, as if it had never been given (``Liked``),
+2. one of two elements, liked or hated, and ignored in between (``LikedOrHated``), or
+3. as many copies of the element as it has stars, for bags (``Stars``).
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from simdb.datatypes import Key
+from simdb.errors import BadItemError, ConfigurationError
+
+Number: TypeAlias = int | float | Fraction | Decimal
+Rated: TypeAlias = tuple[Key, Key, Number]
+By: TypeAlias = Literal["user", "item"]
+
+
+@dataclass(frozen=True, slots=True)
+class Liked:
+    """Keep ratings of at least ``least`` and ignore the others: the first way."""
+
+    least: Number = 4
+
+    def __post_init__(self) -> None:
+        _require_number("Liked.least", self.least)
+
+    def occurrences(self, element: Key, rating: Number) -> tuple[Key, int]:
+        """Return the element that a rating stands for, and how often it occurs."""
+        return element, int(rating >= self.least)
+
+
+@dataclass(frozen=True, slots=True)
+class LikedOrHated:
+    """Make "liked x" of ratings of x of at least ``liked``, "hated x" of those up to ``hated``."""
+
+    liked: Number = 4
+    hated: Number = 2
+
+    def __post_init__(self) -> None:
+        _require_number("LikedOrHated.liked", self.liked)
+        _require_number("LikedOrHated.hated", self.hated)
+        if not self.hated < self.liked:
+            raise ConfigurationError(
+                f"LikedOrHated.hated must be below liked, which {self.hated} is not below "
+                f"{self.liked}"
+            )
+
+    def occurrences(self, element: Key, rating: Number) -> tuple[Key, int]:
+        """Return the element that a rating stands for, and how often it occurs."""
+        if rating >= self.liked:
+            return f"liked {element}", 1
+        return f"hated {element}", int(rating <= self.hated)
+
+
+@dataclass(frozen=True, slots=True)
+class Stars:
+    """Make as many copies of the element as the rating has stars: bags, the third way."""
+
+    def occurrences(self, element: Key, rating: Number) -> tuple[Key, int]:
+        """Return the element that a rating stands for, and how often it occurs."""
+        if rating < 0 or rating % 1:
+            raise BadItemError(
+                f"a number of stars must be whole and not negative, not {rating}: multiply half "
+                "stars by 2"
+            )
+        return element, int(rating)
+
+
+Treatment: TypeAlias = Liked | LikedOrHated | Stars
+
+
+class RatingTable:
+    """Ratings taken one by one, in any order; every pair of user and item once.
+
+    Args:
+        treatment: what a rating becomes.
+    """
+
+    def __init__(self, treatment: Treatment) -> None:
+        self._treatment = treatment
+        self._rated: dict[Key, dict[Key, int]] = {}
+        self._elements: dict[Key, set[Key]] = {}
+        self._type: type | None = None
+
+    def add(self, key: Key, element: Key, rating: Number) -> None:
+        """Take the rating that connects ``key``, which becomes a set or bag, and ``element``.
+
+        Raises:
+            BadItemError: one is no key or no number, the elements are not all of one type, or the
+                two are connected already; nothing was taken.
+        """
+        key, element = _plain(key), _plain(element)
+        if self._type not in (None, type(element)):
+            raise BadItemError(
+                f"what is rated must be all text or all whole numbers, which "
+                f"{reprlib.repr(element)} is not like those before"
+            )
+        if not _is_number(rating):
+            raise BadItemError(f"a rating must be a number, not {reprlib.repr(rating)}")
+        if element in self._elements.get(key, ()):
+            raise BadItemError(
+                f"{reprlib.repr(key)} and {reprlib.repr(element)} have a rating already; keep one"
+            )
+        occurring, count = self._treatment.occurrences(element, rating)
+        self._type = type(element)
+        self._elements.setdefault(key, set()).add(element)
+        counts = self._rated.setdefault(key, {})
+        if count:
+            counts[occurring] = count
+
+    def __iter__(self) -> Iterator[Key]:
+        """Yield the keys in the order in which they were first rated."""
+        return iter(self._rated)
+
+    def counts(self, key: Key) -> dict[Key, int]:
+        """Return the elements of a key and how often each occurs; none if all were ignored."""
+        return self._rated[key]
+
+
+def _plain(name: object) -> Key:
+    if isinstance(name, str):
+        return str.__str__(name)
+    if isinstance(name, int | np.integer) and not isinstance(name, bool):
+        return int(name)
+    raise BadItemError(
+        f"a user or item must be text or a whole number, not {type(name).__name__} "
+        f"{reprlib.repr(name)}"
+    )
+
+
+def _require_number(name: str, value: object) -> None:
+    if not _is_number(value):
+        raise ConfigurationError(f"{name} must be a number, not {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    numbers = int | float | Fraction | Decimal | np.integer | np.floating
+    return isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _table(ratings: Iterable[Rated], treatment: Treatment, by: By) -> RatingTable:
+    if by not in ("user", "item"):
+        raise ConfigurationError(f"by must be 'user' or 'item', not {by!r}")
+    table = RatingTable(treatment)
+    for row, (user, item, rating) in enumerate(ratings):
+        try:
+            table.add(*((user, item) if by == "user" else (item, user)), rating)
+        except BadItemError as error:
+            raise BadItemError(f"row {row}: {error}", row=row) from None
+    return table
+
+
+def sets_of_liked(
+    ratings: Iterable[Rated], *, least: Number = 4, by: By = "user"
+) -> dict[Key, frozenset[Any]]:
+    """Make a set of every user, of the items rated highly; or of every item, of such users.
+
+    Low ratings are ignored, as if they had never been given (MMDS 3.1.3, the first option). A user
+    with none but low ones has the empty set.
+
+    Args:
+        ratings: (user, item, rating), every user and item together at most once.
+        least: the lowest rating that counts.
+        by: ``"user"`` makes a set of every user, ``"item"`` of every item.
+
+    Returns:
+        the sets by user or item, in the order of first rating, as ``add_many`` takes their items.
+
+    Raises:
+        BadItemError: a row is no rating, or there are two of one pair; ``row`` tells which.
+
+    >>> sets_of_liked([("ann", "Alien", 5), ("ann", "Brazil", 1), ("bob", "Alien", 4)])
+    {'ann': frozenset({'Alien'}), 'bob': frozenset({'Alien'})}
+    """
+    table = _table(ratings, Liked(least), by)
+    return {key: frozenset(table.counts(key)) for key in table}
+
+
+def sets_of_liked_or_hated(
+    ratings: Iterable[Rated], *, liked: Number = 4, hated: Number = 2, by: By = "user"
+) -> dict[Key, frozenset[str]]:
+    """Make a set of every user, of elements "liked item" and "hated item"; or of every item.
+
+    Ratings in between are ignored (MMDS 3.1.3, the second option). Arguments, answer and errors
+    are those of ``sets_of_liked``.
+
+    Args:
+        ratings: (user, item, rating), every user and item together at most once.
+        liked: the lowest rating that is liking.
+        hated: the highest that is hatred, below ``liked``.
+        by: ``"user"`` makes a set of every user, ``"item"`` of every item.
+
+    >>> sets_of_liked_or_hated([("ann", "Alien", 5), ("bob", "Alien", 1)])
+    {'ann': frozenset({'liked Alien'}), 'bob': frozenset({'hated Alien'})}
+    """
+    table = _table(ratings, LikedOrHated(liked, hated), by)
+    return {key: frozenset(map(str, table.counts(key))) for key in table}
+
+
+def bags_of_stars(ratings: Iterable[Rated], *, by: By = "user") -> dict[Key, Counter[Any]]:
+    """Make a bag of every user, in which an item occurs once a star; or of every item.
+
+    (MMDS 3.1.3, the third option.) Ratings are whole numbers; none of an item is none in the bag.
+
+    Args:
+        ratings: (user, item, rating), every user and item together at most once.
+        by: ``"user"`` makes a bag of every user, ``"item"`` of every item.
+
+    >>> bags_of_stars([("ann", "Alien", 3), ("ann", "Brazil", 1)])
+    {'ann': Counter({'Alien': 3, 'Brazil': 1})}
+    """
+    table = _table(ratings, Stars(), by)
+    return {key: Counter(table.counts(key)) for key in table}
