@@ -116,6 +116,11 @@ class PairBatch:
         if self.distance.size != self.similarity.size:
             object.__setattr__(self, "distance", np.full(self.similarity.size, nan))
 
+    @property
+    def is_of_distances(self) -> bool:
+        """Whether the collection measures distances."""
+        return self.distance.size > 0 and not isnan(float(self.distance[0]))
+
     @classmethod
     def of(
         cls,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
+from itertools import repeat
+from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -651,7 +653,9 @@ def _with_keys(collection: CollectionReader, batch: PairBatch) -> list[Pair]:
 
 
 def _pairs(left: list[Key], right: list[Key], batch: PairBatch) -> list[Pair]:
-    return list(map(Pair, left, right, batch.similarity.tolist(), batch.distance.tolist()))
+    if batch.is_of_distances:
+        return [Pair(*pair) for pair in zip(left, right, repeat(nan), batch.distance.tolist())]
+    return list(map(Pair, left, right, batch.similarity.tolist()))
 
 
 def _with_keys_of_both(

@@ -25,9 +25,9 @@ DATABASE = {"database", "collection", "views", "handle", "planning", "repairing"
 ALLOWED_IMPORTS = {
     "errors": set(),
     "datatypes": {"errors"},
-    "config": {"errors"},
+    "config": {"config", "errors"},
     "kernels": {"kernels"},
-    "measures": {"measures", "kernels"} | BOTTOM,
+    "measures": {"measures", "items", "kernels"} | BOTTOM,
     "items": {"items", "kernels"} | BOTTOM,
     "lsh": {"lsh"} | MATHEMATICS | BOTTOM,
     "exact": {"exact"} | MATHEMATICS | BOTTOM,
@@ -40,7 +40,7 @@ ALLOWED_IMPORTS = {
     "repairing": {"engine", "database", "handle"} | MIDDLE | BOTTOM,
     "views": {"engine", "handle", "results"} | MIDDLE | MATHEMATICS | BOTTOM,
     "handle": {"storage"} | BOTTOM,
-    "interchange": {"interchange"} | DATABASE | BOTTOM,
+    "interchange": {"interchange", "items"} | DATABASE | BOTTOM,
     "cli": {"", "cli", "interchange", "lsh", "exact"} | DATABASE | BOTTOM,
     "__main__": {"cli"},
     "": DATABASE | BOTTOM | {"lsh"},  # "lsh" for the class of a plan
@@ -68,11 +68,9 @@ EXACT_PRODUCTS = {
     "exact/measures.py Criterion.floor": "the Jaccard threshold that Dice or cosine amounts to",
     "exact/measures.py Criterion.needed_overlap": "the square of a cosine, which is rational",
     "lsh/banding.py minimum_matches": "a binomial tail, summed in integers",
+    "measures/bits.py needed_bits": "a table of whole numbers for the scan of bit vectors",
 }
-FLOAT_PRODUCTS = {
-    "lsh/planning.py Plan.false_candidates": "the mean of a probability below the threshold, by "
-    "which plans are compared",
-}
+FLOAT_PRODUCTS: dict[str, str] = {}
 
 LONGEST_MODULE = 400
 LONG_MODULES = {

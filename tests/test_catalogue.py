@@ -13,6 +13,7 @@ from simdb.engine import catalogue
 from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.settings import plan_settings
 from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
+from simdb.exact.thresholds import Threshold
 from simdb.storage import registry, values
 from simdb.storage.keys import Table, collection_key, state_key
 
@@ -21,6 +22,9 @@ KINDS = [
     simdb.Text(simdb.CharacterShingles(3), lowercase=True, white_space="keep", unicode="NFKD"),
     simdb.Text(simdb.WordShingles(2), unicode="keep"),
     simdb.Text(simdb.StopWordShingles(3, ("the", "to"))),
+    simdb.Set(),
+    simdb.Bag("maximum"),
+    simdb.Bits(64, "tanimoto"),
 ]
 
 
@@ -37,7 +41,7 @@ def settings(name="news", kind=KINDS[0], seed=1):
     return plan_settings(
         name,
         kind,
-        threshold=0.8,
+        bound=Threshold(Fraction(4, 5)),
         recall=0.99,
         bands=None,
         rows=None,

@@ -128,8 +128,6 @@ def test_collections_of_different_items_are_not_joined(tmp_path: Path) -> None:
         others = db.collection("others", simdb.Text(simdb.WordShingles(3)))
         with pytest.raises(ConfigurationError, match="different kinds"):
             words.join(others, 0.8)
-        with pytest.raises(ConfigurationError, match="exact"):
-            words.join(words, 0.8, guarantee="probable")
 
 
 def test_what_does_not_fit_into_memory_needs_an_index_on_the_right(

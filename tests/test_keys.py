@@ -115,6 +115,7 @@ def test_table_numbers_never_change():
         "BANDS",
         "POSTINGS",
         "SYMBOLS",
+        "ITEMS",
     ]
     assert list(Table) == list(range(8))
     assert keys.TABLE_NAMES[Table.DOCUMENTS] == b"documents"

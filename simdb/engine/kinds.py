@@ -27,6 +27,7 @@ from simdb.lsh.curves import (
 )
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan, plan
+from simdb.measures.bags import jaccard_of_sum, sum_of_jaccard
 from simdb.measures.compared import Compared
 
 DEFAULT_THRESHOLD = Fraction(4, 5)
@@ -235,17 +236,12 @@ def inner_threshold(kind: config.Kind, threshold: Threshold) -> Threshold:
     """
     if not is_of_sums(kind):
         return threshold
-    if threshold.fraction > Fraction(1, 2):
-        raise ConfigurationError(
-            f"threshold {threshold} is above 1/2, the most that bags can have whose union adds up "
-            "their counts (a bag has it to itself); lower it, or use Bag(union='maximum')"
-        )
-    return Threshold(threshold.fraction / (1 - threshold.fraction))
+    return Threshold(jaccard_of_sum(threshold.fraction))
 
 
 def outer_threshold(kind: config.Kind, value: Fraction) -> Fraction:
     """Return a threshold of ``inner_threshold`` as the caller knows it."""
-    return value / (1 + value) if is_of_sums(kind) else value
+    return sum_of_jaccard(value) if is_of_sums(kind) else value
 
 
 def outer_bound(kind: config.Kind, bound: Bound) -> Bound:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,13 @@ class Items(Protocol):
         """Return what items in stored form are hashed and compared by, as one batch."""
 
 
+class SymbolItems(Protocol):
+    """Items that are compared as sets of symbols."""
+
+    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
+        """Return the symbols of items in stored form; repeats count once."""
+
+
 class RowItems(Protocol):
     """Items of one width, which lie one after the other."""
 
@@ -44,11 +51,7 @@ class RowItems(Protocol):
 
 def symbols_of(items: Items, encoded: Sequence[bytes | memoryview]) -> SymbolSets:
     """Return the symbols of items in stored form, of a kind that has symbols."""
-    from simdb.items.bits import BitsItems
-
-    symbols: SymbolSets
-    symbols = items.symbols(encoded) if isinstance(items, BitsItems) else items.features(encoded)
-    return symbols
+    return cast("SymbolItems", items).symbols(encoded)
 
 
 def items_of(kind: config.Kind, secret: bytes) -> Items:

@@ -168,7 +168,7 @@ class TextItems:
         """Return the text of its stored form."""
         return str(data, "utf-8")
 
-    def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
+    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the shingles of stored texts, in order of occurrence.
 
         A text shorter than a shingle has one: all of it (under stop-word shingles none). An empty
@@ -185,6 +185,8 @@ class TextItems:
                 np.subtract(spans[:, 2], lengths, out=spans[:, 1])
             return self._run(joined, b"", spans)
         return self._mixed_symbols(items, spans)
+
+    features = symbols
 
     def _mixed_symbols(
         self, items: Sequence[bytes | memoryview], spans: npt.NDArray[np.int64]

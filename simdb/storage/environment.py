@@ -52,7 +52,7 @@ from simdb.storage.locks import WriterQueue
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
 MAGIC = "simdb"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable chooses another
 LARGEST_MAP = 2**40
 SMALLEST_MAP = 2**28
