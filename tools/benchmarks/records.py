@@ -36,6 +36,7 @@ from tools.benchmarks.timing import repeated
 HERE = "tools.benchmarks.records"
 PEERS = ("recordlinkage", "splink", "dedupe")
 HAND_SET = ("recordlinkage", "splink")  # dedupe is trained with the answers
+PEER_SECONDS = 300
 PLAIN = ("unaccented", "lowercase", "alphanumeric")
 # fmt: off
 STREETS = (
@@ -121,7 +122,6 @@ CHOSEN = {
 CALIBRATED = {"dblp_acm": "year", "febrl4": "state"}
 EDGES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 RANDOM_PAIRS = 100_000
-LOWEST = 0.1  # share of the candidates
 
 
 @dataclass(slots=True)
@@ -193,32 +193,26 @@ def calibrated(task: Task, unscored: str) -> list[dict[str, Any]]:
     ]
     apart = _differences(sides[0][linked.left], sides[1][linked.right])
     chance = np.random.default_rng(0).integers(len(task.left), size=(2, RANDOM_PAIRS))
-    given = {
-        "estimated": _differences(
-            sides[0][chance[0] % sides[0].size], sides[1][chance[1] % sides[1].size]
-        ),
-        # Candidates that are no match are not random: they have much in common.
-        "from the lowest": apart[linked.values <= np.quantile(linked.values, LOWEST)],
-    }
+    random = _differences(sides[0][chance[0] % sides[0].size], sides[1][chance[1] % sides[1].size])
     surely = linked.values == linked.values.max()
-    results = {
-        name: calibrate(linked.values, apart, matched=apart[surely], random=random, edges=EDGES)
-        for name, random in given.items()
-    }
+    result = calibrate(linked.values, apart, matched=apart[surely], random=random, edges=EDGES)
     pairs = zip(linked.left.tolist(), linked.right.tolist(), strict=True)
     true = np.fromiter((pair in task.truth for pair in pairs), np.bool_, linked.left.size)
     table: list[dict[str, Any]] = []
     for place, (low, high) in enumerate(pairwise(EDGES)):
         within = (linked.values >= low) & ((linked.values < high) | (high == EDGES[-1]))
         if within.any():
-            row: dict[str, Any] = {"from": low, "to": high, "pairs": int(within.sum())}
-            for name, result in results.items():
-                bucket = result.buckets[place]
-                row[name] = [
-                    round(value, 3)
-                    for value in (bucket.fraction, bucket.fraction_low, bucket.fraction_high)
-                ]
-            table.append({**row, "true": round(float(true[within].mean()), 3)})
+            bucket = result.buckets[place]
+            table.append(
+                {
+                    "from": low,
+                    "to": high,
+                    "pairs": int(within.sum()),
+                    "estimated": round(bucket.fraction, 3),
+                    "interval": [round(bucket.fraction_low, 3), round(bucket.fraction_high, 3)],
+                    "true": round(float(true[within].mean()), 3),
+                }
+            )
     return table
 
 
@@ -232,18 +226,22 @@ def run_peer(python: Path | None, peer: str, name: str, data: Path) -> dict[str,
     """Link one data set with a peer, by a Python that has it.
 
     Returns:
-        ``{"absent": ...}`` if no Python was named, or the one named fails.
+        ``{"absent": ...}`` if no Python was named, or the one named fails or takes too long.
     """
     if python is None:
         return {"absent": f"{peer} (SIMDB_RECORD_PEERS=PYTHON)"}
-    completed = subprocess.run(
-        [str(python), "-m", "tools.benchmarks.record_peers", peer, name, str(data)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=CHECKOUT,
-        check=False,
-    )
+    try:
+        completed = subprocess.run(
+            [str(python), "-m", "tools.benchmarks.record_peers", peer, name, str(data)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=CHECKOUT,
+            check=False,
+            timeout=PEER_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return {"absent": f"{peer}: not ready after {PEER_SECONDS} s"}
     if completed.returncode:
         return {"absent": f"{peer}: {python} failed"}
     answer: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])

@@ -1,0 +1,228 @@
+"""Values of fields: what they may be, and what is compared of them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import reprlib
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from simdb.errors import BadItemError, ConfigurationError
+from simdb.items.record_settings import Field
+
+Value: TypeAlias = str | int | float | datetime.date
+Transform: TypeAlias = Callable[[str], str]
+
+MAXIMUM_VALUE_BYTES = 65_535
+_INTEGERS = range(-(2**63), 2**63)
+_SEPARATORS = re.compile(r"[\W_]+")
+_DIGITS = re.compile(r"\d+")
+_DATE = re.compile(r"\s*(\d{4})(-?)(\d{2})\2(\d{2})\s*", re.ASCII)
+
+
+# -- transformations -----------------------------------------------------------------------------
+
+
+def _unaccented(text: str) -> str:
+    if text.isascii():
+        return text
+    parts = unicodedata.normalize("NFKD", text)
+    return "".join(part for part in parts if not unicodedata.combining(part))
+
+
+def _last_word(text: str) -> str:
+    return "".join(text.split()[-1:])
+
+
+def _first_word(text: str) -> str:
+    return "".join(text.split()[:1])
+
+
+_TRANSFORMS: dict[str, Transform] = {
+    "lowercase": str.lower,
+    "unaccented": _unaccented,
+    "collapse": lambda text: " ".join(text.split()),
+    "alphanumeric": lambda text: _SEPARATORS.sub(" ", text).strip(),
+    "digits": lambda text: "".join(_DIGITS.findall(text)),
+    "letters": lambda text: "".join(filter(str.isalpha, text)),
+    "sorted-words": lambda text: " ".join(sorted(text.split())),
+    "first-word": _first_word,
+    "last-word": _last_word,
+    "initials": lambda text: "".join(word[0] for word in text.split()),
+}
+
+
+def transformation(name: str) -> Transform:
+    """Return what a name of ``record_settings.TRANSFORMATIONS``, or ``first:4``, does to a text."""
+    stem, _, count = name.partition(":")
+    if stem == "first":
+        return lambda text: text[: int(count)]
+    if stem == "last":
+        return lambda text: text[-int(count) :]
+    return _TRANSFORMS[name]
+
+
+def chained(transforms: Sequence[Transform]) -> Transform:
+    """Return one function that applies transformations in their order."""
+    if tuple(transforms) == (_TRANSFORMS["lowercase"], _TRANSFORMS["collapse"]):
+        return lambda text: " ".join(text.lower().split())  # the usual one, in one call
+    if len(transforms) == 1:
+        return transforms[0]
+
+    def apply(text: str) -> str:
+        for transform in transforms:
+            text = transform(text)
+        return text
+
+    return apply
+
+
+class Equivalents:
+    """Replace every word, or whole value, of a group by the first of the group (MMDS 3.8.2).
+
+    What is longer is replaced first; nothing is replaced inside a word.
+    """
+
+    def __init__(self, field: Field, prepare: Transform) -> None:
+        self._first: dict[str, str] = {}
+        for group in field.equivalents:
+            prepared = [prepare(value) for value in group]
+            for given, value in zip(group, prepared, strict=True):
+                if not value:
+                    raise ConfigurationError(
+                        f"field {field.name!r}: of the equivalent {given!r} the preparation "
+                        "leaves nothing"
+                    )
+                if self._first.setdefault(value, prepared[0]) != prepared[0]:
+                    raise ConfigurationError(
+                        f"field {field.name!r}: {given!r} is in two groups of equivalents"
+                    )
+        longest_first = sorted(self._first, key=lambda value: (-len(value), value))
+        choices = "|".join(map(re.escape, longest_first))
+        self._pattern = re.compile(rf"(?<!\w)(?:{choices})(?!\w)")
+
+    def replaced(self, text: str) -> str:
+        """Return the text in which words of one group are the same word."""
+        return self._pattern.sub(lambda found: self._first[found[0]], text)
+
+
+# -- what is taken as a value --------------------------------------------------------------------
+
+
+def plain_value(name: str, value: object) -> Value | None:
+    """Return a value as Python's own string, integer, float or date; None stays None.
+
+    Raises:
+        BadItemError: it is none of them, no number (nan), or beyond 64 bits.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value not in _INTEGERS:
+            raise BadItemError(
+                f"the field {name!r} is {reprlib.repr(value)}, beyond 64 bits; give a string"
+            )
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadItemError(
+                f"the field {name!r} is {value}, which is no number; a missing value is None"
+            )
+        return float(value)
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value
+    raise BadItemError(
+        f"the field {name!r} must be a string, a number, a date or None, not "
+        f"{type(value).__name__} {reprlib.repr(value)}"
+    )
+
+
+def text_size(name: str, text: str) -> int:
+    """Return the bytes of a string in UTF-8.
+
+    Raises:
+        BadItemError: it holds half a surrogate pair, or is longer than ``MAXIMUM_VALUE_BYTES``.
+    """
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        raise BadItemError(
+            f"the field {name!r} holds half a surrogate pair, U+{ord(text[error.start]):04X}, at "
+            f"position {error.start}, which is no character"
+        ) from None
+    if size > MAXIMUM_VALUE_BYTES:
+        raise BadItemError(
+            f"the field {name!r} has {size:,} bytes in UTF-8, more than the "
+            f"{MAXIMUM_VALUE_BYTES:,} of a field; long texts belong into a collection of texts"
+        )
+    return size
+
+
+def read_text(name: str, value: Value) -> str:
+    """Return a value as the text that is compared, before its preparation.
+
+    Raises:
+        BadItemError: it is neither a string nor an integer.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(value)
+    raise BadItemError(
+        f"the field {name!r} is compared as a text: it must be a string or an integer, not "
+        f"{type(value).__name__} {value!r}"
+    )
+
+
+def read_number(name: str, value: Value) -> float | None:
+    """Return a value, or what a string says, as a number; None for an empty string.
+
+    Raises:
+        BadItemError: it is no number.
+    """
+    if isinstance(value, str) and not value.strip():
+        return None
+    if not isinstance(value, datetime.date):
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number):
+            return number
+    raise BadItemError(
+        f"the field {name!r} is compared as a number, which {reprlib.repr(value)} is not"
+    )
+
+
+def read_date(name: str, value: Value) -> datetime.date | None:
+    """Return a value as a date: 2001-12-31 or 20011231; None for an empty string.
+
+    Raises:
+        BadItemError: it is no date, or none of the calendar.
+    """
+    if isinstance(value, datetime.date):
+        return value
+    if isinstance(value, str) and not value.strip():
+        return None
+    found = None if isinstance(value, float) else _DATE.fullmatch(str(value))
+    if found is None:
+        raise BadItemError(
+            f"the field {name!r} is compared as a date, which {reprlib.repr(value)} is not; "
+            "write 2001-12-31 or 20011231"
+        )
+    try:
+        return datetime.date(int(found[1]), int(found[3]), int(found[4]))
+    except ValueError as error:
+        raise BadItemError(
+            f"the field {name!r} is {reprlib.repr(value)}, which is no date of the calendar: "
+            f"{error}"
+        ) from None

@@ -1,0 +1,288 @@
+"""Records: their stored form, and their fields as columns of values (MMDS 3.8.2).
+
+The stored form begins with one byte for each field of the settings, in their order: 0 the record
+has no such field, 1 None, 2 a string, 3 an integer, 4 a float, 5 a date. Then follow, for each
+field that has a value, the length of the string in bytes (uint16), the integer (int64), the float
+(float64) or the day (uint32, 0001-01-01 is 1), all little-endian; then the strings in UTF-8, one
+after the other. ``get`` returns every value as it was given.
+"""
+
+from __future__ import annotations
+
+import datetime
+import reprlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import BadItemError, CorruptionError
+from simdb.items.record_settings import Field, Record
+from simdb.items.record_values import (
+    MAXIMUM_VALUE_BYTES,
+    Equivalents,
+    Value,
+    chained,
+    plain_value,
+    read_date,
+    read_number,
+    read_text,
+    text_size,
+    transformation,
+)
+
+ABSENT, NONE, STRING, INTEGER, FLOAT, DATE = range(6)
+MISSING = -1
+
+_LETTERS = {STRING: "H", INTEGER: "q", FLOAT: "d", DATE: "I"}  # of struct
+_PATTERNS_KEPT = 1_024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordColumn:
+    """The values of one field in a batch of records, each different value once.
+
+    Attributes:
+        codes: int64 (n,), the place of each record's value in ``values``; -1 where it is missing.
+        values: the prepared texts; of a date or a number its one way of writing.
+        canonical: the same with words of one group of equivalents replaced; ``values`` itself
+            where the field has none.
+        numbers: float64, the number or the day of each of ``values``; empty for texts.
+    """
+
+    codes: npt.NDArray[np.int64]
+    values: list[str]
+    canonical: list[str]
+    numbers: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordFeatures:
+    """A batch of records: a column for each field that is scored or that a rule names."""
+
+    columns: dict[str, RecordColumn]
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
+class _Reader:
+    """Read the values of one field into what is compared."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.is_text = field.is_text
+        transforms = tuple(map(transformation, field.prepare))
+        self._prepare = chained(transforms)
+        self._equivalents = Equivalents(field, self._prepare) if field.equivalents else None
+
+    def check(self, value: Value) -> None:
+        """Raise BadItemError if a value cannot be read and the settings refuse that."""
+        if self.is_text:
+            self._read_text(value)
+        else:
+            self._read_number(value)
+
+    def column(self, values: Sequence[Value | None]) -> RecordColumn:
+        """Return the column of one value a record; each different one is read once."""
+        places: dict[str, int] = {}
+        known: dict[Value | None, int] = {None: MISSING}
+        numbers: list[float] = []
+        for value in dict.fromkeys(values):
+            if value is None:
+                continue
+            if self.is_text:
+                text = self._read_text(value)
+                prepared = "" if text is None else self._prepare(text)
+            else:
+                prepared, number = self._read_number(value)
+                if prepared and prepared not in places:
+                    numbers.append(number)
+            known[value] = places.setdefault(prepared, len(places)) if prepared else MISSING
+        codes = np.fromiter(map(known.__getitem__, values), np.int64, len(values))
+        texts = list(places)
+        canonical = texts
+        if self._equivalents is not None:
+            canonical = [self._equivalents.replaced(text) for text in texts]
+        return RecordColumn(codes, texts, canonical, np.array(numbers, np.float64))
+
+    def _read_text(self, value: Value) -> str | None:
+        if isinstance(value, str):
+            return value
+        try:
+            return read_text(self.field.name, value)
+        except BadItemError:
+            if self.field.invalid == "missing":
+                return None
+            raise
+
+    def _read_number(self, value: Value) -> tuple[str, float]:
+        """Return the one way of writing a number or day, and the number; "" if it is missing."""
+        try:
+            if self.field.compare == "numeric":
+                number = read_number(self.field.name, value)
+                return ("", 0.0) if number is None else (repr(number + 0.0), number)
+            day = read_date(self.field.name, value)
+            return ("", 0.0) if day is None else (day.isoformat(), float(day.toordinal()))
+        except BadItemError:
+            if self.field.invalid == "missing":
+                return "", 0.0
+            raise
+
+
+class RecordItems:
+    """Encode records and prepare their fields under one collection's settings."""
+
+    width = 0
+
+    def __init__(self, settings: Record) -> None:
+        self._names = tuple(field.name for field in settings.fields)
+        self._known = frozenset(self._names)
+        self._readers = tuple(map(_Reader, settings.fields))
+        ruled = {equal.field for rule in settings.rules for equal in rule}
+        self._used = tuple(bool(field.weight) or field.name in ruled for field in settings.fields)
+
+    def encode(self, item: object) -> bytes:
+        """Return the stored form of a record: a mapping of field names to values.
+
+        A value is a string, an integer of 64 bits, a finite float, a date, or None, which is
+        missing like a field that is not there. 1 and 1.0 are different values.
+
+        Raises:
+            BadItemError: it is no mapping, has a field that the settings have not, or a value
+                cannot be what its field is compared as; the message names the field.
+        """
+        if not isinstance(item, Mapping):
+            raise BadItemError(
+                f"a record must be a mapping of field names to values, not {type(item).__name__} "
+                f"{reprlib.repr(item)}"
+            )
+        if not self._known.issuperset(item):
+            wrong = next(name for name in item if name not in self._known)
+            raise BadItemError(
+                f"the record has a field {wrong!r}, which is none of {', '.join(self._names)}; "
+                "a field of weight 0 keeps what is not scored"
+            )
+        forms = bytearray(len(self._names))
+        numbers: list[int | float] = []
+        texts: list[str] = []
+        for place, reader in enumerate(self._readers):
+            value = item.get(reader.field.name, _NOTHING)
+            if value is _NOTHING:
+                continue
+            if type(value) is not str:
+                value = plain_value(reader.field.name, value)
+            if value is None:
+                forms[place] = NONE
+                continue
+            if not reader.is_text or type(value) is not str:
+                reader.check(value)
+            if type(value) is str:
+                forms[place] = STRING
+                numbers.append(len(value))
+                texts.append(value)
+            else:
+                forms[place], number = _number_of(value)
+                numbers.append(number)
+        joined = "".join(texts)
+        if not joined.isascii() or len(joined) > MAXIMUM_VALUE_BYTES:
+            self._measure(item, forms, numbers)
+        return bytes(forms) + _pattern(bytes(forms)).structure.pack(*numbers) + joined.encode()
+
+    def _measure(
+        self, item: Mapping[Any, Any], forms: bytearray, numbers: list[int | float]
+    ) -> None:
+        """Put the lengths in UTF-8 where the numbers have the lengths in characters."""
+        present = [place for place, form in enumerate(forms) if form > NONE]
+        for position, place in enumerate(present):
+            if forms[place] == STRING:
+                name = self._names[place]
+                numbers[position] = text_size(name, item[name])
+
+    def decode(self, data: bytes | memoryview) -> dict[str, Any]:
+        """Return the record of its stored form, its fields in the order of the settings.
+
+        Raises:
+            CorruptionError: it is no stored form of a record.
+        """
+        stored = bytes(data)
+        rows = zip(self._names, _decoded(stored, len(self._names)), stored, strict=False)
+        return {name: value for name, value, form in rows if form != ABSENT}
+
+    def features(self, items: Sequence[bytes | memoryview]) -> RecordFeatures:
+        """Return the columns of stored records: each different value is prepared once.
+
+        Raises:
+            CorruptionError: one of them is no stored form of a record.
+        """
+        rows = [_decoded(bytes(item), len(self._names)) for item in items]
+        by_field = zip(*rows, strict=True) if rows else [()] * len(self._names)
+        columns = {}
+        for reader, used, values in zip(self._readers, self._used, by_field, strict=True):
+            if not used:
+                continue
+            try:
+                columns[reader.field.name] = reader.column(values)
+            except BadItemError as error:
+                raise CorruptionError(f"a stored record cannot be read: {error}") from error
+        return RecordFeatures(columns, len(items))
+
+
+# -- the stored form -----------------------------------------------------------------------------
+
+_NOTHING = object()
+
+
+class _Pattern(NamedTuple):
+    """How records whose fields have the same forms are read."""
+
+    structure: struct.Struct
+    places: list[int]
+    forms: list[int]
+
+
+@lru_cache(maxsize=_PATTERNS_KEPT)
+def _pattern(forms: bytes) -> _Pattern:
+    places = [place for place, form in enumerate(forms) if form > NONE]
+    kept = [forms[place] for place in places]
+    return _Pattern(struct.Struct("<" + "".join(map(_LETTERS.__getitem__, kept))), places, kept)
+
+
+def _number_of(value: Value) -> tuple[int, int | float]:
+    """Return the form of a value that is no string, and the number that stands for it."""
+    if isinstance(value, datetime.date):
+        return DATE, value.toordinal()
+    if isinstance(value, int):
+        return INTEGER, value
+    return FLOAT, cast("float", value)
+
+
+def _decoded(data: bytes, count: int) -> list[Value | None]:
+    """Return the value of each field, None where it has none; check every length."""
+    values: list[Value | None] = [None] * count
+    try:
+        structure, places, forms = _pattern(data[:count])
+        numbers = structure.unpack_from(data, count)
+        strings = data[count + structure.size :]
+        text = strings.decode() if strings.isascii() else None
+        begin = 0
+        for place, form, number in zip(places, forms, numbers, strict=True):
+            if form == STRING:
+                end = begin + number
+                values[place] = strings[begin:end].decode() if text is None else text[begin:end]
+                begin = end
+            else:
+                values[place] = datetime.date.fromordinal(number) if form == DATE else number
+    except (KeyError, ValueError, OverflowError, struct.error) as error:
+        raise CorruptionError(f"a stored record cannot be read: {error!r}") from error
+    if begin != len(strings) or len(data) < count:
+        raise CorruptionError(
+            f"a stored record cannot be read: it has {len(strings)} bytes of strings where {begin} "
+            "are expected"
+        )
+    return values

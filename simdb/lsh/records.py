@@ -1,0 +1,251 @@
+"""Candidates of records by equality of fields (MMDS 3.8.2).
+
+A rule sends two records to one bucket if the fields that it names are equal, as they are or
+transformed. What agrees in no rule is no candidate, whatever its score: the answer is exact among
+candidates, and ``RecordFamily.certain_above`` is the similarity above which a pair must be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import blake2b
+from itertools import combinations
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.items.record_settings import Equal, Field, Record, describe_rule
+from simdb.items.record_values import chained, transformation
+from simdb.items.records import RecordFeatures
+from simdb.items.symbols import secret_words
+from simdb.lsh.families import BucketKeys
+from simdb.measures.records import HUNDREDTHS
+
+Keys: TypeAlias = npt.NDArray[np.uint64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+WORDS_A_RULE = 4
+PAIRS_A_BATCH = 1 << 18
+_MOST_FIELDS_SEARCHED = 12
+_SECRET_WORDS = 4
+_NO_DIGEST = bytes(8)
+_KEEPS_SOMETHING = ("lowercase", "first", "last")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCost:
+    """What one rule makes candidates of.
+
+    Attributes:
+        rule: in words.
+        records: that have a value for it.
+        buckets: different values.
+        largest: records in the largest bucket; of two collections, the larger side of it.
+        pairs: candidates that it gives, those of other rules among them.
+    """
+
+    rule: str
+    records: int
+    buckets: int
+    largest: int
+    pairs: int
+
+
+class RecordFamily:
+    """Hash what each rule makes of a record; equal hashes are one bucket.
+
+    Two different values of a rule have the same hash with a probability of about 2^-64, whoever
+    chose them.
+    """
+
+    def __init__(self, settings: Record, secret: bytes) -> None:
+        self.rules = settings.rules
+        self.words = WORDS_A_RULE * len(self.rules)
+        equals = dict.fromkeys(equal for rule in self.rules for equal in rule)
+        self._equals = tuple(equals)
+        words = secret_words(secret, b"simdb.record", _SECRET_WORDS * len(equals))
+        self._secrets = words.reshape(-1, _SECRET_WORDS).astype("<u8")
+        count = sum(map(len, self.rules))
+        # Odd factors, so that multiplying is a bijection; another one in each place of each rule.
+        self._factors = secret_words(secret, b"simdb.rule", count) | np.uint64(1)
+        self.certain_above = _certain_above(settings)
+
+    def sign(self, features: RecordFeatures) -> npt.NDArray[np.uint16]:
+        """Return the signatures, uint16 (n, words): a hash of 64 bits a rule, 0 for no bucket."""
+        hashed = {
+            equal: _hashes(features, equal, own.tobytes())
+            for equal, own in zip(self._equals, self._secrets, strict=True)
+        }
+        keys = np.zeros((len(features), len(self.rules)), np.uint64)
+        place = 0
+        for number, rule in enumerate(self.rules):
+            there = np.ones(len(features), np.bool_)
+            state = np.zeros(len(features), np.uint64)
+            for equal in rule:
+                there &= hashed[equal] != 0
+                state += hashed[equal] * self._factors[place]
+                place += 1
+            keys[there, number] = np.maximum(state[there], np.uint64(1))
+        return keys.view(np.uint16)
+
+    def keys(self, signatures: npt.NDArray[np.uint16]) -> Keys:
+        """Return the hashes of signatures, uint64 (n, rules)."""
+        return np.ascontiguousarray(signatures).view(np.uint64)
+
+    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
+        """Return the bucket keys: one for each rule whose fields all have a value."""
+        keys = self.keys(signatures)
+        there = keys != 0
+        offsets = np.zeros(len(keys) + 1, np.int64)
+        np.cumsum(there.sum(axis=1), out=offsets[1:])
+        return BucketKeys(keys[there], offsets)
+
+    def probability(self, value: float) -> float:
+        """Return 1 for a similarity that only candidates can have, else 0: nothing is promised."""
+        return 1.0 if value > float(self.certain_above) else 0.0
+
+
+def _hashes(features: RecordFeatures, equal: Equal, secret: bytes) -> Keys:
+    """Return a hash of what a part of a rule makes of each record; 0 if nothing is left.
+
+    The values are hashed by BLAKE2b with the secret before them, each different one once.
+    """
+    column = features.columns[equal.field]
+    texts: Iterable[str] = column.canonical
+    if equal.transformations:
+        texts = map(chained(tuple(map(transformation, equal.transformations))), texts)
+    digests = b"".join(
+        blake2b(secret + text.encode(), digest_size=8).digest() if text else _NO_DIGEST
+        for text in texts
+    )
+    # The last one is what the code of a missing value, -1, refers to.
+    hashes = np.frombuffer(digests + _NO_DIGEST, "<u8").astype(np.uint64)
+    return hashes[column.codes]
+
+
+# -- candidates ----------------------------------------------------------------------------------
+
+
+def candidate_pairs(
+    left: Keys, right: Keys | None = None, *, most: int = PAIRS_A_BATCH
+) -> Iterator[tuple[Integers, Integers]]:
+    """Yield the pairs of records that agree in a rule, each once, in batches.
+
+    Memory does not grow with the number of pairs: a pair comes in the bucket of its first common
+    rule, so that none need be remembered.
+
+    Args:
+        left: keys of the records, uint64 (n, rules), 0 for no bucket.
+        right: of another collection to link it with; None gives the pairs within the one.
+        most: pairs that are looked at in one batch.
+
+    Yields:
+        positions in ``left`` and in ``right``; within one collection the smaller comes first.
+    """
+    others = left if right is None else right
+    for rule in range(left.shape[1]):
+        order, starts, counts = _buckets(left[:, rule], others[:, rule])
+        ends = np.cumsum(counts)
+        begin = 0
+        while begin < len(left):
+            done = ends[begin - 1] if begin else 0
+            stop = max(begin + 1, int(np.searchsorted(ends, done + most, side="right")))
+            rows = np.repeat(np.arange(begin, stop, dtype=np.int64), counts[begin:stop])
+            within = np.arange(rows.size, dtype=np.int64) + done
+            partners = order[starts[rows] + within - (ends[rows] - counts[rows])]
+            wanted = rows < partners if right is None else np.ones(rows.size, np.bool_)
+            for earlier in range(rule):
+                keys = left[rows, earlier]
+                wanted &= (keys != others[partners, earlier]) | (keys == 0)
+            if wanted.any():
+                yield rows[wanted], partners[wanted]
+            begin = stop
+
+
+def rule_costs(settings: Record, left: Keys, right: Keys | None = None) -> list[RuleCost]:
+    """Count what each rule makes candidates of, without making them.
+
+    Args:
+        settings: of the collection.
+        left: keys of the records, uint64 (n, rules).
+        right: of another collection to link it with; None counts the pairs within the one.
+    """
+    costs = []
+    for number, rule in enumerate(settings.rules):
+        keys, sizes = np.unique(left[left[:, number] != 0, number], return_counts=True)
+        records, largest = int(sizes.sum()), int(sizes.max(initial=0))
+        if right is None:
+            pairs = int((sizes * (sizes - 1) // 2).sum())
+        else:
+            others, other_sizes = np.unique(
+                right[right[:, number] != 0, number], return_counts=True
+            )
+            _, places, other_places = np.intersect1d(
+                keys, others, assume_unique=True, return_indices=True
+            )
+            pairs = int((sizes[places] * other_sizes[other_places]).sum())
+            records += int(other_sizes.sum())
+            largest = max(largest, int(other_sizes.max(initial=0)))
+        costs.append(RuleCost(describe_rule(rule), records, keys.size, largest, pairs))
+    return costs
+
+
+def large_bucket_warnings(settings: Record, costs: list[RuleCost]) -> list[str]:
+    """Return a warning for each rule with a bucket larger than the settings expect.
+
+    Nothing is left out of such a bucket: the warning says what it costs and what helps.
+    """
+    return [
+        f"{cost.largest:,} records are equal in {cost.rule}: that rule compares {cost.pairs:,} "
+        "pairs; ask for a second field in the same rule, or leave it out"
+        for cost in costs
+        if cost.largest > settings.large_bucket
+    ]
+
+
+def _buckets(left: Keys, right: Keys) -> tuple[Integers, Integers, Integers]:
+    """Return the order of ``right`` by key; where each of ``left`` begins in it, and how many."""
+    order = np.argsort(right, kind="stable")
+    ordered = right[order]
+    starts = np.searchsorted(ordered, left, side="left")
+    counts = np.searchsorted(ordered, left, side="right") - starts
+    counts[left == 0] = 0
+    return order, starts, counts
+
+
+# -- what cannot be missed -----------------------------------------------------------------------
+
+
+def _certain_above(settings: Record) -> Fraction:
+    """Return the largest similarity of two records that agree in no rule, from above.
+
+    Such a pair differs, or lacks a value, in one field at least of every rule; the cheapest such
+    fields are sought among all choices.
+    """
+    fields = {field.name: field for field in settings.fields}
+    rules = [{equal.field for equal in rule} for rule in settings.rules]
+    losses = {name: _least_loss(fields[name]) for rule in rules for name in rule}
+    for equal in (equal for rule in settings.rules for equal in rule):
+        if any(name.partition(":")[0] not in _KEEPS_SOMETHING for name in equal.transformations):
+            losses[equal.field] = 0  # equal values of which nothing is left have no bucket
+    if len(losses) > _MOST_FIELDS_SEARCHED:
+        return Fraction(1)
+    cheapest = min(
+        sum(losses[name] for name in chosen)
+        for count in range(1, len(losses) + 1)
+        for chosen in combinations(losses, count)
+        if all(rule.intersection(chosen) for rule in rules)
+    )
+    return 1 - Fraction(cheapest, HUNDREDTHS * settings.total_weight)
+
+
+def _least_loss(field: Field) -> int:
+    """Return the hundredths that a field surely loses where it differs or has no value."""
+    if field.missing == "ignore" or not field.is_text or field.compare == "words":
+        return 0  # another number may differ by next to nothing, another text have the same words
+    full, tolerance = HUNDREDTHS * field.weight, int(field.tolerance)
+    one_letter = full - full * (tolerance**2 - 1) // tolerance**2
+    return min(one_letter, full - HUNDREDTHS * field.missing)

@@ -1,0 +1,240 @@
+"""The similarity of records: points of their fields, added up (MMDS 3.8.2).
+
+Points are counted in whole hundredths, so that a score is an exact quotient: of two values at the
+difference d, with the weight w and the tolerance t of their field, ``floor(100 w (1 - d^2 / t^2))``
+hundredths, or none. Words give ``floor(100 w J)`` by their Jaccard similarity J.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.items.record_settings import Field, Record
+from simdb.measures.compared import Compared
+from simdb.measures.strings import StringDistance, pair_common_lengths, pair_distances
+
+HUNDREDTHS = 100
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+_MOST_LETTERS = 0x110000
+_DENSE = 4  # cells of a table of all pairs of values, for each pair of records
+
+
+class Column(Protocol):
+    """The values of one field: ``items.records.RecordColumn``."""
+
+    @property
+    def codes(self) -> Integers:
+        """The place of each record's value; -1 where it is missing."""
+
+    @property
+    def values(self) -> list[str]:
+        """The different values, as prepared."""
+
+    @property
+    def canonical(self) -> list[str]:
+        """The same with equivalents replaced; the same list where there are none."""
+
+    @property
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """The numbers or days of the values; empty for texts."""
+
+
+class Records(Protocol):
+    """A batch of records: ``items.records.RecordFeatures``."""
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The columns by the names of their fields."""
+
+    def __len__(self) -> int: ...
+
+
+class RecordMeasure:
+    """Compare records by the points of their fields.
+
+    Args:
+        settings: of the collection.
+        workers: threads that compare texts; -1 is one a core.
+    """
+
+    def __init__(self, settings: Record, *, workers: int = 1) -> None:
+        self._fields = tuple(field for field in settings.fields if field.weight)
+        self._workers = workers
+        self.total_weight = settings.total_weight
+
+    def compare_probe(self, probe: Records, features: Records) -> Compared:
+        """Compare one record with each of many."""
+        count = len(features)
+        return self.compare_between(
+            probe, features, np.zeros(count, np.int64), np.arange(count, dtype=np.int64)
+        )
+
+    def compare_pairs(self, features: Records, left: Integers, right: Integers) -> Compared:
+        """Compare record ``left[i]`` with record ``right[i]`` of one batch, for every i."""
+        return self.compare_between(features, features, left, right)
+
+    def compare_between(
+        self, ones: Records, others: Records, left: Integers, right: Integers
+    ) -> Compared:
+        """Compare record ``left[i]`` of one batch with record ``right[i]`` of another.
+
+        Returns:
+            hundredths of points by hundredths of the weights. Where a field is ignored because it
+            is missing, its weight is not among them: 0 / 0 if all are.
+        """
+        numerators = np.zeros(len(left), np.int64)
+        denominators = np.zeros(len(left), np.int64)
+        for field in self._fields:
+            points, present = self.field_points(field, ones, others, left, right)
+            numerators += points
+            weight = HUNDREDTHS * field.weight
+            denominators += weight * present if field.missing == "ignore" else weight
+        return Compared(numerators, denominators)
+
+    def scores(self, compared: Compared) -> npt.NDArray[np.float64]:
+        """Return similarities as points of all weights together, such as 240 of 300."""
+        return compared.values() * self.total_weight
+
+    def field_points(
+        self, field: Field, ones: Records, others: Records, left: Integers, right: Integers
+    ) -> tuple[Integers, npt.NDArray[np.bool_]]:
+        """Return the hundredths of points that one field gives, and where both have a value."""
+        one, other = ones.columns[field.name], others.columns[field.name]
+        codes, other_codes = one.codes[left], other.codes[right]
+        present = (codes >= 0) & (other_codes >= 0)
+        absent = 0 if field.missing == "ignore" else HUNDREDTHS * field.missing
+        points = np.full(len(left), absent, np.int64)
+        points[present] = self._points(field, one, other, codes[present], other_codes[present])
+        return points, present
+
+    def _points(
+        self, field: Field, one: Column, other: Column, left: Integers, right: Integers
+    ) -> Integers:
+        """Return the hundredths of pairs of values that are there."""
+        full = HUNDREDTHS * field.weight
+        if field.compare == "numeric":
+            with np.errstate(over="ignore"):
+                differences = np.abs(one.numbers[left] - other.numbers[right]) / field.tolerance
+            shares = 1.0 - np.square(np.minimum(differences, 1.0))
+            return np.floor(full * shares).astype(np.int64)
+        if field.compare == "date":
+            days = np.abs(one.numbers[left] - other.numbers[right]).astype(np.int64)
+            return _quadratic(field, days)
+        unequal = np.flatnonzero(left != _in_codes_of(one, other)[right])
+        points = np.full(left.size, full, np.int64)
+        compare = self._word_points if field.compare == "words" else self._text_points
+        points[unequal] = _once(
+            lambda i, j: compare(field, one, other, i, j),
+            left[unequal],
+            right[unequal],
+            (len(one.values), len(other.values)),
+        )
+        return points
+
+    def _text_points(
+        self, field: Field, one: Column, other: Column, left: Integers, right: Integers
+    ) -> Integers:
+        """Return the hundredths of pairs of different texts by their distance."""
+        apart = self._distances(field, one.values, other.values, left, right)
+        if one.canonical is not one.values:
+            replaced = self._distances(field, one.canonical, other.canonical, left, right)
+            apart = np.minimum(apart, replaced + 1)
+        return _quadratic(field, apart)
+
+    def _distances(
+        self, field: Field, ones: list[str], others: list[str], left: Integers, right: Integers
+    ) -> Integers:
+        """Return the distances of pairs of texts, those that leave no points as the tolerance."""
+        texts = [ones[code] for code in left.tolist()]
+        other_texts = [others[code] for code in right.tolist()]
+        tolerance = int(field.tolerance)
+        if field.compare == "exact":
+            equal = np.fromiter(map(str.__eq__, texts, other_texts), np.bool_, len(texts))
+            return np.where(equal, 0, tolerance)
+        return pair_distances(
+            texts,
+            other_texts,
+            distance=cast("StringDistance", field.compare),
+            cutoff=tolerance - 1,
+            workers=self._workers,
+        )
+
+    def _word_points(
+        self, field: Field, one: Column, other: Column, left: Integers, right: Integers
+    ) -> Integers:
+        """Return the hundredths of pairs of texts by their words.
+
+        A set of words is written as a string of one letter a word, in order. Common letters of two
+        such strings are a common subsequence, which is found without a Python set a pair.
+        """
+        letters: dict[str, str] = {}
+        words, others = (
+            _word_strings(column.canonical, codes, letters)
+            for column, codes in ((one, left), (other, right))
+        )
+        if len(letters) > _MOST_LETTERS:
+            parts = zip(np.array_split(left, 2), np.array_split(right, 2), strict=True)
+            return np.concatenate([self._word_points(field, one, other, *part) for part in parts])
+        common = pair_common_lengths(words, others, workers=self._workers)
+        sizes = np.fromiter(map(len, words), np.int64, len(words))
+        union = sizes + np.fromiter(map(len, others), np.int64, len(others)) - common
+        points: Integers = HUNDREDTHS * field.weight * common // np.maximum(union, 1)
+        return points
+
+
+def _quadratic(field: Field, apart: Integers) -> Integers:
+    """Return the hundredths that whole differences leave of a field."""
+    tolerance = int(field.tolerance)
+    left = tolerance**2 - np.minimum(apart, tolerance) ** 2
+    points: Integers = HUNDREDTHS * field.weight * left // tolerance**2
+    return points
+
+
+def _in_codes_of(one: Column, other: Column) -> Integers:
+    """Return for each value of ``other`` its code in ``one``, -1 where that has it not."""
+    if one is other:
+        return np.arange(len(other.values), dtype=np.int64)
+    places = {value: code for code, value in enumerate(one.values)}
+    return np.fromiter(
+        (places.get(value, -1) for value in other.values), np.int64, len(other.values)
+    )
+
+
+def _once(
+    compare: Callable[[Integers, Integers], Integers],
+    left: Integers,
+    right: Integers,
+    shape: tuple[int, int],
+) -> Integers:
+    """Compare each pair of values once, however many records have it."""
+    cells = shape[0] * shape[1]
+    pairs = left * shape[1] + right
+    if cells <= _DENSE * pairs.size:
+        seen = np.zeros(cells, np.bool_)
+        seen[pairs] = True
+        different = np.flatnonzero(seen)
+        places = (np.cumsum(seen) - 1)[pairs]
+    else:
+        different, places = np.unique(pairs, return_inverse=True)
+    points: Integers = compare(different // shape[1], different % shape[1])[places]
+    return points
+
+
+def _word_strings(values: list[str], codes: Integers, letters: dict[str, str]) -> list[str]:
+    """Return the words of values as strings of one letter a word; new words get new letters.
+
+    Where there are more words than letters the strings are of no use.
+    """
+    strings: dict[int, str] = {}
+    for code in np.unique(codes).tolist():
+        words = set(values[code].split())
+        for word in words:
+            letters.setdefault(word, chr(min(len(letters), _MOST_LETTERS - 1)))
+        strings[code] = "".join(sorted(letters[word] for word in words))
+    return [strings[code] for code in codes.tolist()]

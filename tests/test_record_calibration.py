@@ -1,0 +1,144 @@
+"""The fraction of true matches at each score: intervals that hold, thresholds, bad input."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simdb.errors import ConfigurationError
+from simdb.measures.calibration import calibrate, fraction_of_matches, mean_difference
+
+numbers = st.lists(st.integers(-50, 50), min_size=1, max_size=30)
+
+
+@given(numbers, numbers)
+def test_the_mean_difference_is_that_of_all_pairs(left, right):
+    between = [abs(one - other) for one, other in product(left, right)]
+    assert mean_difference(left, right) == pytest.approx(sum(between) / len(between))
+    within = [abs(one - other) for one, other in product(left, left)]
+    assert mean_difference(left) == pytest.approx(sum(within) / len(within))
+
+
+def drawn(generator: np.random.Generator, size: int, true_share: float) -> npt.NDArray[np.float64]:
+    """Differences of pairs of which a share is true: 0 to 20 days, and 0 to 90 of the others."""
+    true = generator.random(size) < true_share
+    days = np.where(true, generator.integers(0, 21, size), generator.integers(0, 91, size))
+    return days.astype(np.float64)
+
+
+def test_intervals_hold_the_true_fraction_as_often_as_they_say():
+    generator = np.random.default_rng(3)
+    held = 0
+    for _ in range(400):
+        share = generator.random()
+        result = calibrate(
+            np.zeros(60),
+            drawn(generator, 60, share),
+            matched=drawn(generator, 200, 1.0),
+            random=drawn(generator, 200, 0.0),
+            edges=[0, 1],
+        )
+        held += result.buckets[0].fraction_low <= share <= result.buckets[0].fraction_high
+    # 95 % of 400 are 380, with a standard deviation of 4.4: five of them below.
+    assert held >= 358
+
+
+def test_pairs_fall_into_the_bucket_of_their_score():
+    result = calibrate(
+        [0.0, 0.49, 0.5, 0.99, 1.0, 1.01, -0.1, 0.7],
+        [8, 8, 4, 2, 0, 99, 99, math.nan],
+        matched=0,
+        random=8,
+        edges=[0, 0.25, 0.5, 1],
+    )
+    assert [(bucket.low, bucket.high, bucket.pairs) for bucket in result.buckets] == [
+        (0, 0.25, 1),
+        (0.25, 0.5, 1),
+        (0.5, 1, 3),
+    ]
+    assert [bucket.fraction for bucket in result.buckets] == [0, 0, 0.75]
+    one = result.buckets[0]
+    assert (one.fraction_low, one.fraction_high) == (0, 1)  # one pair proves nothing
+
+
+def test_a_bucket_without_pairs_has_no_fraction_and_does_not_stop_the_threshold():
+    result = calibrate([1, 1, 3, 3], [9, 9, 0, 1], matched=0, random=10, edges=[0, 2, 2.5, 4])
+    empty = result.buckets[1]
+    assert empty.pairs == 0
+    assert math.isnan(empty.fraction)
+    assert (empty.fraction_low, empty.fraction_high) == (0, 1)
+    assert result.threshold_for(0.95) == 2.5
+    assert result.threshold_for(0.5) == 0
+    assert result.threshold_for(0.96) is None
+
+
+def test_fractions_are_never_outside_0_and_1():
+    result = calibrate([0, 0, 1, 1], [50, 60, 1, 2], matched=5, random=45, edges=[0, 0.5, 1])
+    assert [bucket.fraction for bucket in result.buckets] == [0, 1]
+    for bucket in result.buckets:
+        assert 0 <= bucket.fraction_low <= bucket.fraction <= bucket.fraction_high <= 1
+
+
+def test_few_equal_differences_are_not_taken_for_certain():
+    result = calibrate([0, 0], [0, 0], matched=[0, 20] * 50, random=45.0, edges=[0, 1])
+    assert result.buckets[0].fraction == 1
+    assert result.buckets[0].fraction_low == 0
+
+
+def test_intervals_add_the_errors_of_all_three_means():
+    given: dict[str, Any] = {"random": [44, 46], "edges": [0, 1], "matched": [9, 11]}
+    low = calibrate([0] * 4, [10] * 4, **given).buckets[0].fraction_low
+    # Student's quantile of 3 degrees of freedom; variance 2 of a difference, 1 of the mean of two.
+    assert low == pytest.approx(1 - 3.182446 * math.sqrt(2 / 4 + 1) / 35)
+    high = calibrate([0] * 4, [45] * 4, **given).buckets[0].fraction_high
+    assert high == pytest.approx(3.182446 * math.sqrt(2 / 4 + 1) / 35)
+
+
+def test_a_field_that_grows_with_matches_serves_as_well():
+    assert fraction_of_matches(0.6, 0.9, 0.1) == pytest.approx(0.625)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": [1, 2, 3]}, r"of one length, not \(3,\) and \(2,\)"),
+        ({"edges": [1]}, "edges must ascend"),
+        ({"edges": [1, 1]}, "edges must ascend"),
+        ({"confidence": 1}, "confidence must lie between 0 and 1"),
+        ({"matched": 45}, "true matches and random pairs both differ by 45"),
+        ({"matched": []}, "matched must be a mean difference, or differences, not empty"),
+        ({"random": [math.nan]}, "random must be .* not empty"),
+        ({"random": [[1.0]]}, "random must be numbers in a row"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(change, message):
+    given: dict[str, Any] = {
+        "scores": [0, 1],
+        "differences": [1, 2],
+        "matched": 0,
+        "random": 45,
+        "edges": [0, 1],
+    }
+    given |= change
+    with pytest.raises(ConfigurationError, match=message):
+        calibrate(given.pop("scores"), given.pop("differences"), **given)
+
+
+@pytest.mark.parametrize("precision", [0, 1.1, -1])
+def test_a_precision_that_none_can_have_is_refused(precision):
+    result = calibrate([0], [1], matched=0, random=45, edges=[0, 1])
+    with pytest.raises(ConfigurationError, match="precision"):
+        result.threshold_for(precision)
+
+
+@pytest.mark.parametrize("given", [([],), ([1], []), ([math.nan],)])
+def test_a_mean_difference_of_nothing_is_refused(given):
+    with pytest.raises(ConfigurationError, match="needs values on both sides"):
+        mean_difference(*given)

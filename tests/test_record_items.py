@@ -1,0 +1,347 @@
+"""Settings of records, their stored form, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.items import record_values
+from simdb.items.record_settings import Equal, Field, Record, describe_rule
+from simdb.items.records import RecordItems
+from simdb.lsh.records import RecordFamily
+
+KINDS = Record(
+    fields=(
+        Field("name"),
+        Field("born", compare="date"),
+        Field("height", compare="numeric", tolerance=2.5),
+        Field("code", compare="exact"),
+        Field("note", 0),
+    ),
+    candidates=("name", ("born", Equal("code", "digits"))),
+)
+ITEMS = RecordItems(KINDS)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+DATES = st.dates()
+values = {
+    "name": TEXT | st.integers(-(2**63), 2**63 - 1),
+    "born": DATES
+    | DATES.map(str)
+    | DATES.map(lambda date: str(date).replace("-", ""))
+    | st.just(""),
+    "height": st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers(-(10**9), 10**9)
+    | st.sampled_from(["1.5", " 2e3 ", " "]),
+    "code": TEXT,
+    "note": TEXT,
+}
+records = st.fixed_dictionaries({}, optional={name: st.none() | of for name, of in values.items()})
+
+
+@given(records)
+def test_every_value_comes_back_as_it_was_given(record):
+    data = ITEMS.encode(record)
+    back = ITEMS.decode(memoryview(data))
+    assert back == record
+    assert {name: type(value) for name, value in back.items()} == {
+        name: type(value) for name, value in record.items()
+    }
+    assert list(back) == [field.name for field in KINDS.fields if field.name in record]
+
+
+@given(records, records)
+def test_equal_records_are_equal_bytes(one, other):
+    def typed(record: dict[str, object]) -> dict[str, str]:
+        return {name: repr(value) for name, value in record.items()}  # 0.0 is not -0.0
+
+    assert (ITEMS.encode(one) == ITEMS.encode(other)) == (typed(one) == typed(other))
+    assert ITEMS.encode(dict(reversed(one.items()))) == ITEMS.encode(one)
+
+
+def test_numpy_values_are_taken_as_pythons():
+    record = {"name": np.str_("ann"), "height": np.float32(1.5), "code": np.str_("é")}
+    back = ITEMS.decode(ITEMS.encode({**record, "note": np.int64(3)}))
+    assert back == {"name": "ann", "height": 1.5, "code": "é", "note": 3}
+    assert [type(value) for value in back.values()] == [str, float, str, int]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ("ann", "a record must be a mapping of field names to values, not str 'ann'"),
+        ([("name", "ann")], "must be a mapping"),
+        ({"nmae": "ann"}, "a field 'nmae', which is none of name, born, height, code, note"),
+        ({1: "ann"}, "a field 1, which is none of"),
+        ({"name": float("nan")}, "'name' is nan, which is no number; a missing value is None"),
+        ({"height": float("inf")}, "'height' is inf"),
+        ({"name": 1.5}, "'name' is compared as a text: .* not float 1.5"),
+        ({"name": datetime.date(2001, 1, 1)}, "'name' is compared as a text"),
+        ({"name": True}, "'name' must be a string, a number, a date or None, not bool True"),
+        ({"name": b"ann"}, "'name' must be .* not bytes b'ann'"),
+        ({"name": ["ann"]}, "'name' must be .* not list"),
+        ({"name": 2**63}, "'name' is 9223372036854775808, beyond 64 bits; give a string"),
+        ({"name": "a\ud800"}, r"'name' holds half a surrogate pair, U\+D800, at position 1"),
+        ({"name": "é" * 40_000}, "'name' has 80,000 bytes in UTF-8, more than the 65,535"),
+        ({"name": "e" * 65_536}, "'name' has 65,536 bytes in UTF-8"),
+        ({"height": "tall"}, "'height' is compared as a number, which 'tall' is not"),
+        ({"height": "nan"}, "'height' is compared as a number, which 'nan' is not"),
+        ({"height": datetime.date(2001, 1, 1)}, "'height' is compared as a number"),
+        ({"born": "19450493"}, "'born' is '19450493', which is no date of the calendar: "),
+        ({"born": 20010229}, "'born' is 20010229, which is no date of the calendar: "),
+        ({"born": "00000101"}, "'born' is '00000101', which is no date"),
+        ({"born": "yesterday"}, "'born' is compared as a date, which 'yesterday' is not; write"),
+        ({"born": "2001-1231"}, "'born' is compared as a date"),
+        ({"born": 2001.0}, "'born' is compared as a date"),
+        ({"born": datetime.datetime(2001, 1, 1)}, "'born' must be .* not datetime"),
+    ],
+)
+def test_what_is_no_record_is_refused_and_the_field_is_named(record, message):
+    with pytest.raises(BadItemError, match=message):
+        ITEMS.encode(record)
+
+
+def test_a_value_that_cannot_be_read_is_stored_and_missing_if_the_settings_say_so():
+    settings = Record(
+        fields=[
+            Field("born", compare="date", invalid="missing"),
+            Field("height", compare="numeric", invalid="missing"),
+            Field("name", invalid="missing"),
+        ]
+    )
+    items = RecordItems(settings)
+    record = {"born": "19450493", "height": "tall", "name": 1.5}
+    assert items.decode(items.encode(record)) == record
+    columns = items.features([items.encode(record)]).columns
+    assert {name: column.codes.tolist() for name, column in columns.items()} == {
+        "born": [-1],
+        "height": [-1],
+        "name": [-1],
+    }
+
+
+def test_features_have_each_prepared_value_once():
+    rows = [
+        {"name": " Ann  LEE ", "born": "20011231", "height": "1.50", "note": "x"},
+        {"name": "ann lee", "born": datetime.date(2001, 12, 31), "height": 1.5},
+        {"name": "bob", "born": 20011231, "height": -0.0},
+        {"name": " ", "born": None, "height": 0},
+        {"name": 7, "height": " ", "born": ""},
+    ]
+    features = ITEMS.features([ITEMS.encode(row) for row in rows])
+    assert len(features) == 5
+    assert list(features.columns) == ["name", "born", "height", "code"]  # note is not compared
+    name, born, height, code = features.columns.values()
+    assert (name.codes.tolist(), name.values) == ([0, 0, 1, -1, 2], ["ann lee", "bob", "7"])
+    assert (born.codes.tolist(), born.values) == ([0, 0, 0, -1, -1], ["2001-12-31"])
+    assert born.numbers.tolist() == [datetime.date(2001, 12, 31).toordinal()]
+    assert (height.codes.tolist(), height.values) == ([0, 0, 1, 1, -1], ["1.5", "0.0"])
+    assert (code.codes.tolist(), code.values) == ([-1] * 5, [])
+    assert not len(ITEMS.features([]))
+
+
+@given(st.binary(max_size=60) | st.tuples(records, st.integers(0, 80), st.binary(max_size=9)))
+def test_damaged_records_are_corruption_and_nothing_else(damage):
+    if isinstance(damage, bytes):
+        data = damage
+    else:
+        record, place, other = damage
+        data = ITEMS.encode(record)
+        data = data[:place] + other + data[place + len(other) :]
+    for read in (ITEMS.decode, lambda given: ITEMS.features([given])):
+        try:
+            read(data)
+        except CorruptionError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        bytes(4),
+        bytes(6),
+        b"\x09" + bytes(4),
+        b"\x02" + bytes(4) + struct.pack("<H", 3) + b"an",
+        b"\x02" + bytes(4) + struct.pack("<H", 1) + b"ann",
+        b"\x02" + bytes(4) + struct.pack("<H", 1) + b"\xff",
+        b"\x00\x05\x00\x00\x00" + struct.pack("<I", 0),
+        b"\x00\x05\x00\x00\x00" + struct.pack("<I", 2**32 - 1),
+    ],
+)
+def test_bytes_that_no_record_has_are_corruption(data):
+    with pytest.raises(CorruptionError):
+        ITEMS.decode(data)
+    with pytest.raises(CorruptionError):
+        ITEMS.features([data])
+
+
+def test_a_stored_value_that_its_field_refuses_is_corruption():
+    loose = RecordItems(Record(fields=[Field("name"), Field("born"), *KINDS.fields[2:]]))
+    with pytest.raises(CorruptionError, match="'born' is compared as a date"):
+        ITEMS.features([loose.encode({"born": "yesterday"})])
+
+
+# -- transformations -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "expected"),
+    [
+        (("lowercase",), "ÉCOLE", "école"),
+        (("unaccented",), "plain", "plain"),
+        (("unaccented",), "Bjørn Müller ﬁ", "Bjørn Muller fi"),
+        (("collapse",), " a\t b\u00a0 c ", "a b c"),
+        (("alphanumeric",), "O'Neil--Smith_Jr. ", "O Neil Smith Jr"),
+        (("digits",), "+1 (415) 555-0123", "14155550123"),
+        (("letters",), "12 Main St.", "MainSt"),
+        (("sorted-words",), "c a  b", "a b c"),
+        (("first-word",), " Ann Lee", "Ann"),
+        (("last-word",), "Ann Lee ", "Lee"),
+        (("first-word",), " ", ""),
+        (("last-word",), "", ""),
+        (("initials",), "John Fitzgerald Kennedy", "JFK"),
+        (("first:4",), "Clinton", "Clin"),
+        (("last:4",), "Clinton", "nton"),
+        (("first:4",), "Li", "Li"),
+        (("lowercase", "collapse"), " A  B ", "a b"),
+        (("lowercase", "alphanumeric", "first-word", "first:2"), "MC-Donald", "mc"),
+    ],
+)
+def test_transformations_do_what_they_say(names, given, expected):
+    chain = record_values.chained([record_values.transformation(name) for name in names])
+    assert chain(given) == expected
+
+
+def test_equivalents_replace_whole_words_the_longer_first():
+    field = Field(
+        "name",
+        equivalents=[("William", "Bill", "Billy Bob"), ("new york city", "new york", "NYC")],
+    )
+    prepare = record_values.chained([record_values.transformation(n) for n in field.prepare])
+    replaced = record_values.Equivalents(field, prepare).replaced
+    assert replaced("bill billy billings") == "william billy billings"
+    assert replaced("billy bob bill") == "william william"
+    assert replaced("hotel nyc, new york city") == "hotel new york city, new york city"
+
+
+@pytest.mark.parametrize(
+    ("equivalents", "message"),
+    [
+        ([("a", "b"), ("c", "A ")], "'A ' is in two groups of equivalents"),
+        ([("a", " ")], "of the equivalent ' ' the preparation leaves nothing"),
+    ],
+)
+def test_equivalents_that_contradict_each_other_are_refused(equivalents, message):
+    with pytest.raises(ConfigurationError, match=message):
+        RecordItems(Record(fields=[Field("name", equivalents=equivalents)]))
+
+
+# What a caller gives is not always what is declared.
+ANY_FIELD: Any = Field
+ANY_EQUAL: Any = Equal
+ANY_RECORD: Any = Record
+
+
+# -- settings ------------------------------------------------------------------------------------
+
+
+def test_settings_are_kept_as_plain_tuples():
+    settings = Record(
+        fields=[Field("name", prepare=["lowercase"], equivalents=[["a", "b"]]), Field("phone", 0)],
+        candidates=["name", Equal("phone", "digits"), ["name", Equal("phone", ["last:4"])]],
+    )
+    assert settings.candidates == (
+        (Equal("name", ()),),
+        (Equal("phone", ("digits",)),),
+        (Equal("name"), Equal("phone", ("last:4",))),
+    )
+    assert settings.fields[0].equivalents == (("a", "b"),)
+    assert hash(settings) == hash(Record(settings.fields, settings.candidates))
+    assert describe_rule(settings.candidates[2]) == "name and phone last:4"
+    assert Record([Field("a"), Field("b", 0)]).candidates == ((Equal("a"),),)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ANY_FIELD(""), "Field.name must be a string"),
+        (lambda: ANY_FIELD(3), "Field.name must be a string, not 3"),
+        (lambda: ANY_FIELD("a", 1.5), "weight must be a whole number from 0 to 1,000,000, not 1.5"),
+        (lambda: ANY_FIELD("a", True), "weight must be"),
+        (lambda: ANY_FIELD("a", -1), "weight must be"),
+        (lambda: ANY_FIELD("a", compare="jaro"), "compare must be one of edit, .* not 'jaro'"),
+        (
+            lambda: ANY_FIELD("a", tolerance=0),
+            "tolerance must be above 0 and at most 1,000,000, not 0",
+        ),
+        (lambda: ANY_FIELD("a", tolerance=float("nan")), "tolerance must be above 0"),
+        (lambda: ANY_FIELD("a", tolerance="4"), "tolerance must be above 0"),
+        (lambda: ANY_FIELD("a", tolerance=2.5), "tolerance of 'edit' must be a whole number"),
+        (lambda: ANY_FIELD("a", tolerance=70_000), "whole number of at most 65,535, not 70000"),
+        (
+            lambda: ANY_FIELD("a", missing=101),
+            "missing must be 'ignore' or points from 0 to .* 100",
+        ),
+        (lambda: ANY_FIELD("a", missing="zero"), "missing must be 'ignore' or points"),
+        (lambda: ANY_FIELD("a", missing=0.5), "missing must be"),
+        (
+            lambda: ANY_FIELD("a", invalid="keep"),
+            "invalid must be 'refuse' or 'missing', not 'keep'",
+        ),
+        (lambda: ANY_FIELD("a", prepare=["upper"]), "prepare names 'upper', which is none of"),
+        (lambda: ANY_FIELD("a", prepare=["first:0"]), "prepare names 'first:0'"),
+        (lambda: ANY_FIELD("a", prepare=["first"]), "prepare names 'first'"),
+        (lambda: ANY_FIELD("a", prepare=[1]), "prepare names 1"),
+        (lambda: ANY_FIELD("a", prepare=None), "prepare must be a sequence of names, not None"),
+        (lambda: ANY_FIELD("a", equivalents=["bill"]), "equivalents must be groups of two strings"),
+        (lambda: ANY_FIELD("a", equivalents=[("bill",)]), "equivalents must be groups"),
+        (lambda: ANY_FIELD("a", equivalents=[("a", 1)]), "equivalents must be groups"),
+        (lambda: ANY_FIELD("a", equivalents="ab"), "equivalents must be groups"),
+        (
+            lambda: ANY_FIELD("a", compare="date", equivalents=[("a", "b")]),
+            "equivalents are of texts, not of compare='date'",
+        ),
+        (lambda: ANY_EQUAL(3), "Equal.field must be the name of a field, not 3"),
+        (lambda: ANY_EQUAL("a", "soundex"), r"Equal\('a'\) names 'soundex'"),
+        (lambda: ANY_RECORD([]), "Record.fields must be a sequence of Field"),
+        (lambda: ANY_RECORD(ANY_FIELD("a")), "Record.fields must be a sequence of Field"),
+        (lambda: ANY_RECORD(["a"]), "Record.fields must be a sequence of Field"),
+        (lambda: ANY_RECORD([ANY_FIELD("a"), ANY_FIELD("a")]), "has the field 'a' twice"),
+        (lambda: ANY_RECORD([ANY_FIELD("a", 0)]), "a weight above 0 somewhere"),
+        (lambda: ANY_RECORD([ANY_FIELD(str(n)) for n in range(65)]), "are 65, more than the 64"),
+        (lambda: ANY_RECORD([ANY_FIELD("a")], ["a"] * 65), "are 65, more than the 64"),
+        (
+            lambda: ANY_RECORD([ANY_FIELD("a")], "a"),
+            "must be a sequence of rules, not 'a'; put it into",
+        ),
+        (lambda: ANY_RECORD([ANY_FIELD("a")], ANY_EQUAL("a")), "must be a sequence of rules"),
+        (lambda: ANY_RECORD([ANY_FIELD("a")], ["b"]), "names the field 'b', which is none of a"),
+        (lambda: ANY_RECORD([ANY_FIELD("a")], [()]), "a rule must name a field"),
+        (
+            lambda: ANY_RECORD([ANY_FIELD("a")], [3]),
+            "a rule must be an Equal, a field's name or a tuple",
+        ),
+        (lambda: ANY_RECORD([ANY_FIELD("a")], [(3,)]), "a rule is made of Equal and names, not 3"),
+        (
+            lambda: ANY_RECORD([ANY_FIELD("a")], large_bucket=0),
+            "large_bucket must be a whole number",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make, message):
+    with pytest.raises(ConfigurationError, match=message):
+        make()
+
+
+def test_the_longest_settings_can_be_signed():
+    settings = Record([Field(f"field{n}") for n in range(64)])
+    items, family = RecordItems(settings), RecordFamily(settings, b"secret")
+    data = items.encode({field.name: "é" * 32_767 for field in settings.fields})
+    assert family.sign(items.features([data])).shape == (1, 256)
