@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from simdb.items.record_settings import Field, Record
+from simdb.config.records import Field, Record
 from simdb.items.records import RecordItems
 from simdb.lsh.records import RecordFamily, candidate_pairs
 from simdb.measures.calibration import calibrate, fraction_of_matches, mean_difference

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.items.record_settings import Equal, Field, Record
+from simdb.config.records import Equal, Field, Record
 from simdb.items.records import RecordItems
 from simdb.lsh.records import (
     Keys,

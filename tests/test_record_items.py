@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.items import record_values
-from simdb.items.record_settings import Equal, Field, Record, describe_rule
+from simdb.config.records import Equal, Field, Record, describe_rule
 from simdb.items.records import RecordItems
 from simdb.lsh.records import RecordFamily
 

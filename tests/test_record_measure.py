@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.items.record_settings import Field, Record
+from simdb.config.records import Field, Record
 from simdb.items.records import RecordItems
 from simdb.measures import records as records_module
 from simdb.measures import strings

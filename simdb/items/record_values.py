@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from simdb.errors import BadItemError, ConfigurationError
-from simdb.items.record_settings import Field
+from simdb.config.records import Field
 
 Value: TypeAlias = str | int | float | datetime.date
 Transform: TypeAlias = Callable[[str], str]

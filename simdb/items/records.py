@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.errors import BadItemError, CorruptionError
-from simdb.items.record_settings import Field, Record
+from simdb.config.records import Field, Record
 from simdb.items.record_values import (
     MAXIMUM_VALUE_BYTES,
     Equivalents,

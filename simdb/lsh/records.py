@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simdb.items.record_settings import Equal, Field, Record, describe_rule
+from simdb.config.records import Equal, Field, Record, describe_rule
 from simdb.items.record_values import chained, transformation
 from simdb.items.records import RecordFeatures
 from simdb.items.symbols import secret_words

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from simdb.items.record_settings import Field, Record
+from simdb.config.records import Field, Record
 from simdb.measures.compared import Compared
 from simdb.measures.strings import StringDistance, pair_common_lengths, pair_distances
 

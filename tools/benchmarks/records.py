@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simdb.items.record_settings import Equal, Field, Record
+from simdb.config.records import Equal, Field, Record
 from simdb.items.records import RecordItems
 from simdb.lsh.records import (
     RecordFamily,
