@@ -1,0 +1,175 @@
+"""Vectors of numbers of one dimension: what is taken as one, and its stored form.
+
+The stored form are the components as float32, little-endian: of one width for all. Negative zero
+becomes zero, so that equal vectors are equal bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+
+MAXIMUM_DIMENSION = 65_536  # the random directions of an index have so many components each
+NARROWEST_BUCKET, WIDEST_BUCKET = 1e-30, 1e30  # within these no bucket number overflows
+_MEASURES = ("cosine", "euclidean", "manhattan", "maximum")
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Vectors of so many real numbers, kept as float32.
+
+    An item is a list or an array of finite numbers; ``get`` returns an array of float32.
+
+    Attributes:
+        dimension: how many components every vector has.
+        measure: ``"cosine"`` compares by the angle in degrees (MMDS 3.5.4) and refuses a vector of
+            zeros, which has no direction; ``"euclidean"``, ``"manhattan"`` and ``"maximum"`` by the
+            L2, L1 and L-infinity norm of the difference (MMDS 3.5.2).
+        directions: of the hyperplanes of ``"cosine"``: ``"gaussian"``, or ``"signs"`` for vectors
+            of +1 and -1 (MMDS 3.7.3), with which no probability of a collision is known.
+        bucket_width: of the lines of the other measures (MMDS 3.7.4); None leaves it to the plan.
+    """
+
+    dimension: int
+    measure: Literal["cosine", "euclidean", "manhattan", "maximum"] = "cosine"
+    directions: Literal["gaussian", "signs"] = "gaussian"
+    bucket_width: float | None = None
+
+    def __post_init__(self) -> None:
+        dimension: object = self.dimension
+        whole = isinstance(dimension, int) and not isinstance(dimension, bool)
+        if not whole or not 1 <= self.dimension <= MAXIMUM_DIMENSION:
+            raise ConfigurationError(
+                f"Vector.dimension must be a whole number from 1 to {MAXIMUM_DIMENSION:,}, "
+                f"not {dimension!r}"
+            )
+        if self.measure not in _MEASURES:
+            raise ConfigurationError(
+                f"Vector.measure must be one of {', '.join(map(repr, _MEASURES))}, "
+                f"not {self.measure!r}"
+            )
+        if self.directions not in ("gaussian", "signs"):
+            raise ConfigurationError(
+                f"Vector.directions must be 'gaussian' or 'signs', not {self.directions!r}"
+            )
+        if self.directions == "signs" and self.measure != "cosine":
+            raise ConfigurationError("Vector.directions='signs' is for the measure 'cosine'")
+        self._require_bucket_width()
+
+    def _require_bucket_width(self) -> None:
+        width: object = self.bucket_width
+        if width is None:
+            return
+        if self.measure == "cosine":
+            raise ConfigurationError("Vector.bucket_width is for other measures than 'cosine'")
+        number = float(width) if isinstance(width, int | float) else math.nan
+        if isinstance(width, bool) or not NARROWEST_BUCKET <= number <= WIDEST_BUCKET:
+            raise ConfigurationError(
+                f"Vector.bucket_width must be a number from {NARROWEST_BUCKET} to "
+                f"{WIDEST_BUCKET}, not {width!r}"
+            )
+
+
+class VectorItems:
+    """Encode vectors of one dimension.
+
+    Attributes:
+        width: bytes of a stored vector.
+    """
+
+    def __init__(self, settings: Vector) -> None:
+        self._dimension = settings.dimension
+        self._directed = settings.measure == "cosine"
+        self.width = 4 * settings.dimension
+
+    def encode(self, item: object) -> bytes:
+        """Return the stored form of a vector; every component is rounded to float32.
+
+        Raises:
+            BadItemError: it is no list or array of numbers, has another dimension, holds a number
+                that is not finite or too large for float32, or, for angles, nothing but zeros.
+        """
+        given = _array_of(item)
+        if given.ndim != 1 or given.size != self._dimension:
+            shape = "x".join(map(str, given.shape)) or "no"
+            raise BadItemError(
+                f"the vectors of this collection have {self._dimension:,} components, and this one "
+                f"has {shape}"
+            )
+        with np.errstate(over="ignore"):  # what overflows is refused below
+            vector = given.astype("<f4") + np.float32(0)  # which turns -0 into 0
+        if not np.isfinite(vector).all():
+            position = int(np.flatnonzero(~np.isfinite(vector))[0])
+            wrong = given[position]
+            why = "is beyond float32" if math.isfinite(wrong) else "is no finite number"
+            raise BadItemError(f"the component {wrong} of a vector, at position {position}, {why}")
+        if self._directed and not vector.any():
+            what = "all its components are 0"
+            if given.any():
+                what += " in float32"
+            raise BadItemError(f"a vector without a direction has no angle to others: {what}")
+        return vector.tobytes()
+
+    def decode(self, data: bytes | memoryview) -> npt.NDArray[np.float32]:
+        """Return the vector of a stored form, float32 (dimension,).
+
+        Raises:
+            CorruptionError: it is no stored form of a vector of this dimension.
+        """
+        vector: npt.NDArray[np.float32] = self.features([data])[0]
+        return vector
+
+    def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.float32]:
+        """Return stored vectors, float32 (n, dimension).
+
+        Raises:
+            CorruptionError: one of them is no stored form of a vector of this dimension.
+        """
+        joined = bytearray().join(items)  # and not bytes, which would be a type more to compile for
+        sizes = np.fromiter(map(len, items), np.int64, len(items))
+        wrong = np.flatnonzero(sizes != self.width)
+        if not wrong.size:
+            vectors = np.frombuffer(joined, "<f4").reshape(len(items), self._dimension)
+            sound = np.isfinite(vectors).all(axis=1)
+            if self._directed:
+                sound &= vectors.any(axis=1)
+            wrong = np.flatnonzero(~sound)
+            if not wrong.size:
+                return vectors.astype(np.float32, copy=False)
+        raise CorruptionError(f"a stored vector, {wrong[0]} of its batch, cannot be read")
+
+
+def _array_of(item: object) -> npt.NDArray[Any]:
+    """Return what is given as an array of integers or of floats."""
+    if not isinstance(item, list | tuple) and not hasattr(item, "__array__"):
+        raise BadItemError(
+            "a vector must be a list or an array of numbers, not "
+            f"{type(item).__name__} {reprlib.repr(item)}"
+        )
+    try:
+        given = np.asarray(item)
+        if given.dtype.kind == "O":  # whole numbers beyond 64 bits, fractions, what is no number
+            given = np.array([_number(component) for component in given.tolist()], np.float64)
+    except (ValueError, OverflowError) as error:
+        raise BadItemError(
+            f"{reprlib.repr(item)} cannot be read as a vector of numbers: {error}"
+        ) from error
+    if given.dtype.kind not in "iuf":
+        raise BadItemError(
+            f"the components of a vector must be numbers, not {given.dtype}: {reprlib.repr(item)}"
+        )
+    return given.astype(np.float64) if given.dtype.kind in "iu" else given
+
+
+def _number(component: object) -> float:
+    if isinstance(component, bool | str | bytes) or not hasattr(component, "__float__"):
+        raise ValueError(f"{type(component).__name__} {reprlib.repr(component)} is no number")
+    return float(component)

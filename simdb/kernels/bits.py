@@ -1,0 +1,227 @@
+"""Packed bit vectors: distances, scans for the similar ones, set bits, and sampled bits.
+
+Vectors are rows of ``words`` uint64, equal numbers of words in all. Bit i of a vector is bit
+``7 - i % 8`` of its byte ``i // 8``, as ``np.packbits`` has it, and its bytes lie in little-endian
+words. Bits past the length of a vector are zero.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from simdb.kernels.compiling import inlined, kernel
+from simdb.kernels.hashing import mixed
+
+_ONE = np.uint64(1)
+_WORD_BITS = 16  # of a word of a signature
+
+if numba.config.DISABLE_JIT:
+
+    def set_bit_count(word: np.uint64) -> np.int64:
+        """Return how many bits of a word are set."""
+        return np.int64(int(word).bit_count())
+
+else:
+    from llvmlite import ir
+
+    @numba.extending.intrinsic
+    def set_bit_count(_typing: object, _word: object) -> tuple[object, object]:
+        """Return how many bits of a word are set: one instruction, on eight words where it can."""
+
+        def generate(
+            _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+        ) -> ir.Value:
+            return builder.ctpop(arguments[0])
+
+        return numba.types.int64(numba.types.uint64), generate
+
+
+@inlined
+def _place_of(position: np.int64) -> tuple[np.int64, np.uint64]:
+    """Return the word of a bit, and how far it lies from the word's lowest bit."""
+    within = position & np.int64(63)
+    shift = (within & np.int64(56)) | (np.int64(7) - (within & np.int64(7)))
+    return position >> np.int64(6), np.uint64(shift)
+
+
+@kernel
+def counts_of_rows(vectors: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Return how many bits of each vector are set, int64 (n,)."""
+    counts = np.empty(vectors.shape[0], np.int64)
+    for row in range(vectors.shape[0]):
+        vector = vectors[row]
+        count = np.int64(0)
+        for word in range(vector.size):
+            count += set_bit_count(vector[word])
+        counts[row] = count
+    return counts
+
+
+@kernel
+def compare_rows(
+    left: npt.NDArray[np.uint64],
+    right: npt.NDArray[np.uint64],
+    left_rows: npt.NDArray[np.int64],
+    right_rows: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Compare vector ``left_rows[i]`` of ``left`` with ``right_rows[i]`` of ``right``.
+
+    Returns:
+        int64 (m,), how many bits both have set; int64 (m,), how many one or the other has.
+    """
+    common = np.empty(left_rows.size, np.int64)
+    united = np.empty(left_rows.size, np.int64)
+    for pair in range(left_rows.size):
+        one, other = left[left_rows[pair]], right[right_rows[pair]]
+        both = np.int64(0)
+        either = np.int64(0)
+        for word in range(one.size):
+            both += set_bit_count(one[word] & other[word])
+            either += set_bit_count(one[word] | other[word])
+        common[pair] = both
+        united[pair] = either
+    return common, united
+
+
+@kernel
+def scan_hamming(
+    probe: npt.NDArray[np.uint64], vectors: npt.NDArray[np.uint64], limit: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Find every vector in which at most ``limit`` bits differ from the probe's.
+
+    Returns:
+        int64 (m,), their rows, rising; int64 (m,), their Hamming distances.
+    """
+    rows = np.empty(vectors.shape[0], np.int64)
+    distances = np.empty(vectors.shape[0], np.int64)
+    found = 0
+    for row in range(vectors.shape[0]):
+        vector = vectors[row]
+        distance = np.int64(0)
+        for word in range(probe.size):
+            distance += set_bit_count(vector[word] ^ probe[word])
+        if distance <= limit:
+            rows[found] = row
+            distances[found] = distance
+            found += 1
+    return rows[:found].copy(), distances[:found].copy()
+
+
+@kernel
+def scan_tanimoto(
+    probe: npt.NDArray[np.uint64],
+    vectors: npt.NDArray[np.uint64],
+    counts: npt.NDArray[np.int64],
+    needed: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Find every vector that has enough set bits in common with the probe.
+
+    A vector is read only if its number of set bits lets it be one: at best all of the fewer set
+    bits are common (the length filter of MMDS 3.9.3).
+
+    Args:
+        probe: uint64 (words,).
+        vectors: uint64 (n, words).
+        counts: int64 (n,), the set bits of each, as ``counts_of_rows`` has them.
+        needed: int64, how many bits must be common to two vectors that have so many set in all.
+
+    Returns:
+        int64 (m,), their rows, rising; int64 (m,), the common set bits; int64 (m,), all set bits.
+    """
+    probe_count = np.int64(0)
+    for word in range(probe.size):
+        probe_count += set_bit_count(probe[word])
+    # Of a vector with fewer set bits than the probe all may be common, of one with more all of the
+    # probe's; either is enough up to some number of set bits.
+    fewest, most = probe_count, probe_count
+    while fewest > 0 and fewest - 1 >= needed[probe_count + fewest - 1]:
+        fewest -= 1
+    while probe_count + most + 1 < needed.size and probe_count >= needed[probe_count + most + 1]:
+        most += 1
+    rows = np.empty(vectors.shape[0], np.int64)
+    reached = 0
+    for row in range(vectors.shape[0]):
+        # Without a branch, which would be foreseen no better than the numbers of bits.
+        rows[reached] = row
+        reached += np.int64((counts[row] >= fewest) & (counts[row] <= most))
+    common = np.empty(reached, np.int64)
+    united = np.empty(reached, np.int64)
+    found = 0
+    for place in range(reached):
+        row = rows[place]
+        vector = vectors[row]
+        both = np.int64(0)
+        for word in range(probe.size):
+            both += set_bit_count(vector[word] & probe[word])
+        total = probe_count + counts[row]
+        if both >= needed[total]:
+            rows[found] = row
+            common[found] = both
+            united[found] = total - both
+            found += 1
+    return rows[:found].copy(), common[:found].copy(), united[:found].copy()
+
+
+@kernel
+def bit_symbols(
+    vectors: npt.NDArray[np.uint64], length: int, secret: np.uint64
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Return a symbol for every set bit: its position under a keyed bijection of 64 bits.
+
+    Returns:
+        uint64, the symbols by rising position, one vector after the other; int64 (n + 1,), where
+        those of each begin.
+    """
+    counts = counts_of_rows(vectors)
+    offsets = np.zeros(vectors.shape[0] + 1, np.int64)
+    for row in range(vectors.shape[0]):
+        offsets[row + 1] = offsets[row] + counts[row]
+    values = np.empty(offsets[vectors.shape[0]], np.uint64)
+    symbols = np.empty(length, np.uint64)
+    for position in range(length):
+        symbols[position] = mixed(np.uint64(position), secret)
+    for row in range(vectors.shape[0]):
+        filled = offsets[row]
+        for position in range(length):
+            word, shift = _place_of(np.int64(position))
+            if (vectors[row, word] >> shift) & _ONE and filled < offsets[row + 1]:
+                values[filled] = symbols[position]
+                filled += 1
+    return values, offsets
+
+
+@kernel
+def sampled_bits(
+    vectors: npt.NDArray[np.uint64], positions: npt.NDArray[np.int64], bands: int
+) -> npt.NDArray[np.uint16]:
+    """Return the bits at some positions, packed band by band into words of 16 (MMDS 3.7.1).
+
+    Args:
+        vectors: uint64 (n, words).
+        positions: int64 (bands * rows,), each below 64 * words.
+        bands: into how many equal parts the positions fall.
+
+    Returns:
+        uint16 (n, bands * (rows // 16 + 1)): bit j of a band is bit j % 16 of its word j // 16;
+        the bit after its last is set, so that no band is zero.
+    """
+    rows = positions.size // bands
+    width = rows // _WORD_BITS + 1
+    signatures = np.zeros((vectors.shape[0], bands * width), np.uint16)
+    words = np.empty(positions.size, np.int64)
+    shifts = np.empty(positions.size, np.uint64)
+    for function in range(positions.size):
+        words[function], shifts[function] = _place_of(positions[function])
+    for item in range(vectors.shape[0]):
+        for function in range(positions.size):
+            band, row = function // rows, function % rows
+            bit = (vectors[item, words[function]] >> shifts[function]) & _ONE
+            signatures[item, band * width + row // _WORD_BITS] |= np.uint16(
+                bit << np.uint64(row % _WORD_BITS)
+            )
+        for band in range(bands):
+            marker = np.uint16(1 << (rows % _WORD_BITS))
+            signatures[item, band * width + rows // _WORD_BITS] |= marker
+    return signatures
