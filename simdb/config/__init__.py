@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from simdb.config.records import Equal, Field, Record
 from simdb.config.sets import Bag, Set
 from simdb.config.texts import (
     ENGLISH_STOP_WORDS,
@@ -24,7 +25,10 @@ __all__ = [
     "Bag",
     "Bits",
     "CharacterShingles",
+    "Equal",
+    "Field",
     "Kind",
+    "Record",
     "Set",
     "Shingles",
     "SketchScheme",
@@ -34,6 +38,6 @@ __all__ = [
     "WordShingles",
 ]
 
-Kind: TypeAlias = Text | Set | Bag | Bits | Vector
+Kind: TypeAlias = Text | Set | Bag | Bits | Vector | Record
 
 SketchScheme: TypeAlias = Literal["fast", "classical"]

@@ -19,6 +19,7 @@ from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.curves import (
     AngleCurve,
+    CertainCurve,
     Curve,
     HammingCurve,
     JaccardCurve,
@@ -84,6 +85,10 @@ def measure_of(kind: config.Kind) -> Measure:
         from simdb.measures.bits import BitsMeasure
 
         return BitsMeasure(kind.measure)
+    if isinstance(kind, config.Record):
+        from simdb.measures.records import RecordMeasure
+
+        return RecordMeasure(kind)
     from simdb.measures.sets import SetMeasure
 
     return SetMeasure()
@@ -104,6 +109,10 @@ def curve_of(kind: config.Kind, threshold: Fraction) -> Curve:
         from simdb.lsh.families import implied_radius
 
         return LineCurve(bucket_width(kind, threshold), implied_radius(kind, 1.0))
+    if isinstance(kind, config.Record):
+        from simdb.lsh.records import certain_above
+
+        return CertainCurve(float(certain_above(kind)))
     return JaccardCurve()
 
 
@@ -135,6 +144,10 @@ def family_of(
             return RandomHyperplanes(kind, bands, rows, secret)
         width = bucket_width(kind, threshold)
         return RandomLines(replace(kind, bucket_width=width), bands, rows, secret)
+    if isinstance(kind, config.Record):
+        from simdb.lsh.records import RecordFamily
+
+        return RecordFamily(kind, secret)
     from simdb.lsh.minhashing import MinHash
 
     return MinHash(sketch, bands, rows, secret)
@@ -201,6 +214,8 @@ def stores_alike(one: config.Kind, other: config.Kind) -> bool:
         return one.length == other.length
     if isinstance(one, config.Vector) and isinstance(other, config.Vector):
         return one.dimension == other.dimension
+    if isinstance(one, config.Record) and isinstance(other, config.Record):
+        return [field.name for field in one.fields] == [field.name for field in other.fields]
     return True
 
 
@@ -211,7 +226,15 @@ def plan_of(
     bands: int | None,
     rows: int | None,
 ) -> Plan:
-    """Choose bands and rows for a kind; see ``lsh.planning.plan``."""
+    """Choose bands and rows for a kind; see ``lsh.planning.plan``.
+
+    Raises:
+        ConfigurationError: also of bands and rows where the kind has rules instead.
+    """
+    if isinstance(kind, config.Record):
+        if bands is not None or rows is not None:
+            raise ConfigurationError("records have rules (candidates=...), not bands and rows")
+        return Plan(threshold, len(kind.rules), 1, curve_of(kind, threshold))
     return plan(threshold, recall, bands, rows, curve_of(kind, threshold))
 
 
@@ -295,6 +318,7 @@ _KINDS: dict[str, type[config.Kind]] = {
     "bag": config.Bag,
     "bits": config.Bits,
     "vector": config.Vector,
+    "record": config.Record,
 }
 
 
@@ -323,4 +347,9 @@ def restore_kind(described: dict[str, Any]) -> config.Kind:
     if name == "text":
         shingles = dict(settings.pop("shingles"))
         settings["shingles"] = _SHINGLES[shingles.pop("of")](**shingles)
+    if name == "record":
+        settings["fields"] = [config.Field(**field) for field in settings["fields"]]
+        settings["candidates"] = [
+            tuple(config.Equal(**equal) for equal in rule) for rule in settings["candidates"]
+        ]
     return _KINDS[name](**settings)

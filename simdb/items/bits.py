@@ -70,6 +70,11 @@ class BitsItems:
         words = self.features([data])
         return np.unpackbits(words.view(np.uint8)[0])[: self._length]
 
+    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+        """Return stored vectors that lie one after the other, uint8 (n, width), as they are."""
+        vectors: npt.NDArray[np.uint64] = np.ascontiguousarray(rows).view(np.uint64)
+        return vectors
+
     def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.uint64]:
         """Return stored vectors as words, uint64 (n, width / 8).
 
@@ -85,10 +90,6 @@ class BitsItems:
             if not wrong.size:
                 return words.astype(np.uint64, copy=False)
         raise CorruptionError(f"a stored bit vector, {wrong[0]} of its batch, cannot be read")
-
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-        """Return stored vectors that lie one after the other, uint8 (n, width), as they are."""
-        return np.ascontiguousarray(rows).view(np.uint64)
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the set bits: different bits never share one.
@@ -137,7 +138,7 @@ class BitsItems:
     def _from_text(self, item: str) -> bytes:
         wrong = item.strip("01")
         if wrong:
-            self._refuse(f"the character {ascii(wrong[0])} at position {item.index(wrong[0])}")
+            self._refuse(f"the character {wrong[0]!a} at position {item.index(wrong[0])}")
         if len(item) != self._length:
             self._refuse_length(f"a text of {len(item):,}")
         return self._from_number(int(item, 2))
@@ -158,5 +159,7 @@ class BitsItems:
         raise BadItemError(f"the bits of a vector must be 0 and 1, not {wrong}")
 
     def _refuse_length(self, given: str, form: str = "") -> NoReturn:
-        raise BadItemError(f"the vectors of this collection have {self._length:,} bits{form}, "
-                           f"and this one is {given}")
+        raise BadItemError(
+            f"the vectors of this collection have {self._length:,} bits{form}, "
+            f"and this one is {given}"
+        )

@@ -72,6 +72,10 @@ def items_of(kind: config.Kind, secret: bytes) -> Items:
         from simdb.items.bits import BitsItems
 
         return BitsItems(kind, secret)
+    if isinstance(kind, config.Record):
+        from simdb.items.records import RecordItems
+
+        return RecordItems(kind)
     from simdb.items.vectors import VectorItems
 
     return VectorItems(kind)

@@ -68,11 +68,13 @@ class VectorItems:
         Raises:
             CorruptionError: it is no stored form of a vector of this dimension.
         """
-        return self.features([data])[0].copy()
+        vector: npt.NDArray[np.float32] = self.features([data])[0]
+        return vector
 
     def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Return stored vectors that lie one after the other, uint8 (n, width), as they are."""
-        return np.ascontiguousarray(rows).view(np.float32)
+        vectors: npt.NDArray[np.float32] = np.ascontiguousarray(rows).view(np.float32)
+        return vectors
 
     def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.float32]:
         """Return stored vectors, float32 (n, dimension).

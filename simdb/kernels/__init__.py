@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simdb.kernels import (
         bags,
+        bits,
         buckets,
         classes,
         elements,
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
         overlaps,
         posting,
         probing,
+        projections,
         runs,
         shingling,
         sketching,
+        vectors,
     )
 
 __all__ = [
     "bags",
+    "bits",
     "buckets",
     "classes",
     "elements",
@@ -36,9 +40,11 @@ __all__ = [
     "overlaps",
     "posting",
     "probing",
+    "projections",
     "runs",
     "shingling",
     "sketching",
+    "vectors",
 ]
 
 

@@ -21,14 +21,8 @@ _WORD_BITS = 16
 _LARGEST_BUCKET = 2.0**52
 _ROUNDING = 2.0**-50
 
-_ONE = np.uint64(1)
-_SIDE, _DOUBT = np.uint8(1), np.uint8(2)
-_SIDES = np.uint64(0x0101010101010101)
-_DOUBTS = np.uint64(0x0202020202020202)
-# Times eight bytes of 0 or 1 this has them as the bits of its highest byte.
-_GATHER = np.uint64(0x0102040810204080)
-_HIGHEST_BYTE = np.uint64(56)
-_LAST_BIT = np.uint64(63)
+_ONE, _THREE, _LAST_BIT = np.uint64(1), np.uint64(3), np.uint64(7)
+_BYTE = np.uint32(8)
 
 
 @kernel
@@ -52,22 +46,65 @@ def product(
         for lane in range(apart):
             sums[lane] += sums[lane + apart]
         apart //= 2
-    total = sums[0]
+    total = np.float64(sums[0])
     for place in range(whole, left.size):
         total += np.float64(left[place]) * np.float64(right[place])
     return total
 
 
-@inlined
-def _bits_from(packed: npt.NDArray[np.uint64], first: np.uint64) -> np.uint64:
-    """Return 64 bits of packed words, beginning at one of them."""
-    word, shift = first >> np.uint64(6), first & _LAST_BIT
-    # A shift by 64 bits is not defined, so the next word is shifted twice.
-    following = (packed[word + _ONE] << _ONE) << (_LAST_BIT - shift)
-    return (packed[word] >> shift) | following
+@kernel
+def _settle_doubts(
+    projections: npt.NDArray[np.floating],
+    errors: npt.NDArray[np.floating],
+    vectors: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    packed: npt.NDArray[np.uint8],
+) -> None:
+    """Set every bit whose projection is not sure to be on its side as ``product`` says.
+
+    Bit j of an item is bit j % 8 of its byte j // 8 in ``packed``.
+    """
+    unsure = np.empty(directions.shape[0], np.uint8)
+    sums = np.empty(LANES, np.float64)
+    for item in range(vectors.shape[0]):
+        error = errors[item]
+        projected = projections[item]
+        for function in range(unsure.size):
+            size = abs(projected[function])
+            unsure[function] = np.uint8(not ((size > error) & (size < np.inf)))
+        doubts = 0
+        for function in range(unsure.size):
+            doubts += unsure[function]
+        if doubts:
+            for function in range(unsure.size):
+                if unsure[function]:
+                    bit = np.uint8(1 << (function % 8))
+                    byte = packed[item, function // 8] & (np.uint8(255) ^ bit)
+                    if product(vectors[item], directions[function], sums) >= 0:
+                        byte |= bit
+                    packed[item, function // 8] = byte
 
 
 @kernel
+def _banded(packed: npt.NDArray[np.uint8], bands: int, rows: int) -> npt.NDArray[np.uint16]:
+    """Return bits packed without gaps as words band by band; three bytes must follow the last."""
+    width = rows // _WORD_BITS + 1
+    signatures = np.empty((packed.shape[0], bands * width), np.uint16)
+    for item in range(packed.shape[0]):
+        row = packed[item]
+        for band in range(bands):
+            for word in range(width):
+                first = np.uint64(band * rows + word * _WORD_BITS)
+                byte = first >> _THREE
+                bits = np.uint32(row[byte]) | (np.uint32(row[byte + _ONE]) << _BYTE)
+                bits |= np.uint32(row[byte + _ONE + _ONE]) << (_BYTE + _BYTE)
+                bits >>= np.uint32(first & _LAST_BIT)
+                marker = np.uint32(1) << np.uint32(min(rows - word * _WORD_BITS, _WORD_BITS))
+                bits = (bits & (marker - np.uint32(1))) | marker
+                signatures[item, band * width + word] = np.uint16(bits & np.uint32(0xFFFF))
+    return signatures
+
+
 def sign_words(
     projections: npt.NDArray[np.floating],
     errors: npt.NDArray[np.floating],
@@ -89,54 +126,20 @@ def sign_words(
         where the projection is at least 0; the bit after its last is set, so that no band is zero.
     """
     functions = directions.shape[0]
-    rows = functions // bands
-    width = rows // _WORD_BITS + 1
-    signatures = np.empty((vectors.shape[0], bands * width), np.uint16)
-    sides = np.zeros(functions // 64 * 64 + 128, np.uint8)
-    sides_by_eight = sides.view(np.uint64)
-    packed = np.empty(sides.size // 64, np.uint64)
-    sums = np.empty(LANES, np.float64)
-    for item in range(vectors.shape[0]):
-        error = errors[item]
-        projected = projections[item]
-        for function in range(functions):
-            size = abs(projected[function])
-            sure = (size > error) & (size < np.inf)
-            sides[function] = np.uint8(projected[function] >= 0) | (np.uint8(not sure) << _SIDE)
-        doubts = np.uint64(0)
-        for word in range(packed.size):
-            gathered = np.uint64(0)
-            for byte in range(8):
-                eight = sides_by_eight[8 * word + byte]
-                doubts |= eight & _DOUBTS
-                bits = ((eight & _SIDES) * _GATHER) >> _HIGHEST_BYTE
-                gathered |= bits << np.uint64(8 * byte)
-            packed[word] = gathered
-        if doubts:
-            for function in range(functions):
-                if sides[function] & _DOUBT:
-                    place = np.uint64(function & 63)
-                    packed[function >> 6] &= ~(_ONE << place)
-                    side = np.uint64(product(vectors[item], directions[function], sums) >= 0)
-                    packed[function >> 6] |= side << place
-        for band in range(bands):
-            for word in range(width):
-                first = np.uint64(band * rows + word * _WORD_BITS)
-                marker = _ONE << np.uint64(min(rows - word * _WORD_BITS, _WORD_BITS))
-                bits = (_bits_from(packed, first) & (marker - _ONE)) | marker
-                signatures[item, band * width + word] = np.uint16(bits & np.uint64(0xFFFF))
-    return signatures
+    packed = np.zeros((vectors.shape[0], -(-functions // 8) + 3), np.uint8)
+    packed[:, :-3] = np.packbits(projections >= 0, axis=1, bitorder="little")
+    _settle_doubts(projections, errors, vectors, directions, packed)
+    return _banded(packed, bands, functions // bands)
 
 
 @inlined
 def _word_of(bucket: np.float64) -> np.uint16:
     """Return the bucket modulo 65,535, plus 1; 1 from 2^52 on, where buckets have no number.
 
-    The division may round up to the next whole number, which the remainder shows.
+    1 / 65,535 in float64 is off by 2^-64 of itself. So below 2^52 its product with a multiple of
+    65,535 rounds to the whole number, and that with any other bucket to no whole number.
     """
     remainder = bucket - np.floor(bucket * (1.0 / WORD_VALUES)) * WORD_VALUES
-    remainder += WORD_VALUES * np.int64(remainder < 0)
-    remainder -= WORD_VALUES * np.int64(remainder >= WORD_VALUES)
     known = abs(bucket) < _LARGEST_BUCKET
     return np.uint16(np.int64(remainder if known else 0.0) + 1)
 

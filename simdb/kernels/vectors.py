@@ -27,7 +27,7 @@ def _total(sums: npt.NDArray[np.float64]) -> np.float64:
         for lane in range(apart):
             sums[lane] += sums[lane + apart]
         apart //= 2
-    return sums[0]
+    return np.float64(sums[0])
 
 
 @kernel
@@ -70,14 +70,22 @@ def _sum_of_differences(
 
 @kernel
 def _largest_difference(
-    one: npt.NDArray[np.float32], other: npt.NDArray[np.float32]
+    one: npt.NDArray[np.float32], other: npt.NDArray[np.float32], largest: npt.NDArray[np.float64]
 ) -> np.float64:
     """Return how far two vectors are apart in the component where they are farthest."""
-    largest = np.float64(0.0)
-    for place in range(one.size):
+    largest[:] = 0.0
+    whole = one.size - one.size % _LANES
+    for start in range(0, whole, _LANES):
+        left, right = one[start : start + _LANES], other[start : start + _LANES]
+        for lane in range(_LANES):
+            apart = abs(np.float64(left[lane]) - np.float64(right[lane]))
+            largest[lane] = apart if apart > largest[lane] else largest[lane]
+    for place in range(whole, one.size):
         apart = abs(np.float64(one[place]) - np.float64(other[place]))
-        largest = apart if apart > largest else largest
-    return largest
+        largest[0] = apart if apart > largest[0] else largest[0]
+    for lane in range(_LANES):
+        largest[0] = largest[lane] if largest[lane] > largest[0] else largest[0]
+    return np.float64(largest[0])
 
 
 @kernel
@@ -116,16 +124,16 @@ def distance(
     digits left below a millionth of a degree. With a zero vector it is 0.
     """
     if measure == EUCLIDEAN:
-        return np.sqrt(_square_of_difference(one, other, 1.0, 1.0, sums))
+        return np.float64(np.sqrt(_square_of_difference(one, other, 1.0, 1.0, sums)))
     if measure == MANHATTAN:
         return _sum_of_differences(one, other, sums)
     if measure == MAXIMUM:
-        return _largest_difference(one, other)
+        return _largest_difference(one, other, sums)
     one_length = np.sqrt(_square_of_difference(one, one, 1.0, 0.0, sums))
     other_length = np.sqrt(_square_of_difference(other, other, 1.0, 0.0, sums))
     apart = np.sqrt(_square_of_difference(one, other, other_length, one_length, sums))
     along = np.sqrt(_square_of_difference(one, other, other_length, -one_length, sums))
-    return 2.0 * np.arctan2(apart, along) * _DEGREES
+    return np.float64(2.0 * np.arctan2(apart, along) * _DEGREES)
 
 
 @kernel

@@ -131,3 +131,24 @@ class UnstatedCurve(Curve):
     def unrelated(self, value: float) -> float:  # noqa: ARG002 - of the protocol
         """Return nan."""
         return math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class CertainCurve(Curve):
+    """Candidates by rules: of no stated probability but above a similarity, where all are found.
+
+    Attributes:
+        above: what is more similar agrees in a rule for certain.
+    """
+
+    above: float
+    falls = False
+    row_budget = 0
+
+    def probability(self, value: float) -> float:
+        """Return 1 above, else nan."""
+        return 1.0 if value > self.above else math.nan
+
+    def unrelated(self, value: float) -> float:  # noqa: ARG002 - of the protocol
+        """Return nan."""
+        return math.nan

@@ -38,8 +38,9 @@ _STRETCH = 256  # components of them that one matrix product takes
 _SINGLE_ROUNDING = 2.0**-24
 _DOUBLE_ROUNDING = 2.0**-53
 _LANES = 32  # of kernels.projections.product
-_VANISHING = 2.0**-60  # components below it may vanish when they are squared in float32
-_SMALLEST = 2.0**-120  # what a product below the normal numbers of float32 may lose, and more
+# Components below it may vanish when they are squared in float32. As a length it also stands for
+# what products below the normal numbers of float32 lose.
+_VANISHING = 2.0**-60
 _WIDTHS_OF_RADIUS = 4
 _SINGLE_SUFFICES = 0.02  # error of a float32 projection in bucket widths
 
@@ -51,6 +52,7 @@ class BandedFamily(ABC):
         bands: bands of a signature, each with a bucket key.
         rows: base functions of a band.
         words: uint16 words of a signature.
+        band_words: those of a band.
     """
 
     def __init__(self, bands: int, rows: int, words_of_band: int, secret: bytes) -> None:
@@ -329,14 +331,14 @@ class _Projector:
         """
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is in doubt
             errors = self._errors(vectors, _SINGLE_ROUNDING)
-            if float(np.median(errors)) <= allowed:
+            if math.isinf(allowed) or float(errors.mean()) <= allowed:
                 return self._product(vectors), errors.astype(np.float32)
             exact = vectors.astype(np.float64)
             return self._product(exact), self._errors(exact, _DOUBLE_ROUNDING)
 
     def _product(self, vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
         directions = self._directions.astype(vectors.dtype, copy=False)
-        projected = vectors[:, :_STRETCH] @ directions[:, :_STRETCH].T
+        projected: npt.NDArray[Any] = vectors[:, :_STRETCH] @ directions[:, :_STRETCH].T
         for start in range(_STRETCH, vectors.shape[1], _STRETCH):
             stretch = slice(start, start + _STRETCH)
             projected += vectors[:, stretch] @ directions[:, stretch].T
@@ -356,7 +358,8 @@ class _Projector:
         relative = roundings * rounding + of_product * _DOUBLE_ROUNDING
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors).astype(np.float64))
         lengths += _VANISHING * math.sqrt(dimension)
-        return 1.1 * relative * self._longest * lengths + dimension * _SMALLEST
+        errors = 1.1 * relative * self._longest * lengths
+        return np.asarray(errors, np.float64)
 
 
 def _require_functions(bands: int, rows: int) -> None:

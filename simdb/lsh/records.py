@@ -21,7 +21,7 @@ from simdb.config.records import Equal, Field, Record, describe_rule
 from simdb.items.record_values import chained, transformation
 from simdb.items.records import RecordFeatures
 from simdb.items.symbols import secret_words
-from simdb.lsh.families import BucketKeys
+from simdb.lsh.family import BucketKeys
 from simdb.measures.records import HUNDREDTHS
 
 Keys: TypeAlias = npt.NDArray[np.uint64]
@@ -64,6 +64,7 @@ class RecordFamily:
     def __init__(self, settings: Record, secret: bytes) -> None:
         self.rules = settings.rules
         self.words = WORDS_A_RULE * len(self.rules)
+        self.band_words = 0
         equals = dict.fromkeys(equal for rule in self.rules for equal in rule)
         self._equals = tuple(equals)
         words = secret_words(secret, b"simdb.record", _SECRET_WORDS * len(equals))
@@ -71,7 +72,7 @@ class RecordFamily:
         count = sum(map(len, self.rules))
         # Odd factors, so that multiplying is a bijection; another one in each place of each rule.
         self._factors = secret_words(secret, b"simdb.rule", count) | np.uint64(1)
-        self.certain_above = _certain_above(settings)
+        self.certain_above = certain_above(settings)
 
     def sign(self, features: RecordFeatures) -> npt.NDArray[np.uint16]:
         """Return the signatures, uint16 (n, words): a hash of 64 bits a rule, 0 for no bucket."""
@@ -102,6 +103,10 @@ class RecordFamily:
         offsets = np.zeros(len(keys) + 1, np.int64)
         np.cumsum(there.sum(axis=1), out=offsets[1:])
         return BucketKeys(keys[there], offsets)
+
+    def needed_matches(self, bound: object) -> int:  # noqa: ARG002 - of the protocol
+        """Return 0: no candidate is dropped before it is compared."""
+        return 0
 
     def probability(self, value: float) -> float:
         """Return 1 for a similarity that only candidates can have, else 0: nothing is promised."""
@@ -219,7 +224,7 @@ def _buckets(left: Keys, right: Keys) -> tuple[Integers, Integers, Integers]:
 # -- what cannot be missed -----------------------------------------------------------------------
 
 
-def _certain_above(settings: Record) -> Fraction:
+def certain_above(settings: Record) -> Fraction:
     """Return the largest similarity of two records that agree in no rule, from above.
 
     Such a pair differs, or lacks a value, in one field at least of every rule; the cheapest such

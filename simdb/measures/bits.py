@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -15,7 +14,6 @@ BitsMeasureName: TypeAlias = Literal["hamming", "tanimoto"]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 BITS_MEASURES: tuple[BitsMeasureName, ...] = ("hamming", "tanimoto")
-_LARGEST = 2**63 - 1
 
 
 class BitsMeasure:
@@ -43,32 +41,46 @@ class BitsMeasure:
         return self._compare(features, features, left, right)
 
     def scan(
-        self,
-        probe: Words,
-        features: Words,
-        threshold: Fraction | int,
-        counts: npt.NDArray[np.int64] | None = None,
+        self, probe: Words, features: Words, limit: int
     ) -> tuple[npt.NDArray[np.int64], Compared]:
-        """Find all of ``features`` that are similar to the probe: exact, by reading all.
+        """Find all of ``features`` in which at most ``limit`` bits differ: exact, by reading all.
 
         Args:
             probe: uint64 (1, words).
             features: uint64 (n, words), contiguous.
-            threshold: how many bits may differ at most, or the least Tanimoto similarity, above 0.
-            counts: of the set bits of ``features``, int64 (n,), as ``set_bits`` returns them; with
-                them vectors that have too few or too many for a Tanimoto similarity are not read.
+            limit: Hamming distance, whatever the measure.
 
         Returns:
-            int64, their rows, rising; their distances or similarities.
+            int64, their rows, rising; their distances.
         """
         from simdb.kernels import bits
 
-        if self._hamming:
-            limit = min(int(threshold // 1), _LARGEST)
-            rows, distances = bits.scan_hamming(probe[0], features, limit)
-            return rows, Compared(distances, np.ones_like(distances))
+        rows, distances = bits.scan_hamming(probe[0], features, limit)
+        return rows, Compared(distances, np.ones_like(distances))
+
+    def scan_tanimoto(
+        self,
+        probe: Words,
+        features: Words,
+        needed: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64] | None = None,
+    ) -> tuple[npt.NDArray[np.int64], Compared]:
+        """Find all of ``features`` that have enough set bits in common with the probe: exact.
+
+        Args:
+            probe: uint64 (1, words).
+            features: uint64 (n, words), contiguous.
+            needed: int64, how many bits must be common to two vectors that have so many set in
+                all: ``exact.thresholds.Threshold.needed_overlap_table(2 * length)``.
+            counts: of the set bits of ``features``, int64 (n,), as ``set_bits`` returns them; with
+                them vectors that have too few or too many are not read.
+
+        Returns:
+            int64, their rows, rising; their similarities.
+        """
+        from simdb.kernels import bits
+
         counts = self.set_bits(features) if counts is None else counts
-        needed = needed_bits(Fraction(threshold), 64 * features.shape[1])
         rows, common, united = bits.scan_tanimoto(probe[0], features, counts, needed)
         return rows, Compared(common, united)
 
@@ -91,18 +103,3 @@ class BitsMeasure:
         if self._hamming:
             return Compared(united - common, np.ones_like(common))
         return Compared(common, united)
-
-
-def needed_bits(threshold: Fraction, largest: int) -> npt.NDArray[np.int64]:
-    """Return how many bits must be common of 0 to ``largest`` set ones, int64 (largest + 1,).
-
-    ceil(threshold * all), in whole numbers, and at least 1: nothing is similar without a set bit.
-    """
-    numerator, denominator = threshold.as_integer_ratio()
-    united = np.arange(largest + 1, dtype=np.int64)
-    if numerator * largest <= _LARGEST:
-        needed = -(-numerator * united // denominator)
-    else:
-        exact = (-(-numerator * number // denominator) for number in united.tolist())
-        needed = np.fromiter(exact, np.int64, largest + 1)
-    return np.maximum(needed, 1)

@@ -47,7 +47,8 @@ def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2)
         return largest
     if order == 2:
         return math.hypot(*differences)
-    return largest * math.fsum((each / largest) ** order for each in differences) ** (1 / order)
+    powers = math.fsum((each / largest) ** order for each in differences)
+    return float(largest * powers ** (1 / order))
 
 
 def cosine_of_angle(left: Sequence[float], right: Sequence[float]) -> float:
