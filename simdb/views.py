@@ -17,13 +17,13 @@ from simdb import config, engine
 from simdb.datatypes import (
     AuditReport,
     CheckReport,
+    Entry,
     Key,
     Match,
     Matches,
     Pair,
     PairBatch,
     Progress,
-    Entry,
 )
 from simdb.errors import (
     BadItemError,

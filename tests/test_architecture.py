@@ -68,7 +68,6 @@ EXACT_PRODUCTS = {
     "exact/measures.py Criterion.floor": "the Jaccard threshold that Dice or cosine amounts to",
     "exact/measures.py Criterion.needed_overlap": "the square of a cosine, which is rational",
     "lsh/banding.py minimum_matches": "a binomial tail, summed in integers",
-    "measures/bits.py needed_bits": "a table of whole numbers for the scan of bit vectors",
 }
 FLOAT_PRODUCTS: dict[str, str] = {}
 

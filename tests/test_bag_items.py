@@ -14,8 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simdb import kernels
+from simdb.config import Bag
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.items.bags import LARGEST_BAG, Bag, BagItems
+from simdb.items.bags import LARGEST_BAG, BagItems
 from simdb.items.sets import SetItems
 from simdb.items.text import MAXIMUM_ITEM_BYTES
 from tests import oracle

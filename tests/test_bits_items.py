@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simdb.config import Bits
+from simdb.config.vectors import MAXIMUM_LENGTH
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.items.bits import MAXIMUM_LENGTH, Bits, BitsItems
+from simdb.items.bits import BitsItems
 from tests import oracle
 
 SECRET = b"secret"

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simdb.config import Bits
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold
-from simdb.items.bits import Bits, BitsItems
+from simdb.items.bits import BitsItems
 from simdb.kernels import bits as kernels
 from simdb.measures.bits import BitsMeasure
 from simdb.measures.distances import hamming_distance

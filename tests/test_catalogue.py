@@ -25,6 +25,7 @@ KINDS = [
     simdb.Set(),
     simdb.Bag("maximum"),
     simdb.Bits(64, "tanimoto"),
+    simdb.Record([simdb.Field("a", equivalents=[("x", "y")]), simdb.Field("b")], ["a", ("a", "b")]),
 ]
 
 
@@ -167,8 +168,8 @@ def test_damaged_settings_are_damage(environment):
 
 def test_a_kind_of_a_later_version_is_refused(environment):
     stored = values.unpack(settings().encode())
-    stored["kind"]["kind"] = "vector"
-    with pytest.raises(CorruptionError, match="vector"):
+    stored["kind"]["kind"] = "hologram"
+    with pytest.raises(CorruptionError, match="hologram"):
         CollectionSettings.decode("news", values.pack(stored))
 
 

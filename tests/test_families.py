@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simdb.config import Bits, Vector
 from simdb.errors import ConfigurationError
-from simdb.items.bits import Bits, BitsItems
-from simdb.items.vectors import Vector
+from simdb.items.bits import BitsItems
 from simdb.kernels import projections
 from simdb.lsh import families
 from simdb.lsh.amplification import And, Or, line_probability

@@ -117,7 +117,7 @@ def test_table_numbers_never_change():
         "SYMBOLS",
         "ITEMS",
     ]
-    assert list(Table) == list(range(8))
+    assert list(Table) == list(range(9))
     assert keys.TABLE_NAMES[Table.DOCUMENTS] == b"documents"
 
 

@@ -91,15 +91,11 @@ class Case:
 
 CASES = {
     "set": Case(simdb.Set(), {"threshold": 0.7}, {"threshold": 0.7}, jaccard, some_bags),
-    "bag-sum": Case(
-        simdb.Bag("sum"), {"threshold": 0.4}, {"threshold": 0.4}, bag_sum, some_bags
-    ),
+    "bag-sum": Case(simdb.Bag("sum"), {"threshold": 0.4}, {"threshold": 0.4}, bag_sum, some_bags),
     "bag-maximum": Case(
         simdb.Bag("maximum"), {"threshold": 0.7}, {"threshold": 0.7}, bag_maximum, some_bags
     ),
-    "hamming": Case(
-        simdb.Bits(96), {"max_distance": 8}, {"max_distance": 8}, hamming, bit_vectors
-    ),
+    "hamming": Case(simdb.Bits(96), {"max_distance": 8}, {"max_distance": 8}, hamming, bit_vectors),
     "tanimoto": Case(
         simdb.Bits(96, "tanimoto"), {"threshold": 0.8}, {"threshold": 0.8}, tanimoto, bit_vectors
     ),
@@ -187,9 +183,7 @@ def test_searches_find_what_brute_force_finds(case, items, collection, guarantee
         collection.rebuild(exact_floor=0.8)
     missed = 0
     for place, item in enumerate(items):
-        expected = {
-            other for other, stored in enumerate(items) if case.is_similar(item, stored)
-        }
+        expected = {other for other, stored in enumerate(items) if case.is_similar(item, stored)}
         matches = collection.search(item, guarantee=guarantee)
         assert {match.key for match in matches} <= expected
         missed += len(expected) - len(matches)

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from simdb.items.bits import Bits, BitsItems
+from simdb.config import Bits
+from simdb.items.bits import BitsItems
 from simdb.kernels import bits, projections
 from simdb.lsh.amplification import (
     And,

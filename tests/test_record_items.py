@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simdb.config.records import Equal, Field, Record, describe_rule
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.items import record_values
-from simdb.config.records import Equal, Field, Record, describe_rule
 from simdb.items.records import RecordItems
 from simdb.lsh.records import RecordFamily
 

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simdb.config import Vector
+from simdb.config.vectors import MAXIMUM_DIMENSION
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.items.vectors import MAXIMUM_DIMENSION, Vector, VectorItems
+from simdb.items.vectors import VectorItems
 
 ANGLES = VectorItems(Vector(3))
 DISTANCES = VectorItems(Vector(3, "euclidean"))

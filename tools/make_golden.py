@@ -16,8 +16,12 @@ import json
 import random
 import sys
 import tempfile
+from collections import Counter
+from math import isnan
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import simdb
 from simdb.storage.environment import FORMAT_VERSION
@@ -31,6 +35,15 @@ WORDS = (
     *("straße", "façade", "naïve", "über", "søndag", "žena", "łódź", "ελλάδα", "жизнь"),
     *("東京", "大阪", "नमस्ते", "سلام", "🦜", "🌍", "silver", "paper", "morning", "machine"),
     *("number", "signal", "pattern", "measure", "record", "segment", "similar", "copy", "bucket"),
+)
+
+
+PEOPLE = simdb.Record(
+    fields=[
+        simdb.Field("name", weight=200, equivalents=[("bill", "william")]),
+        simdb.Field("year", weight=100, compare="numeric"),
+    ],
+    candidates=[simdb.Equal("name", "last-word"), simdb.Equal("year")],
 )
 
 
@@ -80,6 +93,19 @@ def fill(database: simdb.Database) -> None:
     baskets.add("nothing", [])
     baskets.delete(4)
 
+    bags = database.collection("bags", simdb.Bag("sum"), threshold=0.4, exact_floor=0.3, seed=SEED)
+    bags.add_many((number, [1, 1, 2, number % 3]) for number in range(8))
+    flags = database.collection("flags", simdb.Bits(20), max_distance=3, seed=SEED)
+    flags.add_many((number, number * 37 if number < 7 else 37 ^ 1 << number) for number in range(10))
+    flags.delete(2)
+    points = database.collection("points", simdb.Vector(3), max_distance=15, seed=SEED)
+    points.add_many((number, [1.0, number / 8, -0.5]) for number in range(10))
+    people = database.collection("people", PEOPLE, threshold=0.6, seed=SEED)
+    people.add_many(
+        (number, {"name": name, "year": 1950 + number})
+        for number, name in enumerate(("Bill Ode", "William Ode", "Bill Odé", "Ann Li"))
+    )
+
 
 def contents(database: simdb.Database) -> dict[str, Any]:
     """Return everything that a store must answer, as JSON values."""
@@ -89,6 +115,7 @@ def contents(database: simdb.Database) -> dict[str, Any]:
         collections[name] = {
             "kind": repr(collection.kind),
             "threshold": str(collection.threshold),
+            "max_distance": str(collection.max_distance),
             "bands": collection.plan.bands,
             "rows": collection.plan.rows,
             "items": [
@@ -96,7 +123,8 @@ def contents(database: simdb.Database) -> dict[str, Any]:
                 for record in collection.items()
             ],
             "pairs": sorted(
-                ([pair.left, pair.right, pair.similarity] for pair in collection.pairs()), key=repr
+                ([pair.left, pair.right, *_measured(pair)] for pair in collection.pairs()),
+                key=repr,
             ),
             "exact pairs": _exact_pairs(collection),
             "stats": {
@@ -108,8 +136,17 @@ def contents(database: simdb.Database) -> dict[str, Any]:
     return {"format": FORMAT_VERSION, "collections": collections}
 
 
+def _measured(pair: simdb.Pair) -> list[float]:
+    """Return the similarity, or the distance, of a pair; angles to some digits."""
+    return [round(pair.similarity if isnan(pair.distance) else pair.distance, 9)]
+
+
 def _as_json(item: Any) -> Any:  # noqa: ANN401 - an item of any kind
-    return item if isinstance(item, str) else sorted(item)
+    if isinstance(item, str | dict) and not isinstance(item, Counter):
+        return item
+    if isinstance(item, Counter):
+        return sorted(item.elements())
+    return item.tolist() if isinstance(item, np.ndarray) else sorted(item)
 
 
 def _exact_pairs(collection: simdb.Collection) -> list[list[Any]]:
@@ -117,7 +154,7 @@ def _exact_pairs(collection: simdb.Collection) -> list[list[Any]]:
     if collection.exact_floor is None:
         return []
     found = collection.pairs(collection.exact_floor, guarantee="exact")
-    return sorted(([pair.left, pair.right, pair.similarity] for pair in found), key=repr)
+    return sorted(([pair.left, pair.right, *_measured(pair)] for pair in found), key=repr)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -29,7 +29,7 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import opened_collection, viewed_collection
-from simdb.datatypes import Key, Entry
+from simdb.datatypes import Entry, Key
 from simdb.errors import UsageError
 from simdb.interchange import json_line, written_together
 from simdb.interchange.compression import InputStream

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.datatypes import AuditBin, AuditReport, Progress
+from simdb.engine.scanning import slices
 from simdb.engine.searching import propose
 from simdb.engine.signing import Signer
-from simdb.engine.scanning import slices
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.items.symbols import SymbolSets
 from simdb.storage.tables import CollectionReader

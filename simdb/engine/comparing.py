@@ -143,7 +143,7 @@ def compare_items(
 def _in_order(
     places: list[npt.NDArray[np.int64]], parts: list[Compared]
 ) -> tuple[npt.NDArray[np.int64], Compared]:
-    if len(parts) < 2:  # noqa: PLR2004 - nothing to be put in order
+    if len(parts) < 2:
         return (places[0] if places else np.empty(0, np.int64)), _joined(parts)
     compared = _joined(parts)
     everything = np.concatenate(places)

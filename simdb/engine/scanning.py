@@ -66,8 +66,8 @@ def pairs(
     """
     for numbers, items, _ in item_slices(signer, collection, with_features=False):
         start = max(since, int(numbers[0]))
-        for other_numbers, features in slices(signer, collection, start):
-            yield from _cross(signer, bound, numbers, items, other_numbers, features, ordered=True)
+        for stored in slices(signer, collection, start):
+            yield from _cross(signer, bound, (numbers, items), stored, ordered=True)
 
 
 def group(
@@ -91,22 +91,21 @@ def cross(
     Exact, each pair once. The time is the product of their sizes.
     """
     for numbers, items, _ in item_slices(signer, left, with_features=False):
-        for other_numbers, _, features in item_slices(signer, right):
-            yield from _cross(signer, bound, numbers, items, other_numbers, features)
+        for stored in slices(signer, right):
+            yield from _cross(signer, bound, (numbers, items), stored)
 
 
 def _cross(
     signer: Signer,
     bound: Bound,
-    numbers: npt.NDArray[np.uint32],
-    items: list[bytes],
-    other_numbers: npt.NDArray[np.uint32],
-    features: Any,  # noqa: ANN401 - a type a kind
+    probes: tuple[npt.NDArray[np.uint32], list[bytes]],
+    stored: tuple[npt.NDArray[np.uint32], Any],
     *,
     ordered: bool = False,
 ) -> Iterator[PairBatch]:
     lefts, rights, values = [], [], []
-    for number, item in zip(numbers.tolist(), items, strict=True):
+    other_numbers, features = stored
+    for number, item in zip(probes[0].tolist(), probes[1], strict=True):
         compared = signer.measure.compare_probe(signer.features([item]), features)
         met = bound.meets_many(compared.numerators, compared.denominators)
         if ordered:

@@ -117,9 +117,7 @@ def serve(
             )
         require_index(settings, exact.criterion)
     can_be_exact = without_index or serves_exactly(settings, exact.criterion)
-    return _serve_probably(
-        settings, exact, min_recall, can_be_exact=can_be_exact, adding=adding
-    )
+    return _serve_probably(settings, exact, min_recall, can_be_exact=can_be_exact, adding=adding)
 
 
 def _serve_by_scan(
@@ -143,9 +141,9 @@ def _serve_by_scan(
     if guarantee == "exact" or not settings.is_probable:
         return exact
     own = bound_of(settings.kind, settings.threshold)
-    if guarantee == "auto" and not (many_many or adding) and min_recall is None:
-        if not admits(own, exact.bound):
-            return exact
+    asks_one = guarantee == "auto" and not (many_many or adding) and min_recall is None
+    if asks_one and not admits(own, exact.bound):
+        return exact
     return _serve_probably(settings, exact, min_recall, can_be_exact=True, adding=adding)
 
 
@@ -170,9 +168,7 @@ def _serve_probably(
         shown, planned = outer_bound(kind, wanted), outer_bound(kind, own)
         remedies = [Remedy(argument, shown, "plans for it", "rebuild")]
         if has_symbols(kind):
-            remedies.append(
-                Remedy("exact_floor", shown, "misses nothing from there on", "rebuild")
-            )
+            remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
         if not adding:
             if can_be_exact:
                 remedies.append(Remedy("guarantee", "exact", "misses nothing"))

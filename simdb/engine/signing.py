@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from simdb import config
 from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.exact_arranging import Epoch, Prefixes, joined_prefixes, prefixes_of
 from simdb.engine.kinds import has_symbols, identical_value, is_distance, measure_of
 from simdb.exact.thresholds import Bound
-from simdb.items.bits import BitsItems
 from simdb.items.kinds import RowItems, items_of, symbols_of
 from simdb.items.symbols import SymbolSets
 from simdb.lsh.family import BucketKeys, Family
@@ -72,7 +72,7 @@ class Signer:
     @property
     def hashes_what_it_compares(self) -> bool:
         """Whether ``hashed`` and ``features`` of items are the same."""
-        return not self.has_symbols or not isinstance(self.items, BitsItems)
+        return not isinstance(self.settings.kind, config.Bits) or not self.has_symbols
 
     @property
     def has_symbols(self) -> bool:
@@ -156,9 +156,7 @@ class Signer:
     def empty(self) -> Signed:
         """Return the signatures of no item."""
         words = 0 if self.family is None else self.family.words
-        return Signed(
-            np.empty((0, words), np.uint16), BucketKeys.none(0), np.empty(0, np.bool_)
-        )
+        return Signed(np.empty((0, words), np.uint16), BucketKeys.none(0), np.empty(0, np.bool_))
 
 
 def _comparable(features: Any) -> npt.NDArray[np.bool_]:  # noqa: ANN401 - a type a kind

@@ -12,6 +12,7 @@ exactly if ``overlap >= ceil(J (s + t) / (1 + J))``, the *needed overlap* of the
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -221,12 +222,10 @@ class MaximumDistance:
         Raises:
             ConfigurationError: it is no number of at least 0.
         """
-        try:
-            if isinstance(value, bool | np.bool_):
-                raise ValueError(value)
-            fraction = _exact(value)
-        except (ValueError, ArithmeticError):
-            fraction = Fraction(-1)
+        fraction = Fraction(-1)
+        if not isinstance(value, bool | np.bool_):
+            with suppress(ValueError, ArithmeticError):
+                fraction = _exact(value)
         if fraction < 0:
             raise ConfigurationError(f"{name} must be a number of at least 0, not {value!r}")
         return cls(fraction)

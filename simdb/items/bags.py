@@ -11,14 +11,13 @@ import reprlib
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.config import Bag
-from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.errors import BadItemError, CorruptionError
 from simdb.items.elements import (
     PLAIN_COLLECTIONS,
     UNSIGNED,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb.config import Bits
-from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.errors import BadItemError, CorruptionError
 from simdb.items.symbols import SymbolSets, secret_words
 from simdb.items.text import MAXIMUM_ITEM_BYTES
 

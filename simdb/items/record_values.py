@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simdb.errors import BadItemError, ConfigurationError
 from simdb.config.records import Field
+from simdb.errors import BadItemError, ConfigurationError
 
 Value: TypeAlias = str | int | float | datetime.date
 Transform: TypeAlias = Callable[[str], str]

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from simdb.errors import BadItemError, CorruptionError
 from simdb.config.records import Field, Record
+from simdb.errors import BadItemError, CorruptionError
 from simdb.items.record_values import (
     MAXIMUM_VALUE_BYTES,
     Equivalents,

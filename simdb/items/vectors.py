@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb.config import Vector
-from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.errors import BadItemError, CorruptionError
 
 MAXIMUM_DIMENSION = 65_536  # the random directions of an index have so many components each
 NARROWEST_BUCKET, WIDEST_BUCKET = 1e-30, 1e30  # within these no bucket number overflows

@@ -53,7 +53,7 @@ class JaccardCurve(Curve):
         """Return the similarity."""
         return value
 
-    def unrelated(self, value: float) -> float:  # noqa: ARG002 - of the protocol
+    def unrelated(self, value: float) -> float:
         """Return 0: unrelated sets share nothing."""
         return 0.0
 
@@ -124,11 +124,11 @@ class UnstatedCurve(Curve):
     falls: bool
     row_budget = 0
 
-    def probability(self, value: float) -> float:  # noqa: ARG002 - of the protocol
+    def probability(self, value: float) -> float:
         """Return nan."""
         return math.nan
 
-    def unrelated(self, value: float) -> float:  # noqa: ARG002 - of the protocol
+    def unrelated(self, value: float) -> float:
         """Return nan."""
         return math.nan
 
@@ -149,6 +149,6 @@ class CertainCurve(Curve):
         """Return 1 above, else nan."""
         return 1.0 if value > self.above else math.nan
 
-    def unrelated(self, value: float) -> float:  # noqa: ARG002 - of the protocol
+    def unrelated(self, value: float) -> float:
         """Return nan."""
         return math.nan

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,7 @@ class BandedFamily(ABC):
         offsets = np.arange(len(keys) + 1, dtype=np.int64) * self.bands
         return BucketKeys(keys.reshape(-1), offsets)
 
-    def needed_matches(self, bound: object) -> int:  # noqa: ARG002 - of the protocol
+    def needed_matches(self, bound: object) -> int:
         """Return 0: no candidate is dropped before it is compared."""
         return 0
 

@@ -51,9 +51,7 @@ class BucketKeys(NamedTuple):
         return BucketKeys(self.values[order], self.offsets, groups)
 
     @classmethod
-    def of_matrix(
-        cls, keys: npt.NDArray[np.uint64], has_keys: npt.NDArray[np.bool_]
-    ) -> BucketKeys:
+    def of_matrix(cls, keys: npt.NDArray[np.uint64], has_keys: npt.NDArray[np.bool_]) -> BucketKeys:
         """Return the rows of a matrix (items, bands) as keys, none for items that have none."""
         offsets = np.append(0, np.cumsum(has_keys.astype(np.int64) * keys.shape[1]))
         return cls((keys if has_keys.all() else keys[has_keys]).ravel(), offsets)

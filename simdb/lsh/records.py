@@ -104,7 +104,7 @@ class RecordFamily:
         np.cumsum(there.sum(axis=1), out=offsets[1:])
         return BucketKeys(keys[there], offsets)
 
-    def needed_matches(self, bound: object) -> int:  # noqa: ARG002 - of the protocol
+    def needed_matches(self, bound: object) -> int:
         """Return 0: no candidate is dropped before it is compared."""
         return 0
 

@@ -6,8 +6,6 @@ from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
 
-from simdb.measures.sets import jaccard
-
 
 def jaccard_distance(left: AbstractSet[Hashable], right: AbstractSet[Hashable]) -> Fraction:
     """Compute 1 minus the Jaccard similarity; 0 for two empty sets, which are equal (MMDS 3.5.3).
@@ -15,7 +13,9 @@ def jaccard_distance(left: AbstractSet[Hashable], right: AbstractSet[Hashable]) 
     >>> jaccard_distance({1, 2, 3, 4}, {2, 3, 4, 5})
     Fraction(2, 5)
     """
-    return 1 - jaccard(left, right) if left or right else Fraction(0)
+    if not left and not right:
+        return Fraction(0)
+    return 1 - Fraction(len(left & right), len(left | right))
 
 
 def hamming_distance(left: Sequence[object], right: Sequence[object]) -> int:

@@ -221,9 +221,7 @@ class CollectionReader:
         return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)
 
     def _open_items(self) -> BlockReader:
-        return BlockReader(
-            self.transaction, Table.ITEMS, self.number, width=self.state.item_width
-        )
+        return BlockReader(self.transaction, Table.ITEMS, self.number, width=self.state.item_width)
 
     def _open_signatures(self) -> BlockReader:
         index = self.state.index

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from simdb.config import Bits
 from simdb.exact.thresholds import Threshold
-from simdb.items.bits import Bits
 from simdb.lsh.families import BitSampling
 from simdb.measures.bits import BitsMeasure
 from tools.benchmarks.children import in_child

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simdb.items.vectors import Vector
+from simdb.config import Vector
 from simdb.lsh.families import RandomHyperplanes, RandomLines, bucket_width_for
 from simdb.measures.vectors import VectorMeasure
 from tools.benchmarks.children import in_child
