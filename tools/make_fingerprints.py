@@ -61,7 +61,8 @@ class Statistics:
 
     @classmethod
     def measured(cls, prints: list[Floats], fingers: Integers) -> Statistics:
-        """Measure by aligning all pairs; what pairs of other fingers match by chance is taken off."""
+        """Measure by aligning all pairs; what pairs of other fingers match by chance is taken off.
+        """
         kind = Fingerprint(SIDE, SIDE, rotation=30)
         items = FingerprintItems(kind)
         features = items.features([items.encode(print_) for print_ in prints])

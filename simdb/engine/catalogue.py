@@ -153,7 +153,7 @@ class CollectionSettings:
             floor = stored["exact_floor"]
             stored["exact_floor"] = None if floor is None else Fraction(floor)
             return cls(name=name, **stored)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise CorruptionError(
                 f"the settings of collection {name!r} cannot be read: {error}"
             ) from error

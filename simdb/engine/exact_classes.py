@@ -106,7 +106,7 @@ def classify_by_postings(
     present = np.flatnonzero(classes.sizes)
     order = present[np.lexsort((classes.sizes[present], sums[present]))]
     same = (np.diff(sums[order]) == 0) & (np.diff(classes.sizes[order]) == 0)
-    alike = np.sort(order[np.append(same, False) | np.append(False, same)]).astype(np.uint32)
+    alike = np.unique(np.append(order[:-1][same], order[1:][same])).astype(np.uint32)
     digests = [np.empty((0, 2), np.uint64)]
     part = np.cumsum(classes.sizes[alike]) // CONFIRMED_SYMBOLS
     digests += [

@@ -172,9 +172,12 @@ class CollectionState:
     def decode(cls, payload: memoryview) -> CollectionState:
         """Return what ``encode`` stored."""
         stored = values.unpack(payload)
-        stored[5:7] = IndexState.decode(stored[5]), Tail(stored[6])
-        stored[8] = Tail(stored[8])
-        return cls(*stored)
+        try:
+            stored[5:7] = IndexState.decode(stored[5]), Tail(stored[6])
+            stored[8] = Tail(stored[8])
+            return cls(*stored)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise CorruptionError(f"the state of a collection cannot be read: {error}") from error
 
 
 class CollectionReader:
