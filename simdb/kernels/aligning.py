@@ -14,6 +14,8 @@ _RADIANS = 2.0 * math.pi / _TURN
 _TURN_BINS = 32
 _BIN_TURN = _TURN // _TURN_BINS  # 11.25 degrees
 _COSINES = np.cos(np.arange(_TURN_BINS) * (2.0 * math.pi / _TURN_BINS))
+_MOST_BINS = 60  # of shifts as long as the plate: no small tolerance takes all memory
+_MOST_VOTES = 2**16 - 1
 _PEAKS = 2  # most voted bins that are tried
 _ROUNDS = 3  # of matching and fitting for each
 
@@ -27,6 +29,12 @@ def _difference(left: int, right: int) -> np.int64:
     elif turn < -(_TURN // 2):
         turn += _TURN
     return turn
+
+
+@inlined
+def _bin_size(settings: npt.NDArray[np.int64]) -> int:
+    """Return the side of a bin of shifts: the tolerance, unless there would be too many."""
+    return int(max(settings[0], max(settings[3], settings[4]) // _MOST_BINS))
 
 
 @kernel
@@ -63,7 +71,7 @@ def _vote(
     Returns:
         How many are listed.
     """
-    scale, limit, side = 1.0 / settings[0], settings[2], votes.shape[1]
+    scale, limit, side = 1.0 / _bin_size(settings), settings[2], votes.shape[1]
     enough = min(3, max(1, left.shape[0] // 4))
     flat = votes.reshape(-1)
     flat[:] = 0
@@ -85,6 +93,8 @@ def _vote(
             if 0 < row < side and 0 < column < side:
                 corner = (turn * side + row) * side + column
                 for place in (corner, corner - 1, corner - side, corner - side - 1):
+                    if flat[place] == _MOST_VOTES:
+                        continue
                     flat[place] += np.uint16(1)
                     if flat[place] == enough:
                         listed[count] = place
@@ -108,7 +118,7 @@ def _match(
         left, right: int32 (n, 3).
         pose: turn in units of direction, then the shift.
         settings: see ``matched_minutiae``.
-        slack: by which both tolerances are multiplied.
+        slack: by which both tolerances are multiplied; above 1, a bin of shifts is tolerated.
         partners: int64, output for each left minutia; -1 without one.
         taken: scratch for each right minutia.
 
@@ -116,7 +126,7 @@ def _match(
         How many have a partner.
     """
     cosine, sine = math.cos(_RADIANS * pose[0]), math.sin(_RADIANS * pose[0])
-    reach = float(settings[0] * slack) ** 2
+    reach = float(settings[0] if slack == 1 else max(settings[0] * slack, _bin_size(settings))) ** 2
     allowed = float(settings[1] * slack)
     half = float(_TURN // 2)
     taken[: right.shape[0]] = False
@@ -191,7 +201,7 @@ def _best_match(
     taken: npt.NDArray[np.bool_],
 ) -> int:
     """Return the most minutiae matched by the most voted poses, each fitted some rounds."""
-    side = votes.shape[1]
+    side, bin_size = votes.shape[1], _bin_size(settings)
     flat = votes.reshape(-1)
     count = _vote(left, right, settings, votes, listed)
     pose = np.empty(3)
@@ -206,8 +216,8 @@ def _best_match(
             break
         turn, row, column = peak // (side * side), peak // side % side, peak % side
         pose[0] = float(_difference(0, turn * _BIN_TURN))
-        pose[1] = float((column + 1 - side // 2) * settings[0])
-        pose[2] = float((row + 1 - side // 2) * settings[0])
+        pose[1] = float((column + 1 - side // 2) * bin_size)
+        pose[2] = float((row + 1 - side // 2) * bin_size)
         for repeat in range(_ROUNDS):
             slack = 2 if repeat == 0 else 1
             matched = _match(left, right, pose, settings, slack, partners, taken)
@@ -250,7 +260,7 @@ def matched_minutiae(
     Returns:
         int64 (m,), at most the minutiae of the smaller print.
     """
-    bin_size = settings[0]
+    bin_size = _bin_size(settings)
     side = 2 * int(max(settings[3], settings[4]) // bin_size + 2)
     middle_x, middle_y = settings[3] // 2, settings[4] // 2
     longest = 0

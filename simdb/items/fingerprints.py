@@ -1,0 +1,380 @@
+"""Fingerprints: minutiae, or occupied grid squares, their stored form and their grids (MMDS 3.8.4).
+
+The stored form is canonical: equal prints are equal bytes. Minutiae are rounded to 1/16 of the
+unit of length and 1/64 of a degree, sorted, without repeats, 6 bytes each: x, y and direction as
+little-endian unsigned integers of 16 bits. Squares are a bit set of as many bytes as the grid
+needs: square i is bit i % 8 of byte i // 8.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+
+LENGTH_UNITS = 16  # of a unit of length
+DIRECTION_UNITS = 64  # of a degree
+TURN = 360 * DIRECTION_UNITS
+MAXIMUM_SIDE = 4_095  # the largest x in 1/16 fits into 16 bits
+MAXIMUM_SQUARES = 65_536
+MAXIMUM_MINUTIAE = 1_024
+_SECTOR_BORDER = 8 * DIRECTION_UNITS  # a direction so close to the border of a sector is in both
+_BYTES = 6
+
+Minutia: TypeAlias = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Fingerprints: sets of minutiae, or of occupied grid squares (MMDS 3.8.4).
+
+    Attributes:
+        width: of the plate, in any unit of length (pixels, say); x lies in [0, width).
+        height: of the plate; y lies in [0, height).
+        items: ``"minutiae"``, sequences of (x, y, direction in degrees from the x axis towards the
+            y axis), or ``"squares"``, sets of numbers of grid squares, row by row from 0.
+        square: side of a grid square.
+        border: a minutia this close to the border of its square counts in the next one too.
+        sectors: into how many squares, one a range of directions, each grid square is cut; 1 as
+            in the book. Directions within 8 degrees of the border of a range count in both.
+        alignment: ``"none"``: the grid lies on the plate; ``"centre"``: it is moved so that the
+            mean minutia is in its middle; ``"shift"``: there is one grid for every minutia, with
+            it in the middle; ``"turn"``: each of them is turned into the minutia's direction too.
+        reach: how far the grid around a minutia goes to each side, with ``"shift"`` and ``"turn"``.
+        functions: functions in a group, of which one must be shared (MMDS 3.8.5).
+        groups: groups, in each of which one must be shared.
+        squares_a_function: squares that must all be occupied for a function to say yes.
+        measure: ``"minutiae"``: matched minutiae under the best rigid alignment, over the distinct
+            ones of both; ``"squares"``: Jaccard similarity of the squares on the plate.
+        tolerance: distance at which two aligned minutiae match.
+        direction_tolerance: in degrees, the difference at which their directions match.
+        rotation: in degrees, the largest turn between two prints of a finger.
+    """
+
+    width: int
+    height: int
+    items: Literal["minutiae", "squares"] = "minutiae"
+    square: int = 20
+    border: int = 4
+    sectors: int = 1
+    alignment: Literal["none", "centre", "shift", "turn"] = "none"
+    reach: int = 96
+    functions: int = 1_024
+    groups: int = 2
+    squares_a_function: int = 3
+    measure: Literal["minutiae", "squares"] = "minutiae"
+    tolerance: int = 10
+    direction_tolerance: int = 15
+    rotation: int = 180
+
+    def __post_init__(self) -> None:
+        """Refuse settings out of range, and such as contradict one another."""
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value <= high:
+                raise ConfigurationError(
+                    f"Fingerprint.{name} must be a whole number from {low:,} to {high:,}, "
+                    f"not {value!r}"
+                )
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigurationError(
+                    f"Fingerprint.{name} must be one of {', '.join(map(repr, choices))}, "
+                    f"not {getattr(self, name)!r}"
+                )
+        if 2 * self.border >= self.square:
+            raise ConfigurationError(
+                f"Fingerprint.border {self.border} must be less than half of the square, "
+                f"{self.square}"
+            )
+        if self.items == "squares" and (self.measure != "squares" or self.alignment != "none"):
+            raise ConfigurationError(
+                "Fingerprint.items='squares' needs measure='squares' and alignment='none': "
+                "without minutiae nothing can be aligned"
+            )
+        self._require_squares()
+
+    def _require_squares(self) -> None:
+        for columns, rows in (self.plate_grid, self.function_grid):
+            count = columns * rows * self.sectors
+            if not self.squares_a_function <= count <= MAXIMUM_SQUARES:
+                raise ConfigurationError(
+                    f"Fingerprint has a grid of {count:,} squares where "
+                    f"{self.squares_a_function} to {MAXIMUM_SQUARES:,} are needed; change square, "
+                    "reach or sectors"
+                )
+
+    @property
+    def around_minutiae(self) -> bool:
+        """Whether functions look at a grid around each minutia."""
+        return self.alignment in ("shift", "turn")
+
+    @property
+    def aligning(self) -> tuple[int, int, int, int, int]:
+        """Return both tolerances, the largest turn, width and height in the stored units."""
+        return (
+            self.tolerance * LENGTH_UNITS,
+            self.direction_tolerance * DIRECTION_UNITS,
+            self.rotation * DIRECTION_UNITS,
+            self.width * LENGTH_UNITS,
+            self.height * LENGTH_UNITS,
+        )
+
+    @property
+    def plate_grid(self) -> tuple[int, int]:
+        """Return columns and rows of the grid on the plate."""
+        return -(-self.width // self.square), -(-self.height // self.square)
+
+    @property
+    def function_grid(self) -> tuple[int, int]:
+        """Return columns and rows of the grid that functions look at."""
+        if self.around_minutiae:
+            across = max(1, 2 * self.reach // self.square)
+            return across, across
+        return self.plate_grid
+
+
+_RANGES = (
+    ("width", 1, MAXIMUM_SIDE),
+    ("height", 1, MAXIMUM_SIDE),
+    ("square", 1, MAXIMUM_SIDE),
+    ("border", 0, MAXIMUM_SIDE),
+    ("sectors", 1, 16),
+    ("reach", 1, MAXIMUM_SIDE),
+    ("functions", 1, 65_536),
+    ("groups", 1, 4),
+    ("squares_a_function", 1, 8),
+    ("tolerance", 1, MAXIMUM_SIDE),
+    ("direction_tolerance", 0, 180),
+    ("rotation", 0, 180),
+)
+_CHOICES = {
+    "items": ("minutiae", "squares"),
+    "alignment": ("none", "centre", "shift", "turn"),
+    "measure": ("minutiae", "squares"),
+}
+
+
+class Prints(NamedTuple):
+    """Fingerprints as arrays.
+
+    Attributes:
+        grids: uint64 (n, words), the occupied squares on the plate; bit i % 64 of word i // 64.
+        minutiae: int32 (m, 3), x, y in 1/16 of a unit and direction in 1/64 of a degree.
+        offsets: int64 (n + 1,); print i is ``minutiae[offsets[i]:offsets[i + 1]]``.
+    """
+
+    grids: npt.NDArray[np.uint64]
+    minutiae: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return how many prints there are."""
+        return self.offsets.size - 1
+
+
+def grid_settings(kind: Fingerprint, columns: int, rows: int) -> npt.NDArray[np.int64]:
+    """Return a grid as kernels want it: int64 (6,), lengths in 1/16."""
+    return np.array(
+        [
+            columns,
+            rows,
+            kind.square * LENGTH_UNITS,
+            kind.border * LENGTH_UNITS,
+            kind.sectors,
+            _SECTOR_BORDER if kind.sectors > 1 else 0,
+        ],
+        np.int64,
+    )
+
+
+class FingerprintItems:
+    """Encode fingerprints and lay grids over them."""
+
+    def __init__(self, kind: Fingerprint) -> None:
+        self._kind = kind
+        columns, rows = kind.plate_grid
+        self._squares = columns * rows * kind.sectors
+        self._grid = grid_settings(kind, columns, rows)
+        middle = [side * LENGTH_UNITS // 2 for side in (kind.width, kind.height)]
+        self._centre = np.array(middle if kind.alignment == "centre" else [], np.int64)
+        self.width = (self._squares + 7) // 8 if kind.items == "squares" else 0
+
+    def encode(self, item: object) -> bytes:
+        """Return the stored form of a print.
+
+        Args:
+            item: minutiae, (x, y, direction) each, as a sequence or an array (n, 3); or a
+                collection of square numbers, where the settings say so. Order and repeats do not
+                count.
+
+        Raises:
+            BadItemError: it is no such thing, it is empty or too large, a minutia lies off the
+                plate or is no number, or there is no such square.
+        """
+        if self._kind.items == "squares":
+            return self._encode_squares(item)
+        return self._encode_minutiae(_array_of(item))
+
+    def decode(self, data: bytes | memoryview) -> tuple[Minutia, ...] | frozenset[int]:
+        """Return the print of its stored form: minutiae in ascending order, or square numbers.
+
+        Raises:
+            CorruptionError: it is no stored form of a print.
+        """
+        if self._kind.items == "squares":
+            (words,) = self._grids_of_squares([data])
+            occupied = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little")
+            return frozenset(np.flatnonzero(occupied).tolist())
+        minutiae = self.features([data]).minutiae
+        lengths = (minutiae[:, :2] / LENGTH_UNITS).tolist()
+        directions = (minutiae[:, 2] / DIRECTION_UNITS).tolist()
+        pairs = zip(lengths, directions, strict=True)
+        return tuple((x, y, direction) for (x, y), direction in pairs)
+
+    def features(self, items: Sequence[bytes | memoryview]) -> Prints:
+        """Return stored prints as arrays.
+
+        Raises:
+            CorruptionError: one of them is no stored form of a print.
+        """
+        from simdb.kernels import fingerprints
+
+        if self._kind.items == "squares":
+            none = np.zeros(len(items) + 1, np.int64)
+            return Prints(self._grids_of_squares(items), np.empty((0, 3), np.int32), none)
+        sizes = np.fromiter(map(len, items), np.int64, len(items))
+        wrong = np.flatnonzero((sizes % _BYTES != 0) | (sizes > _BYTES * MAXIMUM_MINUTIAE))
+        if wrong.size:
+            raise CorruptionError(
+                f"a stored fingerprint, {wrong[0]} of its batch, has {sizes[wrong[0]]:,} bytes"
+            )
+        offsets = np.zeros(len(items) + 1, np.int64)
+        np.cumsum(sizes // _BYTES, out=offsets[1:])
+        minutiae = np.frombuffer(b"".join(items), "<u2").astype(np.int32).reshape(-1, 3)
+        self._require_on_plate(minutiae)
+        grids = fingerprints.grids_of_minutiae(minutiae, offsets, self._grid, self._centre)
+        return Prints(grids, minutiae, offsets)
+
+    # -- what is taken as a print ----------------------------------------------------------------
+
+    def _encode_minutiae(self, given: npt.NDArray[np.float64]) -> bytes:
+        kind = self._kind
+        if not len(given):
+            raise BadItemError("a fingerprint must have at least one minutia")
+        if len(given) > MAXIMUM_MINUTIAE:
+            raise BadItemError(
+                f"a fingerprint must have at most {MAXIMUM_MINUTIAE:,} minutiae, not {len(given):,}"
+            )
+        inside = np.isfinite(given).all(axis=1)
+        for axis, side in enumerate((kind.width, kind.height)):
+            inside &= (given[:, axis] >= 0) & (given[:, axis] < side)
+        if not inside.all():
+            number = int(np.argmin(inside))
+            x, y, direction = given[number].tolist()
+            if not all(map(math.isfinite, (x, y, direction))):
+                raise BadItemError(
+                    f"minutia {number} must be three finite numbers, not {(x, y, direction)}"
+                )
+            raise BadItemError(
+                f"minutia {number} at ({x}, {y}) lies off the plate, which is "
+                f"{kind.width} x {kind.height} from (0, 0)"
+            )
+        whole = np.empty(given.shape, np.int64)
+        for axis, side in enumerate((kind.width, kind.height)):
+            # What rounds up to the far border still lies inside it.
+            rounded = np.rint(given[:, axis] * LENGTH_UNITS)
+            whole[:, axis] = np.minimum(rounded, side * LENGTH_UNITS - 1)
+        whole[:, 2] = np.rint(np.mod(given[:, 2], 360.0) * DIRECTION_UNITS) % TURN
+        return np.unique(whole, axis=0).astype("<u2").tobytes()
+
+    def _encode_squares(self, item: object) -> bytes:
+        if isinstance(item, str | bytes) or not isinstance(item, Iterable):
+            raise BadItemError(
+                f"a fingerprint must be a collection of square numbers, not "
+                f"{type(item).__name__} {reprlib.repr(item)}"
+            )
+        occupied = np.zeros(8 * self.width, np.bool_)
+        for square in item:
+            if isinstance(square, bool) or not isinstance(square, int | np.integer):
+                raise BadItemError(
+                    f"the number of a grid square must be an integer, not {reprlib.repr(square)}"
+                )
+            if not 0 <= square < self._squares:
+                raise BadItemError(
+                    f"grid squares are numbered from 0 to {self._squares - 1:,}; "
+                    f"{reprlib.repr(int(square))} is none"
+                )
+            occupied[square] = True
+        if not occupied.any():
+            raise BadItemError("a fingerprint must have at least one occupied grid square")
+        return np.packbits(occupied, bitorder="little").tobytes()
+
+    # -- what is read back -----------------------------------------------------------------------
+
+    def _require_on_plate(self, minutiae: npt.NDArray[np.int32]) -> None:
+        ends = [self._kind.width * LENGTH_UNITS, self._kind.height * LENGTH_UNITS, TURN]
+        if minutiae.size and (minutiae.max(axis=0) >= ends).any():
+            raise CorruptionError("a stored fingerprint has a minutia off the plate")
+
+    def _grids_of_squares(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.uint64]:
+        for number, item in enumerate(items):
+            if len(item) != self.width:
+                raise CorruptionError(
+                    f"a stored fingerprint, {number} of its batch, has {len(item):,} bytes, not "
+                    f"{self.width:,}"
+                )
+        data = np.frombuffer(b"".join(items), np.uint8).reshape(len(items), self.width)
+        padded = np.zeros((len(items), (self._squares + 63) // 64 * 8), np.uint8)
+        padded[:, : self.width] = data
+        past = np.unpackbits(padded, axis=1, bitorder="little")[:, self._squares :]
+        if past.any():
+            raise CorruptionError("a stored fingerprint has squares past the end of the grid")
+        return padded.view("<u8").astype(np.uint64)
+
+
+def _array_of(item: object) -> npt.NDArray[np.float64]:
+    """Return minutiae as float64 (n, 3)."""
+    if isinstance(item, str | bytes) or not isinstance(item, Sequence | np.ndarray):
+        raise BadItemError(
+            f"a fingerprint must be a sequence of minutiae (x, y, direction), not "
+            f"{type(item).__name__} {reprlib.repr(item)}"
+        )
+    if isinstance(item, np.ndarray):
+        numeric = item.dtype.kind in "iuf"
+    else:
+        numeric = _all_numbers(item)
+        if not len(item):
+            return np.empty((0, 3))
+    array = np.array(item, np.float64) if numeric else np.empty(0)
+    if array.ndim != 2 or array.shape[1] != 3:
+        shape = f" of shape {array.shape}" if numeric else ""
+        raise BadItemError(
+            f"every minutia must be three numbers, x, y and direction; given was "
+            f"{reprlib.repr(item)}{shape}"
+        )
+    return array
+
+
+def _all_numbers(item: Sequence[Any]) -> bool:
+    """Return whether every element holds three numbers; NumPy would take texts and truths too."""
+    for minutia in item:
+        if isinstance(minutia, str | bytes) or not isinstance(minutia, Sequence | np.ndarray):
+            return False
+        if len(minutia) != 3:
+            return False
+        for value in cast("Iterable[object]", minutia):
+            if isinstance(value, bool) or not isinstance(
+                value, int | float | np.integer | np.floating
+            ):
+                return False
+            if isinstance(value, int) and abs(value) > 2**53:
+                return False
+    return True

@@ -1,0 +1,234 @@
+"""The family of functions of three grid squares, in one or more groups (MMDS 3.8.5).
+
+A function says yes to a print that occupies all its squares; those are in "the" bucket of the
+function, all others in buckets of their own, which are not kept. Prints are candidates if they
+share a bucket in every group: OR over the functions of a group, AND over groups.
+
+A print may have one grid or, where it is unknown how two prints lie to each other, one around each
+of its minutiae. A function then says yes if any of them occupies its squares, so that neither a
+shift of the finger nor, with ``alignment="turn"``, a turn changes its answer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.items.fingerprints import Fingerprint, Prints, grid_settings
+from simdb.lsh.families import BucketKeys, Signatures, derived_words
+
+BOOK_DENSITY = 0.2
+_WORDS = 4  # a signature is a whole number of 64-bit words
+
+
+class SquaresFamily:
+    """Sign prints by the functions that say yes to them.
+
+    A signature is the bit set of its grid's occupied squares or, with grids around minutiae, of the
+    functions that say yes in any of them, which is smaller than so many grids.
+
+    Attributes:
+        words: a signature is uint16 (words,), a multiple of 4.
+        functions: int32 (groups * functions of a group, squares of a function), distinct in a row.
+    """
+
+    def __init__(self, kind: Fingerprint, secret: bytes) -> None:
+        columns, rows = kind.function_grid
+        squares = columns * rows * kind.sectors
+        self.groups = kind.groups
+        self.group_size = kind.functions
+        self.functions = chosen_functions(
+            squares, kind.groups * kind.functions, kind.squares_a_function, secret
+        )
+        self._around = kind.around_minutiae
+        self._turned = kind.alignment == "turn"
+        self._grid = grid_settings(kind, columns, rows)
+        bits = len(self.functions) if self._around else squares
+        self.words = (bits + 63) // 64 * _WORDS
+        self._secret = derived_words(secret, b"simdb.squares.k", 1)[0]
+
+    def sign(self, features: Prints) -> Signatures:
+        """Return the signatures, uint16 (n, words), of a batch of prints."""
+        from simdb.kernels import fingerprints
+
+        if self._around:
+            return fingerprints.functions_of_minutiae(
+                features.minutiae, features.offsets, self._grid, self._turned, self.functions
+            )
+        grids = np.ascontiguousarray(features.grids).astype("<u8", copy=False)
+        return grids.view("<u2").astype(np.uint16, copy=False)
+
+    def bucket_keys(self, signatures: Signatures) -> BucketKeys:
+        """Return the keys of the functions that say yes, and their groups.
+
+        A print whose groups do not all have one is in no pair.
+        """
+        from simdb.kernels import fingerprints
+
+        numbers, offsets = fingerprints.members(self.yes(signatures))
+        groups = (numbers // self.group_size).astype(np.uint8)
+        return BucketKeys(self.keys_of(numbers), offsets, groups)
+
+    def keys_of(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """Return the bucket keys of functions by number; two functions never have the same."""
+        with np.errstate(over="ignore"):  # SplitMix64's finalizer, a bijection
+            keys = numbers.astype(np.uint64) + self._secret
+            keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            return np.asarray(keys ^ (keys >> np.uint64(31)), np.uint64)
+
+    def yes(self, signatures: Signatures) -> Signatures:
+        """Return the bit sets of the functions that say yes: uint16 (n, words of functions)."""
+        from simdb.kernels import fingerprints
+
+        if signatures.ndim != 2 or signatures.shape[1] != self.words:
+            raise ValueError(
+                f"signatures of shape {signatures.shape} do not have {self.words} words"
+            )
+        if self._around:
+            return signatures
+        return fingerprints.functions_of_grids(signatures, self.functions)
+
+    def first_shared(self, left: Signatures, right: Signatures) -> npt.NDArray[np.int64]:
+        """Return for pairs of signatures the smallest number of a function that both share.
+
+        Returns:
+            int64 (m,), a function of the first group; -1 if they share none in some group, and are
+            thus no candidates.
+        """
+        from simdb.kernels import fingerprints
+
+        if self._around:
+            return fingerprints.first_shared(left, right, self.group_size, self.groups)
+        shared = self.yes(left & right)
+        return fingerprints.first_shared(shared, shared, self.group_size, self.groups)
+
+    def probability(self, value: float) -> float:
+        """Return with which probability two prints of a Jaccard similarity share one function.
+
+        It holds for one grid of which each print occupies the book's fifth: J of 2 d squares leaves
+        the share 2 d J / (1 + J) in common, all squares of a function with the power of its
+        squares (MMDS 3.8.5). Real prints are not so uniform: ``simulated_rates``.
+        """
+        common = 2 * BOOK_DENSITY * value / (1 + value)
+        return float(common ** self.functions.shape[1])
+
+
+def chosen_functions(squares: int, count: int, size: int, secret: bytes) -> npt.NDArray[np.int32]:
+    """Choose functions of ``size`` different squares each, int32 (count, size), by a secret."""
+    chosen = np.empty((0, size), np.int64)
+    portion = 2 * count
+    while len(chosen) < count:
+        # Words are a stream, so that a longer one begins with the shorter; few rows are refused.
+        words = derived_words(secret, b"simdb.squares", portion * size)
+        rows = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * squares
+        drawn = rows.astype(np.int64).reshape(portion, size)
+        ordered = np.sort(drawn, axis=1)
+        chosen = ordered[(ordered[:, 1:] != ordered[:, :-1]).all(axis=1)][:count]
+        portion *= 2
+    return chosen.astype(np.int32)
+
+
+class Rates(NamedTuple):
+    """How a family does on prints.
+
+    Attributes:
+        looked_at: share of the prints of other fingers that are candidates: false positives.
+        false_negatives: share of the prints of the same finger that are not.
+    """
+
+    looked_at: float
+    false_negatives: float
+
+
+def rates_of(
+    family: SquaresFamily,
+    signatures: Signatures,
+    fingers: npt.NDArray[np.int64],
+    *,
+    most: int = 2_000_000,
+) -> Rates:
+    """Count candidates among all pairs of signed prints, or of the nearest ones in their order.
+
+    Args:
+        family: that signed them.
+        signatures: uint16 (n, words).
+        fingers: int64 (n,), whose print each is.
+        most: pairs to look at; the first prints are compared with all, if that many allow it.
+    """
+    yes = family.yes(signatures)
+    count = len(yes)
+    other, looked, same, missed = 0, 0, 0, 0
+    for apart in range(1, count):
+        if other + same >= most:
+            break
+        left, right = np.arange(count - apart), np.arange(apart, count)
+        candidates = _sharing(family, yes[left], yes[right])
+        mated = fingers[left] == fingers[right]
+        other += int((~mated).sum())
+        looked += int((~mated & candidates).sum())
+        same += int(mated.sum())
+        missed += int((mated & ~candidates).sum())
+    return Rates(looked / max(1, other), missed / max(1, same))
+
+
+def simulated_rates(
+    family: SquaresFamily,
+    densities: npt.NDArray[np.float64],
+    kept: npt.NDArray[np.float64],
+    *,
+    fullness: npt.NDArray[np.float64] | None = None,
+    prints: int = 2_000,
+    seed: int = 0,
+) -> Rates:
+    """Simulate the whole AND and OR on prints with one grid of independent squares (MMDS 3.8.5).
+
+    Functions share squares and groups share prints, so that the rates of one function raised to
+    powers, as in example 3.22, are not those of the whole: rich prints meet in every group.
+
+    Args:
+        family: of one grid.
+        densities: float64 (squares,), how often each is occupied.
+        kept: float64 (squares,), how often a second print of the finger occupies a square that the
+            first does; it occupies others so often that its densities are the same.
+        fullness: factors on the densities, one of which every finger draws; prints with many
+            minutiae and few. Without it all are alike.
+        prints: fingers, two prints of each.
+        seed: of the random numbers.
+    """
+    random = np.random.default_rng(seed)
+    scale = np.ones(prints) if fullness is None else random.choice(fullness, prints)
+    wanted = np.minimum(densities * scale[:, None], 1.0)
+    first = random.random(wanted.shape) < wanted
+    fresh = np.divide(
+        wanted * (1.0 - kept), 1.0 - wanted, out=np.zeros_like(wanted), where=wanted < 1.0
+    )
+    second = random.random(wanted.shape) < np.where(first, kept, np.minimum(fresh, 1.0))
+    signatures = [packed(family, squares) for squares in (first, second)]
+    others = rates_of(family, signatures[0], np.arange(prints))
+    together = candidate_pairs(family, *signatures)
+    return Rates(others.looked_at, float((~together).mean()))
+
+
+def packed(family: SquaresFamily, occupied: npt.NDArray[np.bool_]) -> Signatures:
+    """Return the signatures of grids given as truths, bool (n, squares)."""
+    data = np.zeros((len(occupied), 2 * family.words), np.uint8)
+    bits = np.packbits(occupied, axis=1, bitorder="little")
+    data[:, : bits.shape[1]] = bits
+    return data.view("<u2").astype(np.uint16)
+
+
+def candidate_pairs(
+    family: SquaresFamily, left: Signatures, right: Signatures
+) -> npt.NDArray[np.bool_]:
+    """Return which pairs of signatures are candidates: bool (m,)."""
+    return family.first_shared(left, right) >= 0
+
+
+def _sharing(family: SquaresFamily, left: Signatures, right: Signatures) -> npt.NDArray[np.bool_]:
+    """Return which pairs share a function in every group, of bit sets of functions."""
+    from simdb.kernels import fingerprints
+
+    return np.asarray(fingerprints.first_shared(left, right, family.group_size, family.groups) >= 0)
