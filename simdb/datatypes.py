@@ -320,15 +320,17 @@ class RepairReport:
     Attributes:
         collections: those that the new store holds.
         lost_collections: names, or numbers, of those whose settings could not be read.
+        certain: all settings and keys could be read, so that no more is lost than is said.
         problems: damage that was met.
     """
 
     collections: tuple[RepairedCollection, ...]
     lost_collections: tuple[str, ...]
+    certain: bool
     problems: tuple[Problem, ...]
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is lost or uncertain."""
+        """Whether it is certain that nothing is lost."""
         whole = all(not (found.lost or found.uncertain) for found in self.collections)
-        return whole and not self.lost_collections
+        return whole and self.certain and not self.lost_collections

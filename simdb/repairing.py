@@ -53,7 +53,9 @@ def repair(
             target.hardlink_to(temporary)  # fails, unlike a rename, where the target exists
         except FileExistsError as error:
             raise StorageError(f"{target} exists; name a file that does not") from error
-        return RepairReport(tuple(found), tuple(salvage.lost), tuple(salvage.problems()))
+        return RepairReport(
+            tuple(found), tuple(salvage.lost), salvage.certain, tuple(salvage.problems())
+        )
     finally:
         for end in ("", "-lock", "-turn"):
             Path(f"{temporary}{end}").unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from simdb.items.fingerprints import Fingerprint
+from simdb.config import Fingerprint
 
 Minutia = tuple[float, float, float]
 

@@ -864,7 +864,7 @@ def test_a_map_that_fills_up_grows_while_the_system_gives_space(path, monkeypatc
         outcome = "grown"
         try:
             for number in range(30):
-                put(environment, b"%d" % number, b"x" * (4 * MIB - 5_000))
+                put(environment, b"%d" % number, b"x" * (5 * MIB - 5_000))
         except DatabaseFullError:
             outcome = "full"
         stored = [get(environment, b"%d" % number) is not None for number in range(30)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simdb.items.fingerprints import Fingerprint, FingerprintItems
+from simdb.config import Fingerprint
+from simdb.items.fingerprints import FingerprintItems
 from simdb.kernels import fingerprints as kernels
 from simdb.lsh.fingerprints import (
     SquaresFamily,

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simdb.config import Fingerprint
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.items.fingerprints import MAXIMUM_MINUTIAE, Fingerprint, FingerprintItems
+from simdb.items.fingerprints import MAXIMUM_MINUTIAE, FingerprintItems
 from tests import fingerprint_oracle as oracle
 
 PLATE = Fingerprint(100, 60)

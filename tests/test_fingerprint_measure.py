@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from simdb.items.fingerprints import Fingerprint, FingerprintItems
+from simdb.config import Fingerprint
+from simdb.items.fingerprints import FingerprintItems
 from simdb.measures.fingerprints import FingerprintMeasure
 from tests import fingerprint_oracle as oracle
 

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb.engine.kinds import has_symbols, measure_of
 from simdb.errors import ConfigurationError, ThresholdTooLowError
+from simdb.items.kinds import items_of
 
 
 def hamming(one: Any, other: Any) -> float:
@@ -70,6 +72,56 @@ def some_bags(generator: np.random.Generator) -> list[Any]:
     return far + near
 
 
+PRINTS = simdb.Fingerprint(
+    160, 160, square=20, alignment="shift", reach=60, sectors=4, functions=512, groups=1
+)
+SQUARES = simdb.Fingerprint(
+    160, 160, square=10, items="squares", measure="squares", functions=2048, groups=2
+)
+PEOPLE = simdb.Record(
+    fields=[
+        simdb.Field("name", weight=200),
+        simdb.Field("town", weight=100, equivalents=[("ny", "york")]),
+    ],
+    candidates=["town", simdb.Equal("name", "first:3")],
+)
+
+
+def measured(kind: Any) -> Callable[[Any, Any], Fraction]:
+    """Return the measure of a kind, whose own tests hold it against a slow one."""
+    items, measure = items_of(kind, b"secret"), measure_of(kind)
+
+    def value(one: Any, other: Any) -> Fraction:
+        features = items.features([items.encode(one), items.encode(other)])
+        compared = measure.compare_pairs(features, np.array([0]), np.array([1]))
+        return Fraction(int(compared.numerators[0]), max(1, int(compared.denominators[0])))
+
+    return value
+
+
+def some_prints(generator: np.random.Generator) -> list[Any]:
+    far = [
+        np.column_stack((generator.uniform(20, 140, (30, 2)), generator.uniform(0, 360, 30)))
+        for _ in range(40)
+    ]
+    near = [print_ + [*generator.uniform(-9, 9, 2), 0] for print_ in far[:14]]
+    return [[tuple(minutia) for minutia in print_.tolist()] for print_ in far + near]
+
+
+def some_squares(generator: np.random.Generator) -> list[Any]:
+    far = [set(np.flatnonzero(generator.random(256) < 0.3).tolist()) for _ in range(40)]
+    near = [set(sorted(print_)[int(generator.integers(0, 4)) :]) for print_ in far[:14]]
+    return far + near
+
+
+def some_people(generator: np.random.Generator) -> list[Any]:
+    names = ["".join(generator.choice(list("abcdefgh"), 9).tolist()) for _ in range(40)]
+    towns = [f"town{number % 13}" for number in range(40)]
+    far = [{"name": name, "town": town} for name, town in zip(names, towns, strict=True)]
+    near = [{**record, "name": record["name"][:-1] + "x"} for record in far[:14]]
+    return [*far, *near]
+
+
 @dataclass(frozen=True)
 class Case:
     kind: Any
@@ -77,6 +129,7 @@ class Case:
     bound: dict[str, Any]
     value: Callable[[Any, Any], Any]
     items: Callable[[np.random.Generator], list[Any]]
+    states_recall: bool = True
 
     @property
     def is_distance(self) -> bool:
@@ -108,6 +161,15 @@ CASES = {
         {"max_distance": 0.2},
         euclidean,
         float_vectors,
+    ),
+    "prints": Case(
+        PRINTS, {"threshold": 0.4}, {"threshold": 0.4}, measured(PRINTS), some_prints, False
+    ),
+    "squares": Case(
+        SQUARES, {"threshold": 0.8}, {"threshold": 0.8}, measured(SQUARES), some_squares, False
+    ),
+    "records": Case(
+        PEOPLE, {"threshold": 0.9}, {"threshold": 0.9}, measured(PEOPLE), some_people, False
     ),
 }
 
@@ -170,17 +232,17 @@ def test_probable_pairs_are_true_and_as_many_as_promised(case, items, collection
     pairs = collection.pairs(guarantee="probable")
     found = found_pairs(pairs)
     assert pairs.guarantee == "probable"
-    assert pairs.expected_recall >= 0.999
+    assert pairs.expected_recall >= 0.999 or (
+        isnan(pairs.expected_recall) and not case.states_recall
+    )
     assert found <= expected
     assert len(found) >= len(expected) - 1
 
 
 @pytest.mark.parametrize("guarantee", ["auto", "exact"])
 def test_searches_find_what_brute_force_finds(case, items, collection, guarantee):
-    if guarantee == "exact" and collection.kind in (simdb.Set(), simdb.Bag(), simdb.Bag("maximum")):
+    if guarantee == "exact" and has_symbols(case.kind):
         collection.rebuild(exact_floor=case.bound["threshold"])
-    if guarantee == "exact" and collection.kind == simdb.Bits(96, "tanimoto"):
-        collection.rebuild(exact_floor=0.8)
     missed = 0
     for place, item in enumerate(items):
         expected = {other for other, stored in enumerate(items) if case.is_similar(item, stored)}

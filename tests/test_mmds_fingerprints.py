@@ -8,7 +8,7 @@ from math import log, log1p
 import numpy as np
 import pytest
 
-from simdb.items.fingerprints import Fingerprint
+from simdb.config import Fingerprint
 from simdb.lsh.amplification import And, Or
 from simdb.lsh.fingerprints import Rates, SquaresFamily, simulated_rates
 

@@ -37,6 +37,7 @@ NAMES = [
     "Equal",
     "ExactPlan",
     "Field",
+    "Fingerprint",
     "FormatVersionError",
     "Group",
     "Groups",

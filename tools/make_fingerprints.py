@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simdb.items.fingerprints import Fingerprint, FingerprintItems
+from simdb.config import Fingerprint
+from simdb.items.fingerprints import FingerprintItems
 from simdb.measures.fingerprints import FingerprintMeasure
 
 Floats = npt.NDArray[np.float64]

@@ -37,6 +37,8 @@ def repair(
             print_line(printable(f"{problem.table}: {problem.problem}"))
         for name in report.lost_collections:
             print_line(printable(f"collection {name} is lost: its settings cannot be read"))
+        if not report.certain:
+            print_line("more may be lost than is said: settings or keys could not be read")
         for found in report.collections:
             lost = f", {found.lost:,} lost" if found.lost else ""
             unsure = f", {found.uncertain:,} perhaps deleted before" if found.uncertain else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from simdb.config.fingerprints import Fingerprint
 from simdb.config.records import Equal, Field, Record
 from simdb.config.sets import Bag, Set
 from simdb.config.texts import (
@@ -27,6 +28,7 @@ __all__ = [
     "CharacterShingles",
     "Equal",
     "Field",
+    "Fingerprint",
     "Kind",
     "Record",
     "Set",
@@ -38,6 +40,6 @@ __all__ = [
     "WordShingles",
 ]
 
-Kind: TypeAlias = Text | Set | Bag | Bits | Vector | Record
+Kind: TypeAlias = Text | Set | Bag | Bits | Vector | Record | Fingerprint
 
 SketchScheme: TypeAlias = Literal["fast", "classical"]

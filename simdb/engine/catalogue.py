@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from simdb import config
-from simdb.engine.kinds import curve_of, describe_kind, family_of, restore_kind
+from simdb.engine.kinds import (
+    curve_of,
+    describe_kind,
+    expected_keys,
+    family_of,
+    restore_kind,
+)
 from simdb.errors import (
     CollectionNotFoundError,
     ConfigurationError,
@@ -265,7 +271,7 @@ def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> Ind
     index = IndexState(
         number=number,
         signature_width=signature_words(settings) * BYTES_A_WORD,
-        entries_per_item=settings.bands,
+        entries_per_item=expected_keys(settings.kind, settings.bands),
         bands=RunDirectory(next_number=transaction.identity << 8),
     )
     if settings.is_exact:

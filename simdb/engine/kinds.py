@@ -85,6 +85,10 @@ def measure_of(kind: config.Kind) -> Measure:
         from simdb.measures.bits import BitsMeasure
 
         return BitsMeasure(kind.measure)
+    if isinstance(kind, config.Fingerprint):
+        from simdb.measures.fingerprints import FingerprintMeasure
+
+        return FingerprintMeasure(kind)
     if isinstance(kind, config.Record):
         from simdb.measures.records import RecordMeasure
 
@@ -113,6 +117,8 @@ def curve_of(kind: config.Kind, threshold: Fraction) -> Curve:
         from simdb.lsh.records import certain_above
 
         return CertainCurve(float(certain_above(kind)))
+    if isinstance(kind, config.Fingerprint):
+        return UnstatedCurve(falls=False)
     return JaccardCurve()
 
 
@@ -148,6 +154,10 @@ def family_of(
         from simdb.lsh.records import RecordFamily
 
         return RecordFamily(kind, secret)
+    if isinstance(kind, config.Fingerprint):
+        from simdb.lsh.fingerprints import SquaresFamily
+
+        return SquaresFamily(kind, secret)
     from simdb.lsh.minhashing import MinHash
 
     return MinHash(sketch, bands, rows, secret)
@@ -216,7 +226,22 @@ def stores_alike(one: config.Kind, other: config.Kind) -> bool:
         return one.dimension == other.dimension
     if isinstance(one, config.Record) and isinstance(other, config.Record):
         return [field.name for field in one.fields] == [field.name for field in other.fields]
+    if isinstance(one, config.Fingerprint) and isinstance(other, config.Fingerprint):
+        plates = [(kind.items, kind.width, kind.height) for kind in (one, other)]
+        grids = [(kind.square, kind.sectors) for kind in (one, other)]
+        return plates[0] == plates[1] and (one.items == "minutiae" or grids[0] == grids[1])
     return True
+
+
+def expected_keys(kind: config.Kind, bands: int) -> int:
+    """Return about how many bucket keys an item has, by which merges are paced.
+
+    Of the functions of three squares, one in 125 says yes to one grid of which a fifth is occupied;
+    with grids around minutiae, about one in 8.
+    """
+    if isinstance(kind, config.Fingerprint) and bands:
+        return max(1, kind.groups * kind.functions // (8 if kind.around_minutiae else 128))
+    return bands
 
 
 def plan_of(
@@ -235,6 +260,10 @@ def plan_of(
         if bands is not None or rows is not None:
             raise ConfigurationError("records have rules (candidates=...), not bands and rows")
         return Plan(threshold, len(kind.rules), 1, curve_of(kind, threshold))
+    if isinstance(kind, config.Fingerprint):
+        if bands is not None or rows is not None:
+            raise ConfigurationError("fingerprints have groups and functions, not bands and rows")
+        return Plan(threshold, kind.groups, kind.functions, curve_of(kind, threshold))
     return plan(threshold, recall, bands, rows, curve_of(kind, threshold))
 
 
@@ -319,6 +348,7 @@ _KINDS: dict[str, type[config.Kind]] = {
     "bits": config.Bits,
     "vector": config.Vector,
     "record": config.Record,
+    "fingerprint": config.Fingerprint,
 }
 
 

@@ -22,8 +22,9 @@ from simdb.datatypes import Problem, RepairedCollection
 from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.reading_rows import BATCH_ITEMS, RowBatch
 from simdb.errors import CorruptionError
+from simdb.items.kinds import items_of
 from simdb.storage import values
-from simdb.storage.blocks import Block
+from simdb.storage.blocks import Block, split_block
 from simdb.storage.keys import (
     COLLECTION_PREFIX,
     GARBAGE_KEY,
@@ -37,6 +38,7 @@ from simdb.storage.salvage import DamagedFile, Record
 from simdb.storage.tables import MARK_BYTES, MARKS_PER_RECORD, decode_document
 
 LOST_KEYS_KEPT = 1_000
+NO_NUMBER = 2**32  # past every item number
 BATCH_BYTES = 16 * 2**20
 _NUMBER = struct.Struct("<I")
 _KEYED = 8  # bytes of a key of owner and number
@@ -99,6 +101,11 @@ class Salvage:
         """Return the damage that was met."""
         noted = dict.fromkeys(self._file.problems)
         return [Problem(table or "file", "", problem) for table, problem in noted]
+
+    @property
+    def certain(self) -> bool:
+        """Whether all settings and keys could be read: so it is known what is lost."""
+        return not (self._is_damaged(Table.META) or self._is_damaged(Table.KEYS))
 
     # -- settings, keys and marks ------------------------------------------------------------
 
@@ -217,6 +224,36 @@ class Salvage:
 
     def documents(self, number: int) -> Iterator[Found]:
         """Yield the documents of a collection by ascending item number, deleted ones among them."""
+        settings = self.collections[number].settings
+        width = items_of(settings.kind, settings.secret).width
+        if not width:
+            yield from self._documents_of(number)
+            return
+        items = self._items(number, width)
+        place, item = next(items, (NO_NUMBER, b""))
+        for document in self._documents_of(number):
+            while place < document.number:
+                place, item = next(items, (NO_NUMBER, b""))
+            if place == document.number:
+                yield document._replace(item=item)
+
+    def _items(self, number: int, width: int) -> Iterator[tuple[int, bytes]]:
+        """Yield item numbers and items of one width, of the blocks whose checksums hold."""
+        for key, value in self._file.records(Table.ITEMS):
+            if key[:4] != owner_prefix(number):
+                continue
+            payload = _unsealed(Table.ITEMS, key, value)
+            try:
+                block = None if payload is None else split_block(key, memoryview(value), width)[0]
+            except (struct.error, ValueError):
+                block = None
+            if block is None:
+                self._note(Table.ITEMS, key)
+                continue
+            for place, found in enumerate(block.numbers.tolist()):
+                yield found, bytes(block.record(place))
+
+    def _documents_of(self, number: int) -> Iterator[Found]:
         within = (
             document
             for record in self._file.records(Table.DOCUMENTS)

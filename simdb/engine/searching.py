@@ -85,7 +85,8 @@ def propose(
     if buckets.groups is None:
         packed = _distinct(probe_of, items)
     else:
-        packed = _in_every_group(probe_of, items, buckets.groups[found.queries])
+        groups = int(buckets.groups.max(initial=0)) + 1
+        packed = _in_every_group(probe_of, items, buckets.groups[found.queries], groups)
     probes, numbers = _unpacked(packed)
     if collection.state.marked:
         alive = collection.alive(numbers)
@@ -97,11 +98,19 @@ def propose(
 
 
 def _in_every_group(
-    probes: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32], groups: npt.NDArray[np.uint8]
+    probes: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.uint32],
+    groups: npt.NDArray[np.uint8],
+    every_group: int,
 ) -> npt.NDArray[np.uint64]:
     """Return the pairs that share a bucket of every group, packed (MMDS 3.8.5)."""
     packed: npt.NDArray[np.uint64] | None = None
-    for group in range(int(groups.max()) + 1 if groups.size else 0):
+    if groups.size and probes[0] == probes[-1]:  # bitmaps are quicker, and one probe needs few
+        found = kernels.fingerprints.in_every_group(
+            numbers, groups, every_group, int(numbers.max()) + 1
+        )
+        return (np.uint64(probes[0]) << np.uint64(32)) | found.astype(np.uint64)
+    for group in range(every_group):
         inside = groups == group
         pairs = _distinct(probes[inside], numbers[inside])
         packed = pairs if packed is None else np.intersect1d(packed, pairs, assume_unique=True)

@@ -54,7 +54,7 @@ def symbols_of(items: Items, encoded: Sequence[bytes | memoryview]) -> SymbolSet
     return cast("SymbolItems", items).symbols(encoded)
 
 
-def items_of(kind: config.Kind, secret: bytes) -> Items:
+def items_of(kind: config.Kind, secret: bytes) -> Items:  # noqa: PLR0911 - one line a kind
     """Return what encodes the items of a kind and makes features of them."""
     if isinstance(kind, config.Text):
         from simdb.items.text import TextItems
@@ -72,6 +72,10 @@ def items_of(kind: config.Kind, secret: bytes) -> Items:
         from simdb.items.bits import BitsItems
 
         return BitsItems(kind, secret)
+    if isinstance(kind, config.Fingerprint):
+        from simdb.items.fingerprints import FingerprintItems
+
+        return FingerprintItems(kind)
     if isinstance(kind, config.Record):
         from simdb.items.records import RecordItems
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simdb.kernels import (
+        aligning,
         bags,
         bits,
         buckets,
         classes,
         elements,
+        fingerprints,
         joining,
         ordering,
         overlaps,
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "aligning",
     "bags",
     "bits",
     "buckets",
     "classes",
     "elements",
+    "fingerprints",
     "joining",
     "ordering",
     "overlaps",

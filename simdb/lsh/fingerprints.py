@@ -16,8 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simdb.items.fingerprints import Fingerprint, Prints, grid_settings
-from simdb.lsh.families import BucketKeys, Signatures, derived_words
+from simdb.config import Fingerprint
+from simdb.items.fingerprints import Prints, grid_settings
+from simdb.lsh.families import Signatures, derived_words
+from simdb.lsh.family import BucketKeys
 
 BOOK_DENSITY = 0.2
 _WORDS = 4  # a signature is a whole number of 64-bit words
@@ -31,12 +33,14 @@ class SquaresFamily:
 
     Attributes:
         words: a signature is uint16 (words,), a multiple of 4.
+        band_words: 0: a signature has no bands.
         functions: int32 (groups * functions of a group, squares of a function), distinct in a row.
     """
 
     def __init__(self, kind: Fingerprint, secret: bytes) -> None:
         columns, rows = kind.function_grid
         squares = columns * rows * kind.sectors
+        self.band_words = 0
         self.groups = kind.groups
         self.group_size = kind.functions
         self.functions = chosen_functions(
@@ -104,6 +108,10 @@ class SquaresFamily:
             return fingerprints.first_shared(left, right, self.group_size, self.groups)
         shared = self.yes(left & right)
         return fingerprints.first_shared(shared, shared, self.group_size, self.groups)
+
+    def needed_matches(self, bound: object) -> int:
+        """Return 0: no candidate is dropped before it is compared."""
+        return 0
 
     def probability(self, value: float) -> float:
         """Return with which probability two prints of a Jaccard similarity share one function.

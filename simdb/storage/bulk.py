@@ -36,17 +36,22 @@ def live_items(collection: CollectionReader, start: int = 0) -> Iterator[Items]:
         CorruptionError: a record does not match its checksum.
     """
     marks = collection.marks
+    live = 0
     if collection.items is not None:
         for block in collection.items.scan(start):
             places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
+            live += places.size
             if places.size:
                 rows = block.as_rows(np.uint8)[places]
                 yield Items(block.numbers[places].copy(), cut_rows(rows))
-        return
-    for block in collection.documents.scan(start):
-        places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
-        if places.size:
-            yield Items(block.numbers[places].copy(), _items(block, places))
+    else:
+        for block in collection.documents.scan(start):
+            places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
+            live += places.size
+            if places.size:
+                yield Items(block.numbers[places].copy(), _items(block, places))
+    if not start:
+        collection.require_all(live)
 
 
 def chosen_items(

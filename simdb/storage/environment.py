@@ -63,6 +63,7 @@ RESERVE_SHARE = 20  # so much is added to the map for deleting, within the next 
 SMALLEST_RESERVE = 2**22  # a few chunks and blocks beside their copies; or as much as the map
 LARGEST_RESERVE = 2**30
 CUT_SHORT = 2**21  # with less free space than this a failed write is one cut short by a full disk
+READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
@@ -165,6 +166,7 @@ class Environment:
         self._waiting = 0
         self._abandoned = False
         self._refused_size = 0
+        self._writes = 0
 
     # -- opening and closing ---------------------------------------------------------------
 
@@ -337,6 +339,9 @@ class Environment:
             self._watch.require_lock()
             self._watch.require_whole()
             self._keep_room()
+            self._writes += 1
+            if self._writes % READERS_CHECKED_EVERY == 0:
+                self._environment.reader_check()
             transaction = WriteTransaction(self, self._begin(write=True))
             self._enter(transaction)
             return transaction

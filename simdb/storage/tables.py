@@ -321,19 +321,35 @@ class CollectionReader:
     def live_documents(self, start: int = 0) -> Iterator[Document]:
         """Yield the documents of live items in the order of their numbers."""
         marks = self.marks
+        live = 0
         for block in self.documents.scan(start):
             dead = marked(marks, block.numbers)
+            live += int(np.count_nonzero(~dead))
             for place, number in enumerate(block.numbers.tolist()):
                 if number >= start and not dead[place]:
                     yield self._whole(decode_document(number, block.verified_record(place)))
+        if not start:
+            self.require_all(live)
+
+    def require_all(self, live: int) -> None:
+        """Raise unless so many items are stored: a lost page takes records with it unseen.
+
+        Raises:
+            CorruptionError: there are more or less.
+        """
+        if live != self.state.live:
+            raise CorruptionError(
+                f"{live:,} of {self.state.live:,} items of collection {self.number} can be read; "
+                "run 'simdb check', then 'simdb repair' or restore a backup"
+            )
 
     def live_numbers(self) -> npt.NDArray[np.uint32]:
         """Return the numbers of all live items, ascending; reads the heads of all blocks."""
         parts = [block.numbers.copy() for block in self.documents.scan()]
-        if not parts:
-            return np.empty(0, np.uint32)
-        numbers = np.concatenate(parts)
-        return numbers[self.alive(numbers)]
+        numbers = np.concatenate([np.empty(0, np.uint32), *parts])
+        alive = numbers[self.alive(numbers)]
+        self.require_all(alive.size)
+        return alive
 
     # -- deletion marks --------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simdb.items.fingerprints import Fingerprint, FingerprintItems, Prints
+from simdb.config import Fingerprint
+from simdb.items.fingerprints import FingerprintItems, Prints
 from simdb.lsh.fingerprints import (
     Rates,
     SquaresFamily,
