@@ -38,6 +38,7 @@ def audit(
     progress: Callable[[Progress], None] | None,
 ) -> AuditReport:
     """Measure recall and precision of an index on a random sample of its items."""
+    expected_recall = signer.settings.expected_recall(bound)  # also tells that there is no index
     sampled, items = _sample(collection, sample, seed)
     if signer.has_symbols:
         assert isinstance(bound, Threshold)
@@ -61,7 +62,7 @@ def audit(
         found_pairs=len(found),
         recall=len(found) / total if total else None,
         recall_interval=wilson_interval(len(found), total) if total else None,
-        expected_recall=signer.settings.expected_recall(bound),
+        expected_recall=expected_recall,
         candidates=len(proposed),
         precision=len(found) / len(proposed) if proposed else None,
         bins=()

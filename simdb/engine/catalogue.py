@@ -268,21 +268,16 @@ def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> Ind
     many runs as are left between two.
     """
     number = free_owner(transaction)
+    family = settings.family()
     index = IndexState(
         number=number,
-        signature_width=signature_words(settings) * BYTES_A_WORD,
+        signature_width=0 if family is None else family.words * BYTES_A_WORD,
         entries_per_item=expected_keys(settings.kind, settings.bands),
         bands=RunDirectory(next_number=transaction.identity << 8),
     )
     if settings.is_exact:
         index.exact = ExactState(new_epoch(transaction, number + 1))
     return index
-
-
-def signature_words(settings: CollectionSettings) -> int:
-    """Return how many uint16 words a signature has."""
-    family = settings.family()
-    return 0 if family is None else family.words
 
 
 def new_epoch(transaction: ReadTransaction, number: int) -> EpochState:

@@ -198,7 +198,10 @@ class Deduplicator:
     ) -> None:
         """Decide about the given rows of the batch among each other; only the wanted ones."""
         signatures = signed.signatures[rows]
-        buckets = _Buckets(signed.buckets.select(rows))
+        keys = signed.buckets.select(rows)
+        if keys.groups is not None:
+            keys = keys.sorted_within()
+        buckets = _Buckets(keys)
         status = np.full(rows.size, KEPT if self._keep else UNDECIDED, np.uint8)
         last_compared = np.full(rows.size, -1, np.int64)
         needed = self._signer.needed_matches(self._bound)
@@ -222,7 +225,7 @@ class Deduplicator:
             left, right = undecided[comparing], earlier[comparing]
             last_compared[left] = right
             compared = compare_items(self._signer, items, rows[left], rows[right])
-            met = self._meets(compared)
+            met = self._meets(compared) & _in_every_group(keys, left, right)
             self._note(decisions, rows[left[met]], rows[right[met]], compared, met)
             settled = np.zeros(rows.size, np.bool_)
             settled[left[met]] = True
@@ -294,6 +297,17 @@ class _Buckets:
         self.next_places.ravel()[cell[order]] = np.repeat(starts, sizes)
         self.shared = np.zeros(len(keys), np.bool_)
         self.shared[self.members[np.repeat(sizes > 1, sizes)]] = True
+
+
+def _in_every_group(
+    keys: BucketKeys, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return which pairs share a bucket of every group; they share one already."""
+    if keys.groups is None:
+        return np.ones(left.size, np.bool_)
+    return kernels.buckets.share_every_group(
+        keys.values, keys.offsets, keys.groups, keys.every_group, left, right
+    )
 
 
 def _first_equal(

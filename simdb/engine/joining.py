@@ -176,7 +176,6 @@ def candidate_pairs(
             values, offsets, groups = buckets.item_keys
             if groups is None:
                 groups = np.zeros(values.size, np.uint8)
-            every_group = (1 << int(groups.max(initial=0)) + 1) - 1
             written = kernels.buckets.keyed_bucket_pairs(
                 buckets.starts,
                 members,
@@ -185,7 +184,7 @@ def candidate_pairs(
                 values,
                 offsets,
                 groups,
-                every_group,
+                buckets.item_keys.every_group,
                 *place,
             )
         yield left[:written], right[:written]

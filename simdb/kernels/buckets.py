@@ -237,6 +237,39 @@ def _is_smallest_shared(
 
 
 @kernel
+def share_every_group(
+    values: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.uint8],
+    every_group: int,
+    left: npt.NDArray[np.int64],
+    right: npt.NDArray[np.int64],
+) -> npt.NDArray[np.bool_]:
+    """Return for each pair of items whether it shares a key of every group.
+
+    Args:
+        values, offsets, groups, every_group: as for ``keyed_bucket_pairs``.
+        left, right: the items of each pair.
+    """
+    shared = np.zeros(left.size, np.bool_)
+    for pair in range(left.size):
+        one, one_end = offsets[left[pair]], offsets[left[pair] + 1]
+        other, other_end = offsets[right[pair]], offsets[right[pair] + 1]
+        found = 0
+        while one < one_end and other < other_end and found != every_group:
+            if values[one] < values[other]:
+                one += 1
+            elif values[other] < values[one]:
+                other += 1
+            else:
+                found |= 1 << groups[one]
+                one += 1
+                other += 1
+        shared[pair] = found == every_group
+    return shared
+
+
+@kernel
 def keyed_bucket_pairs(
     starts: npt.NDArray[np.int64],
     members: npt.NDArray[np.int64],

@@ -50,6 +50,11 @@ class BucketKeys(NamedTuple):
         groups = None if self.groups is None else self.groups[order]
         return BucketKeys(self.values[order], self.offsets, groups)
 
+    @property
+    def every_group(self) -> int:
+        """A bit for each group."""
+        return 1 if self.groups is None else (1 << int(self.groups.max(initial=0)) + 1) - 1
+
     @classmethod
     def of_matrix(cls, keys: npt.NDArray[np.uint64], has_keys: npt.NDArray[np.bool_]) -> BucketKeys:
         """Return the rows of a matrix (items, bands) as keys, none for items that have none."""
