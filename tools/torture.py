@@ -14,6 +14,7 @@ which processes are killed. The exit code is 1 if something failed, 3 if nothing
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import sys
@@ -21,8 +22,10 @@ import tempfile
 import warnings
 from pathlib import Path
 
-MODULES = ("machine", "kills", "powerfail", "faults", "space", "damage", "processes", "fuzzing")
-MODULES += ("skew",)
+MODULES = (
+    *("machine", "kills", "powerfail", "faults", "space", "damage"),
+    *("processes", "fuzzing", "skew"),
+)
 
 
 def main() -> int:
@@ -72,7 +75,7 @@ def _run(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, ob
     if chosen.shim and not shim.is_loaded():
         run.skipped = "needs a C compiler (cc) for the library that is preloaded"
     else:
-        with subjects.small_parts():
+        with subjects.small_parts() if chosen.small_parts else contextlib.nullcontext():
             chosen.run(run)
     report = run.report()
     for outcome, number in run.outcomes.items():

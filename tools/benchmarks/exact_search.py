@@ -299,7 +299,7 @@ def _search_with(
             filters=filters_of(LADDER[rung]),
             counters=counters,
         )
-    return len(similar.similarities)
+    return len(similar.values)
 
 
 def _climbed(collection: simdb.Collection, texts: Sequence[str]) -> list[dict[str, Any]]:

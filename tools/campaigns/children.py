@@ -1,5 +1,7 @@
 """Work in forked children: they inherit what is compiled, and may die without harm."""
 
+# ruff: noqa: ANN401 - models and answers are any JSON value
+
 from __future__ import annotations
 
 import json
@@ -12,9 +14,11 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 PATIENCE = 120.0  # seconds
+
+Say: TypeAlias = Callable[[Any], None]
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Ending:
 class Child:
     """Runs ``work(say)`` in a forked process; what it says is heard here."""
 
-    def __init__(self, work: Callable[[Callable[[Any], None]], Any]) -> None:
+    def __init__(self, work: Callable[[Say], Any]) -> None:
         reader, writer = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()

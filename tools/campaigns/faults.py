@@ -12,6 +12,7 @@ from typing import Any
 
 import simdb
 from tools.campaigns import children, kills, shim, subjects
+from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
 from tools.campaigns.subjects import Change, Model
 
@@ -19,7 +20,7 @@ ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EROFS": errno.EROFS, "cut s
 MIB = 2**20
 
 
-def _backup(database: Any, target: Path) -> None:
+def _backup(database: simdb.Database, target: Path) -> None:
     database.backup(target, compact=True)
 
 
@@ -39,7 +40,7 @@ def _fail_at(
     fault still there, and whether the same handle writes again when the fault is gone.
     """
 
-    def work(say: Any) -> None:
+    def work(say: Say) -> None:
         known = subjects.copy_of(model)
         folder = str(path.parent)
         cut = error == "cut short"
@@ -152,7 +153,7 @@ def memory(run: Run) -> None:
         limit = int(2 ** (12 + 18 * (number + generator.random()) / run.count))  # 4 KiB to 1 GiB
         path.write_bytes(content)
 
-        def work(say: Any, limit: int = limit) -> None:
+        def work(say: Say, limit: int = limit) -> None:
             with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
                 pages = int(file.read().split()[0])
             hard = resource.getrlimit(resource.RLIMIT_AS)[1]

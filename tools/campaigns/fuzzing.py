@@ -27,6 +27,7 @@ from simdb.storage.keys import Table
 from simdb.storage.lost_blocks import block_within
 from simdb.storage.tables import CollectionState
 from tools.campaigns import children, kills
+from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
 
 SLOWEST = 1.0  # seconds
@@ -177,7 +178,7 @@ def _by_atheris(
     target: Callable[[bytes], Any], seeds: list[bytes], folder: Path, seconds: int
 ) -> None:
     """Let atheris choose inputs; a failure ends the process, and the input is kept."""
-    import atheris
+    import atheris  # type: ignore[import-untyped,unused-ignore]
 
     begin = folder / "seeds"
     begin.mkdir(exist_ok=True)
@@ -242,7 +243,7 @@ def _mutated(run: Run, name: str, folder: Path, inputs: list[bytes]) -> None:
     first = 0
     while time.monotonic() < until and len(run.failures) < 20:
 
-        def work(say: Any, first: int = first) -> None:
+        def work(say: Say, first: int = first) -> None:
             target = targets(folder)[name]
             for number in range(first, first + INPUTS_A_CHILD):
                 if time.monotonic() > until:

@@ -11,6 +11,7 @@ from typing import Any
 
 import simdb
 from tools.campaigns import children, sabotage, shim, subjects
+from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
 from tools.campaigns.subjects import Change, Model
 
@@ -59,9 +60,9 @@ def kill_under_load(run: Run) -> None:
         seed = run.seed * 100_000 + number
         generator = random.Random(seed)
 
-        def work(say: Any, seed: int = seed, known: Model = model) -> None:
+        def work(say: Say, seed: int = seed, known: Model = model) -> None:
             sabotage.plant(run.sabotage)
-            drawing = random.Random(seed)
+            drawing = random.Random(f"{seed} changes")
             known = subjects.copy_of(known)
             with simdb.open(path, threads=1) as database:
                 while True:
@@ -124,31 +125,31 @@ def _more(name: str, first: int, count: int) -> Change:
 def operations() -> dict[str, Callable[[Any, Model], Iterator[Change]]]:
     """Return the operations whose every step is to be survived; each yields its changes."""
 
-    def add(_: Any, __: Model) -> Iterator[Change]:
+    def add(_: object, __: Model) -> Iterator[Change]:
         for name in subjects.SUBJECTS:
             yield _more(name, 1, 3)
 
-    def merge(_: Any, __: Model) -> Iterator[Change]:
+    def merge(_: object, __: Model) -> Iterator[Change]:
         for number in range(6):
             for name in subjects.SUBJECTS:
                 yield _more(name, number, 12)
 
-    def new_epoch(_: Any, __: Model) -> Iterator[Change]:
+    def new_epoch(_: object, __: Model) -> Iterator[Change]:
         for number in range(5):
             yield _more("sets", number, 30)
 
-    def remove(_: Any, model: Model) -> Iterator[Change]:
+    def remove(_: object, model: Model) -> Iterator[Change]:
         for name in subjects.SUBJECTS:
             keys = sorted(model[name])
             yield name, "delete_many", keys[::2]
             yield name, "replace", [[keys[1], model[name][keys[3]]]]
 
-    def compact(_: Any, model: Model) -> Iterator[Change]:
+    def compact(_: object, model: Model) -> Iterator[Change]:
         for name in subjects.SUBJECTS:
             yield name, "delete_many", sorted(model[name])[:4]
             yield name, "compact", []
 
-    def rebuild(_: Any, __: Model) -> Iterator[Change]:
+    def rebuild(_: object, __: Model) -> Iterator[Change]:
         for name in subjects.SUBJECTS:
             yield name, "rebuild", []
 
@@ -172,7 +173,7 @@ def steps_of(path: Path, name: str, model: Model, at: int, how: int) -> children
         how: 0 kills at a put, a deletion or around a commit, 1 at a system call that writes.
     """
 
-    def work(say: Any) -> None:
+    def work(say: Say) -> None:
         counted = [0]
 
         def step() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import simdb
 from tools.campaigns import children, sabotage, subjects
+from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
 from tools.campaigns.subjects import Model
 
@@ -16,7 +18,7 @@ REFUSED: list[tuple[str, type[Exception], Any]] = [
     ("a key that is stored", simdb.KeyExistsError, lambda c, key, item: c.add(key, item)),
     ("a key that is absent", simdb.KeyNotFoundError, lambda c, key, item: c.delete("absent")),
     ("a key of no type", simdb.WrongTypeError, lambda c, key, item: c.add(1.5, item)),
-    ("an item of no type", TypeError, lambda c, key, item: c.add("new", object())),
+    ("an item of no type", simdb.UsageError, lambda c, key, item: c.add("new", object())),
     ("a bad batch", simdb.BadItemError, lambda c, key, item: c.add_many([("n", item), ("m", 5)])),
     (
         "a threshold above 1",
@@ -34,7 +36,7 @@ def machine(run: Run) -> None:
     for first in range(0, run.count, RUNS_A_CHILD):
         seeds = range(first, min(first + RUNS_A_CHILD, run.count))
 
-        def work(say: Any, seeds: Any = seeds) -> None:
+        def work(say: Say, seeds: range = seeds) -> None:
             sabotage.plant(run.sabotage)
             for number in seeds:
                 folder = run.work / f"{number}.simdb"
@@ -52,7 +54,7 @@ def machine(run: Run) -> None:
             run.fail(f"history {run.seed * 1_000_000 + first + len(ending.answers)}: {ending.how}")
 
 
-def _history(path: Any, seed: int) -> str:
+def _history(path: Path, seed: int) -> str:
     """Do random steps; return the first thing that was wrong."""
     generator = random.Random(seed)
     database = simdb.open(path, threads=1, sync="batch")
@@ -78,7 +80,7 @@ def _history(path: Any, seed: int) -> str:
         database.close()
 
 
-def _question(database: Any, model: Model, generator: random.Random) -> str:
+def _question(database: simdb.Database, model: Model, generator: random.Random) -> str:
     """Ask something, or for something that must be refused; return what was wrong."""
     name = generator.choice(sorted(model))
     subject, known, collection = subjects.SUBJECTS[name], model[name], database[name]

@@ -6,14 +6,17 @@ writes since then any subset, some of them torn at a sector. Each image must hol
 acknowledged, or that and the change under way.
 """
 
+# ruff: noqa: ANN401 - models and answers are any JSON value
+
 from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import simdb
 from tools.campaigns import children, kills, sabotage, shim, subjects
+from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
 from tools.campaigns.shim import Call
 from tools.campaigns.subjects import Model
@@ -24,9 +27,17 @@ IMAGES_A_CHILD = 50
 CHANGES = 40
 
 
+class Recorded(NamedTuple):
+    """What a child did: the file before, its calls, and the states, one more a change."""
+
+    base: bytes
+    calls: list[Call]
+    states: list[Model]
+
+
 def _record(path: Path, log: Path, seed: int, model: Model, fault: str | None) -> list[Model]:
     """Let a child work and be recorded; return the states, one more after every change."""
-    generator = random.Random(seed)
+    generator = random.Random(f"{seed} changes")
     changes = []
     states = [subjects.copy_of(model)]
     for _ in range(CHANGES):
@@ -121,38 +132,34 @@ def power_fail(run: Run) -> None:
         run.outcomes["recorded calls"] += len(calls)
         left = min(IMAGES_A_RECORDING, run.count - run.trials)
         for first in range(0, left, IMAGES_A_CHILD):
-            _look_at_images(
-                run, seed, first, min(IMAGES_A_CHILD, left - first), base, calls, states
-            )
+            numbers = range(first, min(first + IMAGES_A_CHILD, left))
+            _look_at_images(run, seed, numbers, Recorded(base, calls, states))
 
 
-def _look_at_images(
-    run: Run, seed: int, first: int, count: int, base: bytes, calls: list[Call], states: list[Model]
-) -> None:
+def _look_at_images(run: Run, seed: int, numbers: range, recorded: Recorded) -> None:
     """Make and look at images in a child; one that kills it is a failure, and the rest follow."""
-    done = 0
-    while done < count:
+    left = list(numbers)
+    while left:
 
-        def work(say: Any, begin: int = first + done, end: int = first + count) -> None:
-            for number in range(begin, end):
+        def work(say: Say, left: list[int] = left) -> None:
+            for number in left:
                 generator = random.Random(f"{seed} {number}")
-                before, acknowledged = _cut(calls, generator)
+                before, acknowledged = _cut(recorded.calls, generator)
                 image = run.work / f"image{number}.simdb"
-                image.write_bytes(image_after(base, before, generator))
-                say(_state_of(image, states, acknowledged, generator))
+                image.write_bytes(image_after(recorded.base, before, generator))
+                say(_state_of(image, recorded.states, acknowledged, generator))
                 for file in run.work.glob(f"image{number}.simdb*"):
                     file.unlink()
 
         ending = children.Child(work).end()
-        for place, found in enumerate(ending.answers):
-            run.trial("as acknowledged" if found == "" else found)
+        for number, found in zip(left, ending.answers, strict=False):
+            run.trial(found.split(":")[0] or "as acknowledged")
             if found not in {"", "with the change under way"}:
-                run.fail(f"recording {seed} image {first + done + place}: {found}")
-        done += len(ending.answers)
-        if done < count:
+                run.fail(f"recording {seed} image {number}: {found}")
+        left = left[len(ending.answers) :]
+        if left:
             run.trial("the reader was killed")
-            run.fail(f"recording {seed} image {first + done}: the reader ended: {ending.how}")
-            done += 1
+            run.fail(f"recording {seed} image {left.pop(0)}: the reader ended: {ending.how}")
 
 
 def _state_of(path: Path, states: list[Model], acknowledged: int, generator: random.Random) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import simdb
 from tools.campaigns import children
+from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
 
 WRITERS = 2
@@ -22,7 +23,7 @@ def _set_of(writer: int, place: int, version: int) -> set[int]:
     return set(generator.sample(range(100_000), WORDS))
 
 
-def _write(path: Path, writer: int, until: float, say: Any) -> None:
+def _write(path: Path, writer: int, until: float, say: Say) -> None:
     """Add, replace and delete triples of equal sets, each triple in one transaction."""
     generator = random.Random(writer)
     versions: dict[int, int] = {}
@@ -47,7 +48,7 @@ def _write(path: Path, writer: int, until: float, say: Any) -> None:
     say({"commits": commits})
 
 
-def _read(path: Path, number: int, until: float, say: Any) -> None:
+def _read(path: Path, number: int, until: float, say: Say) -> None:
     """Look at snapshots: all three of a triple, or none, and search finds just them."""
     generator = random.Random(number)
     looks = 0
@@ -70,6 +71,14 @@ def _read(path: Path, number: int, until: float, say: Any) -> None:
                         raise AssertionError(f"search of {keys} found {sorted(map(str, answers))}")
                 looks += 1
     say({"looks": looks})
+
+
+def _writer(path: Path, number: int, until: float) -> Callable[[Say], None]:
+    return lambda say: _write(path, number, until, say)
+
+
+def _reader(path: Path, number: int, until: float) -> Callable[[Say], None]:
+    return lambda say: _read(path, number, until, say)
 
 
 @campaign(
@@ -95,8 +104,8 @@ def processes(run: Run) -> None:
         rounds += 1
         end = min(until, time.monotonic() + 5)
         workers = [
-            *(children.Child(lambda say, n=n: _write(path, n, end, say)) for n in range(WRITERS)),
-            *(children.Child(lambda say, n=n: _read(path, n, end, say)) for n in range(READERS)),
+            *(children.Child(_writer(path, n, end)) for n in range(WRITERS)),
+            *(children.Child(_reader(path, n, end)) for n in range(READERS)),
         ]
         if rounds % 2 == 0:
             # A writer that dies begins its versions anew: its items are deleted first.

@@ -22,6 +22,7 @@ class Campaign:
         run: does it.
         shim: needs the preloaded library that records and fails calls.
         timed: its size is a number of seconds.
+        small_parts: blocks, chunks, merges and epochs are made small for it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Campaign:
     run: Callable[[Run], None]
     shim: bool = False
     timed: bool = False
+    small_parts: bool = True
 
 
 @dataclass
@@ -91,12 +93,21 @@ CAMPAIGNS: dict[str, Campaign] = {}
 
 
 def campaign(
-    name: str, description: str, *, short: int, long: int, shim: bool = False, timed: bool = False
+    name: str,
+    description: str,
+    *,
+    short: int,
+    long: int,
+    shim: bool = False,
+    timed: bool = False,
+    small_parts: bool = True,
 ) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
     """Register a function as a campaign."""
 
     def register(function: Callable[[Run], None]) -> Callable[[Run], None]:
-        CAMPAIGNS[name] = Campaign(name, description, short, long, function, shim, timed)
+        CAMPAIGNS[name] = Campaign(
+            name, description, short, long, function, shim, timed, small_parts
+        )
         return function
 
     return register

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 import resource
+import tempfile
 import time
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import simdb
@@ -44,15 +47,8 @@ def _frequent(count: int) -> list[tuple[int, str]]:
 
 def _colliding(count: int) -> list[tuple[int, str]]:
     """Texts that share their first bucket under seed 1, if that is the seed."""
-    from simdb.engine import catalogue
-    from simdb.engine import settings as planning
-    from simdb.engine.signing import Signer
-
-    settings = planning.plan_settings(
-        "c", WORDS, **{"threshold": 0.8, "recall": 0.99, "bands": 2, "rows": 1},
-        sketch="fast", secret=catalogue.secret_of(1),
-    )  # fmt: skip
-    signer = Signer(settings)
+    with tempfile.TemporaryDirectory() as folder, simdb.open(Path(folder) / "known") as known:
+        signer = known.collection("c", WORDS, threshold=0.8, seed=1)._present.signer
     generator = random.Random(1)
     best = min(
         (f"m{generator.getrandbits(40)}" for _ in range(20_000)),
@@ -73,7 +69,7 @@ INPUTS = {
 }
 
 
-def _load(path: Any, name: str, count: int) -> dict[str, Any]:
+def _load(path: Path, name: str, count: int) -> dict[str, Any]:
     rows = INPUTS[name](count)
     began = time.perf_counter()
     with simdb.open(path, threads=1) as database:
@@ -97,13 +93,17 @@ def _load(path: Any, name: str, count: int) -> dict[str, Any]:
 
 
 @campaign(
-    "skew", "equal, empty, boilerplate, frequent and colliding items", short=2_000, long=100_000
+    "skew",
+    "equal, empty, boilerplate, frequent and colliding items",
+    short=2_000,
+    long=100_000,
+    small_parts=False,
 )
 def skew(run: Run) -> None:
     """Store so many bad items of every sort, group them and search them, within limits."""
     for name in INPUTS:
         path = run.work / f"{name}.simdb"
-        ending = children.answer(lambda name=name, path=path: _load(path, name, run.count), 3_600)
+        ending = children.answer(partial(_load, path, name, run.count), 3_600)
         for file in run.work.glob(f"{name}.simdb*"):
             file.unlink()
         run.trial()

@@ -1,5 +1,7 @@
 """Disks and maps that are full: what is stored stays, deleting works, and so does more room."""
 
+# ruff: noqa: ANN401 - models and answers are any JSON value
+
 from __future__ import annotations
 
 import contextlib
@@ -13,6 +15,7 @@ from typing import Any
 
 import simdb
 from tools.campaigns import children, subjects
+from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
 from tools.campaigns.subjects import Model
 
@@ -21,7 +24,7 @@ MIB = 2**20
 MOST_CHANGES = 4_000
 
 
-def _fill(database: Any, model: Model, generator: random.Random) -> str:
+def _fill(database: simdb.Database, model: Model, generator: random.Random) -> str:
     """Add until the store is full; the model has what was acknowledged."""
     for _ in range(MOST_CHANGES):
         name = generator.choice(sorted(subjects.SUBJECTS))
@@ -38,7 +41,7 @@ def _fill(database: Any, model: Model, generator: random.Random) -> str:
     return "never full"
 
 
-def _empty(database: Any, model: Model) -> str:
+def _empty(database: simdb.Database, model: Model) -> str:
     """Delete most of it; what cannot be done yet is told."""
     try:
         for name in subjects.SUBJECTS:
@@ -52,12 +55,12 @@ def _empty(database: Any, model: Model) -> str:
     return "deleted"
 
 
-def _wrong(database: Any, model: Model, generator: random.Random) -> list[str]:
+def _wrong(database: simdb.Database, model: Model, generator: random.Random) -> list[str]:
     return list(subjects.differences(database, model, generator, probes=2))
 
 
 def fill_and_empty(
-    path: Path, seed: int, say: Any, make_room: Callable[[], None], **options: Any
+    path: Path, seed: int, say: Say, make_room: Callable[[], None], **options: Any
 ) -> None:
     """Fill a store, look at it, delete, look again, make room, go on with the same handle."""
     generator = random.Random(seed)
@@ -76,7 +79,7 @@ def fill_and_empty(
             say(f"WRONG with room: {problem}")
 
 
-def _more(database: Any, model: Model, generator: random.Random) -> str:
+def _more(database: simdb.Database, model: Model, generator: random.Random) -> str:
     name = "sets"
     rows = [[f"more{number}", subjects.SUBJECTS[name].value(generator)] for number in range(20)]
     subjects.carry_out(database, (name, "add_many", rows))
@@ -99,7 +102,7 @@ def mounted(command: list[str], folder: Path) -> Iterator[bool]:
 def _in_full_map(run: Run, size: int, seed: int) -> children.Ending:
     path = run.work / "map.simdb"
 
-    def work(say: Any) -> None:
+    def work(say: Say) -> None:
         fill_and_empty(path, seed, say, lambda: None, map_size=size)
 
     ending = children.Child(work).end()
@@ -111,7 +114,7 @@ def _in_full_map(run: Run, size: int, seed: int) -> children.Ending:
 def _in_limited_file(run: Run, size: int, seed: int) -> children.Ending:
     path = run.work / "limited.simdb"
 
-    def work(say: Any) -> None:
+    def work(say: Say) -> None:
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
         def lift() -> None:
@@ -133,7 +136,7 @@ def _in_tmpfs(run: Run, size: int, seed: int) -> children.Ending | None:
             return None
         (folder / "filler").write_bytes(bytes(size // 4))
 
-        def work(say: Any) -> None:
+        def work(say: Say) -> None:
             fill_and_empty(folder / "store.simdb", seed, say, (folder / "filler").unlink)
 
         return children.Child(work).end()
@@ -152,7 +155,7 @@ def _in_ext4(run: Run, size: int, seed: int) -> children.Ending | None:
                 return None
             (folder / "filler").write_bytes(bytes(size // 4))
 
-            def work(say: Any) -> None:
+            def work(say: Say) -> None:
                 fill_and_empty(folder / "store.simdb", seed, say, (folder / "filler").unlink)
 
             return children.Child(work).end()
@@ -177,12 +180,11 @@ def _opened_without_space(run: Run, seed: int) -> children.Ending | None:
         children.answer(build)
         for end in ("-lock", "-turn"):
             (folder / f"store.simdb{end}").unlink()
-        with (folder / "filler").open("wb", buffering=0) as filler:
-            with contextlib.suppress(OSError):
-                while filler.write(bytes(4 * KIB)):
-                    pass
+        with (folder / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while filler.write(bytes(4 * KIB)):
+                pass
 
-        def work(say: Any) -> None:
+        def work(say: Say) -> None:
             for read_only in (False, True):
                 try:
                     simdb.open(path, read_only=read_only).close()

@@ -4,19 +4,28 @@ A new kind of item needs one entry in ``SUBJECTS``. Values are what JSON can hol
 travel between processes; ``item`` makes what simdb is given of them.
 """
 
+# ruff: noqa: ANN401 - models and answers are any JSON value
+
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import simdb
 
 Model = dict[str, dict[str, Any]]  # value by key, by collection
 Change = tuple[str, str, list[Any]]  # collection, verb, rows or keys
+
+
+def jaccard(left: Any, right: Any) -> Fraction:
+    """Return the Jaccard similarity of two collections, 0 where nothing is in either."""
+    one, other = set(left), set(right)
+    return Fraction(len(one & other), len(one | other)) if one | other else Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -40,14 +49,8 @@ class Subject:
     value: Callable[[random.Random], Any]
     item: Callable[[Any], Any] = lambda value: value
     back: Callable[[Any], Any] = lambda item: item
-    similarity: Callable[[Any, Any], Fraction] = field(default=lambda a, b: jaccard(a, b))
+    similarity: Callable[[Any, Any], Fraction] = jaccard
     threshold: Fraction = Fraction(1, 2)
-
-
-def jaccard(left: Any, right: Any) -> Fraction:
-    """Return the Jaccard similarity of two collections, 0 where nothing is in either."""
-    one, other = set(left), set(right)
-    return Fraction(len(one & other), len(one | other)) if one | other else Fraction(0)
 
 
 def _words(generator: random.Random) -> str:
@@ -83,7 +86,7 @@ SUBJECTS = {
 }
 
 
-def make(database: Any) -> Model:
+def make(database: simdb.Database) -> Model:
     """Make the collections of all subjects and return the empty model."""
     for subject in SUBJECTS.values():
         database.collection(subject.name, subject.kind, **subject.options)
@@ -125,7 +128,7 @@ def copy_of(model: Model) -> Model:
     return {name: dict(known) for name, known in model.items()}
 
 
-def carry_out(database: Any, change: Change) -> None:
+def carry_out(database: simdb.Database, change: Change) -> None:
     """Make a change in a store."""
     name, verb, rows = change
     collection, subject = database[name], SUBJECTS[name]
@@ -139,7 +142,7 @@ def carry_out(database: Any, change: Change) -> None:
         getattr(collection, verb)()
 
 
-def contents(database: Any) -> Model:
+def contents(database: simdb.Database) -> Model:
     """Return what a store holds."""
     return {
         name: {str(record.key): subject.back(record.item) for record in database[name].items()}
@@ -149,7 +152,12 @@ def contents(database: Any) -> Model:
 
 
 def differences(
-    database: Any, model: Model, generator: random.Random, *, probes: int = 3, deep: bool = True
+    database: simdb.Database,
+    model: Model,
+    generator: random.Random,
+    *,
+    probes: int = 3,
+    deep: bool = True,
 ) -> Iterator[str]:
     """Yield how a store differs from a model: contents, its own check, and answers."""
     found = contents(database)
@@ -164,7 +172,7 @@ def differences(
 
 
 def _wrong_answers(
-    collection: Any,
+    collection: simdb.Collection,
     subject: Subject,
     known: dict[str, Any],
     generator: random.Random,
@@ -211,7 +219,7 @@ def small_parts() -> Iterator[None]:
             setattr(module, name, value)
 
 
-def warm_up(folder: Any) -> None:
+def warm_up(folder: Path) -> None:
     """Have everything compiled before children are forked, and leave no store open."""
     generator = random.Random(0)
     path = folder / "warm.simdb"
