@@ -9,14 +9,15 @@ from typing import Any
 
 from simdb.datatypes import Key
 from simdb.errors import BadItemError, UsageError
-from simdb.items.kinds import Items
+from simdb.items.kinds import Items, encode_many
 from simdb.storage import values
-from simdb.storage.keys import encode_user_key
+from simdb.storage.keys import encode_user_key, encode_user_keys
 
 BATCH_ITEMS = 10_000
 PART_ROWS = 500  # rows read column by column
 LARGEST_METADATA = 2**20  # bytes
 ELEMENT_BYTES = 64  # about what Python takes for an element of a set
+_SIZED = frozenset((list, tuple, set, frozenset))  # told sooner than what else has a length
 
 
 @dataclass(slots=True)
@@ -105,19 +106,22 @@ def read_batches(
 def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tuple[int, list[Any]]]:
     """Cut rows into short lists, each with the position of its first row."""
     part: list[Any] = []
-    position = size = 0
+    position = 0
+    rows_left, bytes_left = most_rows, most_bytes
     for row in rows:
         part.append(row)
+        rows_left -= 1
         if type(row) is tuple and len(row) > 1:
             item = row[1]
             if type(item) is str:
-                size += len(item)
-            elif isinstance(item, Sized):
-                size += ELEMENT_BYTES * len(item)
-        if len(part) >= most_rows or size >= most_bytes:
+                bytes_left -= len(item)
+            elif type(item) in _SIZED or isinstance(item, Sized):
+                bytes_left -= ELEMENT_BYTES * len(item)
+        if rows_left <= 0 or bytes_left <= 0:
             yield position, part
             position += len(part)
-            part, size = [], 0
+            part = []
+            rows_left, bytes_left = most_rows, most_bytes
     if part:
         yield position, part
 
@@ -135,8 +139,8 @@ def _take_plain(
     if set(map(type, user_keys)) not in ({str}, {int}):
         return False
     try:
-        keys = list(map(encode_user_key, user_keys))
-        encoded = [items.encode(row[1]) for row in part]
+        keys = encode_user_keys(user_keys)
+        encoded = encode_many(items, [row[1] for row in part])
     except (UsageError, TypeError, ValueError, OverflowError):
         return False
     if len(set(keys)) < len(keys) or not seen.isdisjoint(keys):

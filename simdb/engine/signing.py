@@ -194,12 +194,10 @@ def _slices(
     items: Sequence[bytes | memoryview],
 ) -> Iterator[Sequence[bytes | memoryview]]:
     """Cut a batch into slices of about ``SLICE_BYTES``."""
+    ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)))
     begin = 0
-    size = 0
-    for position, item in enumerate(items):
-        if size and size + len(item) > SLICE_BYTES:
-            yield items[begin:position]
-            begin, size = position, 0
-        size += len(item)
-    if begin < len(items):
-        yield items[begin:]
+    while begin < len(items):
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + SLICE_BYTES, side="right")))
+        yield items[begin:end]
+        begin = end

@@ -49,6 +49,17 @@ class RowItems(Protocol):
         """Return the features of items, uint8 (n, width), without a copy of each."""
 
 
+def encode_many(items: Items, given: Sequence[object]) -> list[bytes]:
+    """Return the stored form of many items, all at once where the kind can do that.
+
+    Raises:
+        BadItemError: of one that is no item of the kind.
+    """
+    many = getattr(items, "encode_many", None)
+    encoded: list[bytes] = list(map(items.encode, given)) if many is None else many(given)
+    return encoded
+
+
 def symbols_of(items: Items, encoded: Sequence[bytes | memoryview]) -> SymbolSets:
     """Return the symbols of items in stored form, of a kind that has symbols."""
     return cast("SymbolItems", items).symbols(encoded)

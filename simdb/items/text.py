@@ -14,7 +14,9 @@ import re
 import reprlib
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -137,6 +139,15 @@ class TextItems:
         if form != "keep" and not unicodedata.is_normalized(form, text):
             text = unicodedata.normalize(form, text)
         return text.lower() if self._settings.lowercase else text
+
+    def encode_many(self, items: Sequence[object]) -> list[bytes]:
+        """Return ``encode`` of many items; quicker than one by one."""
+        if set(map(type, items)) == {str}:
+            with suppress(UnicodeEncodeError):  # said below, with the text that it is
+                encoded = list(map(str.encode, cast("Sequence[str]", items)))
+                if max(map(len, encoded)) <= MAXIMUM_ITEM_BYTES:
+                    return encoded
+        return list(map(self.encode, items))
 
     def encode(self, item: object) -> bytes:
         """Return the stored form of a text: its UTF-8 bytes, exactly as it was given.

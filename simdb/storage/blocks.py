@@ -29,7 +29,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,6 +99,28 @@ class Block(NamedTuple):
 def record_checksum(owner: bytes, number: int, record: Data) -> int:
     """Return the checksum of a record of variable width; it does not name the block."""
     return xxhash.xxh3_64_intdigest(record, seed=(int.from_bytes(owner, "big") << 32) | number)
+
+
+def _checksums(
+    records: memoryview,
+    owner: bytes,
+    numbers: npt.NDArray[np.uint32],
+    ends: npt.NDArray[np.int64],
+) -> npt.NDArray[np.uint64]:
+    """Return ``record_checksum`` of records that lie one after the other."""
+    seeds = (np.uint64(int.from_bytes(owner, "big") << 32) | numbers).tolist()
+    begins = [0, *ends[:-1].tolist()]
+    cut = [records[begin:end] for begin, end in zip(begins, ends.tolist(), strict=True)]
+    return np.array(list(map(xxhash.xxh3_64_intdigest, cut, seeds)), np.uint64)
+
+
+def _sizes(columns: Sequence[Sequence[Data]]) -> npt.NDArray[np.int64]:
+    """Return the sizes of records that are given in parts."""
+    count = len(columns[0])
+    sizes = np.zeros(count, np.int64)
+    for column in columns:
+        sizes += np.fromiter(map(len, column), np.int64, count)
+    return sizes
 
 
 @dataclass(slots=True)
@@ -244,46 +265,79 @@ class BlockWriter(BlockReader):
         self._tail = tail
         self.bytes_written = 0
 
-    def append(self, numbers: npt.NDArray[np.uint32], records: Sequence[Data]) -> None:
-        """Write records under ascending item numbers, past every earlier one."""
-        if len(records) == 1:
-            self._tail.blocks.append([int(numbers[0]), self._put(numbers, records)])
-            self._join_tail()
-            return
-        total = np.cumsum(np.fromiter(map(len, records), np.int64, len(records)))
+    def append(self, numbers: npt.NDArray[np.uint32], *columns: Sequence[Data]) -> None:
+        """Write records under ascending item numbers, past every earlier one.
+
+        Args:
+            numbers: of the records.
+            columns: the parts of the records, which lie one after the other: record i is
+                ``columns[0][i]``, then ``columns[1][i]`` and so on.
+        """
+        sizes = _sizes(columns)
+        total = np.cumsum(sizes)
         begin = 0
-        while begin < len(records):
+        while begin < numbers.size:
             before = total[begin - 1] if begin else 0
             end = max(begin + 1, int(np.searchsorted(total, before + self._target, side="right")))
-            size = self._put(numbers[begin:end], records[begin:end])
+            some = slice(begin, end)
+            size = self._put(numbers[some], [column[some] for column in columns], sizes[some])
             self._tail.blocks.append([int(numbers[begin]), size])
             begin = end
         self._join_tail()
 
+    def append_rows(self, numbers: npt.NDArray[np.uint32], rows: npt.NDArray[Any]) -> None:
+        """Write the rows of an array as records of fixed width, as ``append`` does."""
+        at_once = max(1, self._target // self._width)
+        for begin in range(0, numbers.size, at_once):
+            some = slice(begin, begin + at_once)
+            size = self._put_rows(numbers[some], rows[some].tobytes())
+            self._tail.blocks.append([int(numbers[begin]), size])
+        self._join_tail()
+
+    def _put_rows(self, numbers: npt.NDArray[np.uint32], records: bytes) -> int:
+        """Write a block of records of fixed width."""
+        key = pack_numbered(self._owner, int(numbers[0]))
+        padding = b"\0" * (4 * (numbers.size % 2))
+        header = _HEADER.pack(0, numbers.size, self._width)[8:]
+        covered = b"".join((header, numbers.tobytes(), padding, records))
+        checksum = values.checksum(self._table, key, covered)
+        return self._write(key, values.CHECKSUM.pack(checksum) + covered)
+
     def _put(
         self,
         numbers: npt.NDArray[np.uint32],
-        records: Sequence[Data],
+        columns: Sequence[Sequence[Data]],
+        sizes: npt.NDArray[np.int64],
         checksums: npt.NDArray[np.uint64] | None = None,
     ) -> int:
-        key = pack_numbered(self._owner, int(numbers[0]))
-        padding = b"\0" * (4 * (len(records) % 2))
-        header = _HEADER.pack(0, len(records), self._width)[8:]
+        """Write a block; without checksums those of its records are computed."""
+        count = numbers.size
+        parts: list[Data] = [b""] * (count * len(columns))
+        for place, column in enumerate(columns):
+            parts[place :: len(columns)] = column
         if self._width:
-            covered = b"".join((header, numbers.tobytes(), padding, *records))
-            body: Sequence[Data] = (covered,)
-        else:
-            owner = key[:4]
-            ends = np.cumsum(list(map(len, records)), dtype=np.uint64)
-            if checksums is None:
-                checksums = np.array(
-                    list(map(record_checksum, repeat(owner), numbers.tolist(), records)), np.uint64
-                )
-            covered = b"".join(
-                (header, numbers.tobytes(), padding, ends.tobytes(), checksums.tobytes())
+            return self._put_rows(numbers, b"".join(parts))
+        key = pack_numbered(self._owner, int(numbers[0]))
+        head = HEADER_SIZE + 4 * (count + count % 2) + 16 * count
+        value = bytearray().join((bytes(head), *parts))
+        ends = np.cumsum(sizes)
+        if checksums is None:
+            checksums = _checksums(memoryview(value)[head:], key[:4], numbers, ends)
+        value[values.CHECKSUM_SIZE : head] = b"".join(
+            (
+                _HEADER.pack(0, count, 0)[8:],
+                numbers.tobytes(),
+                b"\0" * (4 * (count % 2)),
+                ends.astype(np.uint64).tobytes(),
+                checksums.tobytes(),
             )
-            body = (covered, *records)
-        value = b"".join((values.CHECKSUM.pack(values.checksum(self._table, key, covered)), *body))
+        )
+        covered = memoryview(value)[values.CHECKSUM_SIZE : head]
+        checksum = values.checksum(self._table, key, covered)
+        value[: values.CHECKSUM_SIZE] = values.CHECKSUM.pack(checksum)
+        return self._write(key, value)
+
+    def _write(self, key: bytes, value: bytes | bytearray) -> int:
         self._writer.put(self._table, key, value)
         self.bytes_written += len(value)
         return len(value)
@@ -312,7 +366,8 @@ class BlockWriter(BlockReader):
             records += [bytes(block.record(place)) for place in range(block.numbers.size)]
         for first in firsts[1:]:
             self._writer.delete(self._table, pack_numbered(self._owner, first))
-        return self._put(np.concatenate(numbers), records, np.concatenate(checksums))
+        known = np.concatenate(checksums)
+        return self._put(np.concatenate(numbers), [records], _sizes([records]), known)
 
     def _require(self, first: int) -> Block:
         key = pack_numbered(self._owner, first)
@@ -344,7 +399,7 @@ class BlockWriter(BlockReader):
         records = [bytes(block.record(place)) for place in alive.tolist()]
         first = unpack_numbered(block.key)[1]
         self._writer.delete(self._table, block.key)
-        size = self._put(numbers, records, checksums) if records else 0
+        size = self._put(numbers, [records], _sizes([records]), checksums) if records else 0
         replacement = [[int(numbers[0]), size]] if records else []
         for place, (known, _) in enumerate(self._tail.blocks):
             if known == first:

@@ -23,7 +23,9 @@ Numbers in keys are big-endian, so that the order of bytes is their order.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import cast
 
 from simdb.datatypes import Key
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
@@ -108,6 +110,26 @@ def encode_user_key(key: object) -> bytes:
             f"a key must be str or int, not {type(key).__name__}: {str(key)[:60]!r}"
         )
     return INTEGER_TAG + _encode_integer(key.__index__())
+
+
+def encode_user_keys(keys: Sequence[Key]) -> list[bytes]:
+    """Return ``encode_user_key`` of many keys, all ``str`` or all ``int``; quicker than one by one.
+
+    Raises:
+        BadItemError: one of them cannot be stored.
+    """
+    try:
+        if type(keys[0]) is str:
+            encoded = [TEXT_TAG + key.encode() for key in cast("Sequence[str]", keys)]
+            sizes = list(map(len, encoded))
+            if 1 < min(sizes) and max(sizes) <= 1 + LONGEST_KEY:
+                return encoded
+        else:
+            shifted = [key - SMALLEST_INTEGER for key in cast("Sequence[int]", keys)]
+            return [INTEGER_TAG + packed for packed in map(_INTEGER.pack, shifted)]
+    except (UnicodeEncodeError, struct.error):
+        pass  # said below, with the key that it is
+    return list(map(encode_user_key, keys))
 
 
 def _encode_text(key: str) -> bytes:

@@ -27,12 +27,13 @@ from simdb.errors import CorruptionError, StorageError
 from simdb.storage import values
 from simdb.storage.blocks import BlockReader, BlockWriter, Tail
 from simdb.storage.epochs import ExactState, postings_writer
+from simdb.storage.item_blocks import ItemBlocks, item_blocks
 from simdb.storage.keys import Table, owner_prefix, pack_numbered, state_key
 from simdb.storage.run_views import RunView
 from simdb.storage.runs import RunDirectory, RunWriter
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
-ITEM_BLOCK_BYTES = 2**20  # items of one width are scanned, in few and long blocks
+ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
 FEW = 16  # items that are read one by one
 MARKS_PER_RECORD = 8_192
 MARK_BYTES = MARKS_PER_RECORD // 8
@@ -54,15 +55,6 @@ class Document(NamedTuple):
 def encode_document(key: bytes, item: bytes, metadata: bytes) -> bytes:
     """Return the record of a document."""
     return b"".join((DOCUMENT_HEADER.pack(len(item), len(key)), key, item, metadata))
-
-
-def encode_documents(keys: list[bytes], items: list[bytes], metadata: list[bytes]) -> list[bytes]:
-    """Return the records of many documents."""
-    head = DOCUMENT_HEADER.pack
-    return [
-        head(len(item), len(key)) + key + item + more
-        for key, item, more in zip(keys, items, metadata, strict=True)
-    ]
 
 
 def decode_document(number: int, record: memoryview) -> Document:
@@ -296,6 +288,10 @@ class CollectionReader:
             (n, width).
         """
         assert self.items is not None
+        block_count = self.state.next_number * self.state.item_width // ITEM_BLOCK_BYTES
+        blocks = self.item_blocks(only_known=numbers.size <= max(FEW, block_count))
+        if blocks is not None:
+            return blocks.pick(numbers)
         positions, rows = [], []
         for block, wanted, places in self.items.locate(numbers):
             positions.append(wanted)
@@ -303,6 +299,11 @@ class CollectionReader:
         if not rows:
             return np.empty(0, np.int64), np.empty((0, self.state.item_width), np.uint8)
         return np.concatenate(positions), np.concatenate(rows)
+
+    def item_blocks(self, *, only_known: bool = False) -> ItemBlocks | None:
+        """Return all blocks of items of one width; see ``storage.item_blocks``."""
+        assert self.items is not None
+        return item_blocks(self.transaction, self.items, self.number, only_known=only_known)
 
     def documents_of(self, numbers: npt.NDArray[np.uint32]) -> Iterator[tuple[int, Document]]:
         """Yield position and document of ascending item numbers; absent ones are left out."""
@@ -490,7 +491,8 @@ class CollectionWriter(CollectionReader):
             in_documents = [b""] * len(items)
         documents = self.documents
         assert isinstance(documents, BlockWriter)
-        documents.append(places, encode_documents(keys, in_documents, metadata))
+        heads = list(map(DOCUMENT_HEADER.pack, map(len, in_documents), map(len, keys)))
+        documents.append(places, heads, keys, in_documents, metadata)
         self.state.live += len(keys)
         self.state.item_bytes += sum(map(len, items))
         return first
@@ -610,10 +612,7 @@ class IndexWriter:
         self._transaction.note_insertion()
         if not width:
             return
-        raw = signatures.tobytes()
-        self.signatures.append(
-            numbers, [raw[begin : begin + width] for begin in range(0, len(raw), width)]
-        )
+        self.signatures.append_rows(numbers, signatures)
         if bucket_keys.size:
             items = np.repeat(numbers, keys_of_item)
             order = np.empty(bucket_keys.size, np.int64)

@@ -158,7 +158,7 @@ class WriteTransaction(ReadTransaction):
         if self.pages_before is None:
             self.pages_before = self.environment.pages_in_use(self._transaction)
 
-    def put(self, table: Table, key: bytes, value: bytes | memoryview) -> None:
+    def put(self, table: Table, key: bytes, value: bytes | bytearray | memoryview) -> None:
         """Store a value under a key, in place of an older one."""
         self._transaction.put(key, value, db=self._handles[table])
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 import msgpack
@@ -40,11 +41,11 @@ def seal(table: int, key: bytes, payload: bytes) -> bytes:
 
 def seal_many(table: int, keys: Iterable[bytes], payloads: Iterable[bytes]) -> list[bytes]:
     """Return ``seal`` of many records."""
-    digest, packed = xxhash.xxh3_64_intdigest, CHECKSUM.pack
-    return [
-        packed(digest(payload, digest(key, table))) + payload
-        for key, payload in zip(keys, payloads, strict=True)
-    ]
+    digest = xxhash.xxh3_64_intdigest
+    kept = list(payloads)
+    seeds = map(digest, keys, repeat(table))
+    checksums = map(CHECKSUM.pack, map(digest, kept, seeds))
+    return list(map(bytes.__add__, checksums, kept))
 
 
 def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
