@@ -194,6 +194,9 @@ def _slices(
     items: Sequence[bytes | memoryview],
 ) -> Iterator[Sequence[bytes | memoryview]]:
     """Cut a batch into slices of about ``SLICE_BYTES``."""
+    if len(items) == 1:
+        yield items
+        return
     ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)))
     begin = 0
     while begin < len(items):

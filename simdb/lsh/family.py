@@ -58,8 +58,11 @@ class BucketKeys(NamedTuple):
     @classmethod
     def of_matrix(cls, keys: npt.NDArray[np.uint64], has_keys: npt.NDArray[np.bool_]) -> BucketKeys:
         """Return the rows of a matrix (items, bands) as keys, none for items that have none."""
-        offsets = np.append(0, np.cumsum(has_keys.astype(np.int64) * keys.shape[1]))
-        return cls((keys if has_keys.all() else keys[has_keys]).ravel(), offsets)
+        items, bands = keys.shape
+        if has_keys.all():
+            return cls(keys.ravel(), np.arange(0, items * bands + 1, bands))
+        offsets = np.append(0, np.cumsum(has_keys.astype(np.int64) * bands))
+        return cls(keys[has_keys].ravel(), offsets)
 
     @classmethod
     def none(cls, items: int) -> BucketKeys:

@@ -274,6 +274,10 @@ class BlockWriter(BlockReader):
                 ``columns[0][i]``, then ``columns[1][i]`` and so on.
         """
         sizes = _sizes(columns)
+        if numbers.size == 1:
+            self._tail.blocks.append([int(numbers[0]), self._put(numbers, columns, sizes)])
+            self._join_tail()
+            return
         total = np.cumsum(sizes)
         begin = 0
         while begin < numbers.size:

@@ -122,7 +122,7 @@ def encode_user_keys(keys: Sequence[Key]) -> list[bytes]:
         if type(keys[0]) is str:
             encoded = [TEXT_TAG + key.encode() for key in cast("Sequence[str]", keys)]
             sizes = list(map(len, encoded))
-            if 1 < min(sizes) and max(sizes) <= 1 + LONGEST_KEY:
+            if min(sizes) > 1 and max(sizes) <= 1 + LONGEST_KEY:
                 return encoded
         else:
             shifted = [key - SMALLEST_INTEGER for key in cast("Sequence[int]", keys)]
