@@ -1,4 +1,8 @@
-"""simdb: a persistent embedded similarity database.
+"""simdb: a persistent embedded similarity database: what is similar to this, what duplicates what?
+
+A database is one file, a collection in it holds items of one kind: ``Text``, ``Set``, ``Bag``,
+``Bits``, ``Vector``, ``Record`` or ``Fingerprint``. It is searched, joined, grouped and
+deduplicated while it grows.
 
 >>> import simdb, tempfile
 >>> with simdb.open(tempfile.mkdtemp() + "/news.simdb") as db:
@@ -6,6 +10,24 @@
 ...     _ = news.add("a", "the quick brown fox jumps over the lazy dog")
 ...     [match.key for match in news.search("a quick brown fox jumps over the lazy dog")]
 ['a']
+
+Kinds that measure a distance take ``max_distance`` where others take ``threshold``:
+
+>>> with simdb.open(tempfile.mkdtemp() + "/images.simdb") as db:
+...     images = db.collection("images", simdb.Bits(64), max_distance=8)
+...     _ = images.add("cat", 0xF0F0F0F0F0F0F0F0)
+...     images.search(0xF0F0F0F0F0F0F0F1)[0]
+Match(key='cat', distance=1.0)
+
+Where to look:
+
+- ``open``, ``Database``: open a file; make, list and drop collections; back up, check.
+- ``Collection``: ``add``, ``add_many``, ``dedupe``, ``replace``, ``delete``; ``search``, ``pairs``,
+  ``groups``, ``join``; ``rebuild``, ``self_audit``. ``CollectionView``: one of a snapshot.
+- ``Match``, ``Pair``, ``Group``, ``Entry``, ``Outcome``, ``AddReport``: what they return.
+- ``plan``, ``plan_exact``: what an index will find, and take, before it is made.
+- ``repair``: all that can be read of a damaged file.
+- ``SimdbError``: what every error derives from; many name their ``Remedy``.
 """
 
 from __future__ import annotations

@@ -50,12 +50,18 @@ class Remedy:
     effect: str
     method: str | None = None
 
+    @property
+    def shown_value(self) -> str:
+        """The value as it is written in Python; three dots where any would do."""
+        if self.value is ...:
+            return "..."
+        return repr(self.value) if isinstance(self.value, str) else str(self.value)
+
     def __str__(self) -> str:
         """Put it into the words of the Python API."""
         given = ""
         if self.argument is not None:
-            value = repr(self.value) if isinstance(self.value, str) else str(self.value)
-            given = f"{self.argument}={value}"
+            given = f"{self.argument}={self.shown_value}"
         call = given if self.method is None else f"{self.method}({given})"
         return f"{call} {self.effect}"
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from simdb.engine.signing import Signer
     from simdb.handle import Handle
     from simdb.lsh.planning import Plan
+    from simdb.measures.calibration import Calibration
     from simdb.storage.tables import CollectionReader, Document
 
 DELETED_AT_ONCE = 10_000
@@ -93,7 +94,8 @@ class CollectionView:
     @property
     def plan(self) -> Plan:
         """The banding of its index, with the S-curve."""
-        return self._present.settings.plan
+        settings = self._present.settings
+        return engine.kinds.outer_plan(settings.kind, settings.plan)
 
     @property
     def threshold(self) -> Fraction | None:
@@ -488,12 +490,74 @@ class CollectionView:
                 self._require_open()
                 other._require_open()
 
+    def calibrate(
+        self,
+        field: str | Callable[[Any, Any], float | None],
+        *,
+        other: CollectionView | None = None,
+        threshold: ThresholdLike | None = None,
+        edges: Sequence[float] | None = None,
+        certain: float = 1.0,
+        matched: float | None = None,
+        random: float | None = None,
+        sample: int = 10_000,
+        seed: int = 0,
+        confidence: float = 0.95,
+    ) -> Calibration:
+        """Estimate how many pairs of each score are true matches, without labels (MMDS 3.8.3).
+
+        The pairs are those that the probable index proposes. What is not scored tells them apart:
+        of true matches it differs by h0 on average, of random pairs by h1, so of the pairs that
+        differ by h a fraction of (h1 - h) / (h1 - h0) is true. That holds as far as, of true
+        matches and of false ones, it does not depend on the score.
+
+        Args:
+            field: the name of a field of weight 0 that no rule names: numbers and dates differ by
+                so much or so many days, texts by 0 or 1. Or a function of two items, as they were
+                given, that returns their difference, or None where it is unknown.
+            other: the collection that this one is joined with; by default, pairs of this one.
+            threshold: the least score; that of the collection by default. Lower ones are permitted:
+                pairs that are missed cost sureness, not correctness.
+            edges: of the buckets of scores; by default 0.05 apart.
+            certain: the score from which on pairs surely match, by which h0 is measured.
+            matched: h0, where it is known.
+            random: h1, where it is known.
+            sample: random pairs by which h1 is measured.
+            seed: of their choice.
+            confidence: of the intervals.
+
+        Returns:
+            The buckets; ``threshold_for(0.99)`` says from which score on 99 % of the pairs match.
+
+        Raises:
+            ConfigurationError: the field is scored or names candidates; no pair is certain; or true
+                matches differ as much as random pairs.
+        """
+        wanted = engine.calibrating.Wanted(
+            edges, certain, matched, random, sample, seed, confidence
+        )
+        _require_positive("sample", sample)
+        with self._opened() as own, (self if other is None else other)._opened() as others:
+            collection, settings, signer = own if other is None else others
+            sides = engine.calibrating.Sides(
+                own[0], own[1], collection, settings, signer, self._handle.memory
+            )
+            bound = engine.kinds.parse_bound(settings.kind, threshold)
+            return engine.calibrating.calibrate(sides, field, bound, wanted)
+
     # -- looking inside ----------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
-        """Return counts, sizes and settings as plain values."""
+        """Return counts, sizes and settings as plain values.
+
+        Of records also what each rule makes candidates of, for which the signatures are read, and
+        a warning for each bucket above ``Record.large_bucket``.
+        """
         with self._opened() as (collection, settings, _):
-            return engine.describing.describe(settings, collection)
+            described = engine.describing.describe(settings, collection)
+            if isinstance(settings.kind, config.Record):
+                described |= engine.describing_rules.describe_rules(settings, collection)
+            return described
 
     def check(
         self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None

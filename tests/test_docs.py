@@ -1,9 +1,8 @@
-"""What the documents show works: their Python runs, commands exist, links lead somewhere."""
+"""What the documents show works: their Python runs and prints what they say, links lead on."""
 
-import os
+import contextlib
+import io
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,37 +11,50 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+PYTHON_BLOCK = re.compile(
+    r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL
+)
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
 
 
 def python_blocks() -> Iterator[Any]:
+    """Yield each block of Python, with the block of text that follows it as what it prints."""
     for document in DOCUMENTS:
-        for number, block in enumerate(PYTHON_BLOCK.findall(document.read_text())):
-            yield pytest.param(block, id=f"{document.name}-{number}")
+        for number, (block, printed) in enumerate(PYTHON_BLOCK.findall(document.read_text())):
+            yield pytest.param(block, printed, id=f"{document.name}-{number}")
 
 
-@pytest.mark.parametrize("block", list(python_blocks()))
-def test_a_python_block_runs_twice_in_an_empty_folder(block, tmp_path):
+@pytest.mark.parametrize(("block", "printed"), list(python_blocks()))
+def test_a_python_block_runs_twice_in_an_empty_folder(block, printed, tmp_path, monkeypatch):
     """Twice, since a script is run again tomorrow on the store of today."""
-    script = tmp_path / "block.py"
-    script.write_text(block)
+    monkeypatch.chdir(tmp_path)
+    code = compile(block, "block.py", "exec")
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, str(script)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(code, {"__name__": "__main__"})
+        assert not printed or output.getvalue() == printed
+
+
+def test_every_example_of_a_kind_shows_what_it_prints():
+    blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "kinds.md").read_text())
+    assert len(blocks) >= 10
+    assert all(printed for _, printed in blocks)
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    headings = HEADING.findall(document.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_links_lead_to_files_that_exist(document):
-    for target in LINK.findall(document.read_text()):
-        assert (document.parent / target).exists(), target
+def test_links_lead_to_files_and_headings_that_exist(document):
+    for name, anchor in LINK.findall(document.read_text()):
+        target = document.parent / name if name else document
+        assert target.exists(), name
+        assert not anchor or anchor in anchors(target), f"{name}#{anchor}"
 
 
 def test_the_two_commands_at_the_top_of_the_readme_exist():

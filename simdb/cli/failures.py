@@ -144,7 +144,7 @@ def _command_line(remedy: Remedy) -> str | None:
     elif remedy.argument is not None:
         words.append(f"--{remedy.argument.replace('_', '-')}")
         if remedy.value is not True:
-            words.append(str(remedy.value))
+            words.append("..." if remedy.value is ... else str(remedy.value))
     return " ".join(words)
 
 

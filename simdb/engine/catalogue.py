@@ -13,13 +13,13 @@ from simdb.engine.kinds import (
     describe_kind,
     expected_keys,
     family_of,
+    index_remedy,
     restore_kind,
 )
 from simdb.errors import (
     CollectionNotFoundError,
     ConfigurationError,
     CorruptionError,
-    Remedy,
     WrongTypeError,
 )
 from simdb.exact.thresholds import Bound, Threshold
@@ -104,8 +104,7 @@ class CollectionSettings:
         """
         if not self.is_probable:
             problem = f"collection {self.name!r} has no probable index"
-            remedy = Remedy("threshold", Threshold(self.threshold), "adds one", "rebuild")
-            raise ConfigurationError(problem, remedies=[remedy])
+            raise ConfigurationError(problem, remedies=[index_remedy(self.kind, self.threshold)])
         family = curve_of(self.kind, self.threshold)
         return Plan(self.threshold, self.bands, self.rows, family)
 

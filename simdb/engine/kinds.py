@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from simdb import config
 from simdb.datatypes import PairBatch
-from simdb.errors import ConfigurationError, WrongTypeError
+from simdb.errors import ConfigurationError, Remedy, WrongTypeError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.curves import (
     AngleCurve,
@@ -24,6 +24,7 @@ from simdb.lsh.curves import (
     HammingCurve,
     JaccardCurve,
     LineCurve,
+    SumCurve,
     UnstatedCurve,
 )
 from simdb.lsh.family import Family
@@ -301,6 +302,20 @@ def outer_bound(kind: config.Kind, bound: Bound) -> Bound:
     if isinstance(bound, Threshold):
         return Threshold(outer_threshold(kind, bound.fraction))
     return bound
+
+
+def outer_plan(kind: config.Kind, plan: Plan) -> Plan:
+    """Return a plan in the similarities that the caller knows."""
+    if not is_of_sums(kind):
+        return plan
+    return Plan(outer_threshold(kind, plan.threshold), plan.bands, plan.rows, SumCurve())
+
+
+def index_remedy(kind: config.Kind, threshold: Fraction) -> Remedy:
+    """Return what adds a probable index to a collection without one."""
+    if is_distance(kind):
+        return Remedy("max_distance", ..., "adds one", "rebuild")
+    return Remedy("threshold", outer_bound(kind, Threshold(threshold)), "adds one", "rebuild")
 
 
 def largest_distance(kind: config.Kind) -> Fraction:

@@ -59,6 +59,15 @@ class JaccardCurve(Curve):
 
 
 @dataclass(frozen=True, slots=True)
+class SumCurve(JaccardCurve):
+    """Minhash of bags whose union adds up the counts: S / (1 - S) (MMDS 3.1.3)."""
+
+    def probability(self, value: float) -> float:
+        """Return the Jaccard similarity of the occurrences of bags that similar."""
+        return min(1.0, value / (1 - value)) if value < 1 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class HammingCurve(Curve):
     """Bit sampling: 1 - d / length (MMDS 3.7.1)."""
 
