@@ -279,7 +279,7 @@ def test_dedupe_takes_the_kind_of_the_stored_collection(store, tmp_path):
     [
         ["create", "NEW", "c", "--kind", "set", "--shingles", "word:3"],
         ["create", "NEW", "c", "--kind", "set", "--lowercase"],
-        ["create", "NEW", "c", "--kind", "bag"],
+        ["create", "NEW", "c", "--kind", "bags"],
         ["search", "STORE", "baskets", "--text", "1 2"],
         ["search", "STORE", "texts", "--set", "1 2"],
         ["search", "STORE", "baskets", "--set", "1 x"],

@@ -13,22 +13,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simdb.cli.bounds import Bound, MaxDistanceText, measured_duplicate
+from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feeding import Feed, Waiting
 from simdb.cli.inputs import InputOptions, require_inputs
-from simdb.cli.kinds import changed_kind, kind_from, name_of
+from simdb.cli.kinds import measures_distance, plural_of
 from simdb.cli.options import (
     AsJson,
     ElementsText,
     FormatName,
     IdField,
     IntegerKeys,
+    KindText,
     Lowercase,
     OnBad,
     Pattern,
     Quiet,
+    RatingField,
+    Ratings,
     Recall,
     Separator,
+    SettingsText,
     ShinglesText,
     SyncMode,
     TextFields,
@@ -49,7 +55,6 @@ if TYPE_CHECKING:
     from simdb.collection import Collection
     from simdb.database import Database
 
-_DEFAULT_THRESHOLD = "0.8"
 _DEFAULT_RECALL = "0.99"
 
 
@@ -60,7 +65,8 @@ def dedupe(
         str,
         typer.Argument(
             metavar="INPUT",
-            help="JSON lines, CSV, a text file or a folder; .gz and .zst; - is standard input.",
+            help="JSON lines, CSV, a NumPy array, a text file or a folder; .gz and .zst; - is "
+            "standard input.",
         ),
     ],
     output: Annotated[
@@ -82,10 +88,10 @@ def dedupe(
     collection: Annotated[
         str, typer.Option("--collection", help="The collection in the store.")
     ] = "documents",
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="text|set", help="What the rows are (text).")
-    ] = None,
+    kind: KindText = None,
+    settings: SettingsText = None,
     threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     text_field: TextFields = None,
     id_field: IdField = None,
     format_name: FormatName = None,
@@ -93,6 +99,8 @@ def dedupe(
     integer_keys: IntegerKeys = False,
     elements: ElementsText = None,
     separator: Separator = None,
+    ratings: Ratings = None,
+    rating_field: RatingField = None,
     on_bad: OnBad = "error",
     shingles: ShinglesText = None,
     lowercase: Lowercase = None,
@@ -108,23 +116,32 @@ def dedupe(
     A row is removed if it is similar enough to a row kept before it: in the store first, then in
     the order of the input. Kept rows come out unchanged, byte for byte, and the outputs appear
     when they are complete. With --store the next file is compared with all files before, and the
-    same file again gives the same output. Of text files the output is the list of those kept.
+    same file again gives the same output. Of text files and NumPy arrays the output is the list of
+    the keys kept. What is compared by distance needs --max-distance.
     """
     options = InputOptions(
-        text_field, id_field, format_name, integer_keys, pattern, elements, separator
+        text_field,
+        id_field,
+        format_name,
+        integer_keys,
+        pattern,
+        elements,
+        separator,
+        ratings,
+        rating_field,
     )
     bad_policy = one_of("--on-bad", on_bad, "error", "skip")
     if as_json and "-" in (output, removed):
         raise UsageError("--json and an output cannot both go to standard output")
     wanted = _Wanted(
-        rational(threshold),
+        Bound.parse(threshold, max_distance),
         rational(recall, name="recall"),
-        kind,
-        (shingles, lowercase, white_space, unicode),
+        KindOptions(kind, settings, shingles, lowercase, white_space, unicode),
     )
-    expected = wanted.kind_for(None)  # refuses a wrong setting before anything is opened
     if store is None or not Path(store).exists():
-        options.of(expected)
+        # Refuses a wrong setting before anything is made.
+        options.of(wanted.kind_for(None))
+        wanted.bound_for(wanted.kind_for(None))
     require_inputs([source])
     began = time.monotonic()
     with _workspace(context, store, output, sync) as database:
@@ -148,10 +165,10 @@ def dedupe(
             try:
                 report = target.dedupe(
                     feed.rows(),
-                    threshold=wanted.threshold,
                     on_bad=bad_policy,
                     progress=bar.callback,
                     outcomes=splitting.settle,
+                    **wanted.bound.of(held),
                 )
             except UsageError as error:
                 raise feed.placed(error) from error
@@ -191,26 +208,30 @@ def _workspace(
 class _Wanted:
     """The settings that the user named, for a new collection or against an existing one."""
 
-    threshold: Fraction | None
+    bound: Bound
     recall: Fraction | None
-    kind: str | None
-    settings: tuple[str | None, bool | None, str | None, str | None]
+    kind: KindOptions
 
     def kind_for(self, present: Kind | None) -> Kind:
         """Return the kind of the rows: that of the collection, or of a new one.
 
         Raises:
-            ConfigurationError: the collection has another kind, or a setting of texts is given for
-                something else.
+            ConfigurationError: the collection has another kind, or a setting is none of it.
         """
         if present is None:
-            return kind_from(self.kind or "text", *self.settings)
-        if self.kind is not None:
-            one_of("--kind", self.kind, "text", "set")
-            if self.kind != name_of(present):
-                raise ConfigurationError(f"the collection holds {name_of(present)}s")
-        changed_kind(present, *self.settings)
+            return self.kind.new()
+        self.kind.changed(present)
         return present
+
+    def bound_for(self, kind: Kind) -> dict[str, Any]:
+        """Return what a new collection is planned for; nothing means its default.
+
+        Raises:
+            UsageError: items are compared by distance, and none is given.
+        """
+        if measures_distance(kind) and not self.bound.is_given:
+            raise UsageError(f"{plural_of(kind)} compared by distance need --max-distance")
+        return self.bound.of(kind)
 
     def collection(self, database: Database, name: str, *, throw_away: bool) -> Collection:
         """Return the collection, made under these settings where there is none.
@@ -220,7 +241,7 @@ class _Wanted:
         """
         if name in database:
             found = database[name]
-            if changed_kind(found.kind, *self.settings) != found.kind:
+            if self.kind.changed(found.kind) != found.kind:
                 raise ConfigurationError(
                     f"the collection {name!r} has other settings: {found.kind}"
                 )
@@ -229,13 +250,14 @@ class _Wanted:
                     f"the collection {name!r} was made for a recall of {float(found.recall):g}"
                 )
             return found
+        kind = self.kind_for(None)
         return database.create_collection(
             name,
-            self.kind_for(None),
-            threshold=self.threshold or rational(_DEFAULT_THRESHOLD),
+            kind,
             recall=self.recall or rational(_DEFAULT_RECALL, name="recall"),
             # The same file gives the same output only under the same hash functions.
             seed=0 if throw_away else None,
+            **self.bound_for(kind),
         )
 
 
@@ -274,7 +296,7 @@ class _Splitting:
                     "line": waiting.line,
                     "id": outcome.key,
                     "duplicate_of": outcome.duplicate_of,
-                    "similarity": outcome.similarity,
+                    **measured_duplicate(outcome),
                     "within_input": outcome.within_input,
                     "row": waiting.reader.fields(waiting.raw),
                 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from simdb.cli.output import note
+from simdb.cli.output import counted, note
+from simdb.config import Fingerprint, Kind, Record
 
 if TYPE_CHECKING:
     from simdb.views import CollectionView
@@ -18,16 +19,26 @@ def indexes_of(collection: CollectionView) -> str:
     described = []
     settings = collection.stats()["settings"]
     if settings["bands"]:
+        bands, rows = settings["bands"], settings["rows"]
         bound = f"max. distance {MaximumDistance(collection.max_distance or Fraction())}"
         if collection.threshold is not None:
             bound = f"threshold {Threshold(collection.threshold)}"
-        described.append(f"{bound}, {settings['bands']} bands of {settings['rows']} rows")
+        described.append(f"{bound}, {index_in_words(collection.kind, bands, rows)}")
     if collection.exact_floor is not None:
         text = f"exact from {Threshold(collection.exact_floor)} on"
         described.append(text + (", all symbols posted" if settings["containment"] else ""))
     if not described:
         return "none: answers come from comparing with all items"
     return "; ".join(described)
+
+
+def index_in_words(kind: Kind, bands: int, rows: int) -> str:
+    """Return what the probable index of a kind is made of."""
+    if isinstance(kind, Record):
+        return f"candidates by {counted(bands, 'rule', 'rules')}"
+    if isinstance(kind, Fingerprint):
+        return f"{counted(bands, 'group', 'groups')} of {rows:,} functions"
+    return f"{bands} bands of {rows} rows"
 
 
 def report_of(collection: CollectionView) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from simdb.cli.kinds import name_of
+from simdb.cli.kinds import name_of, plural_of
 from simdb.cli.options import one_of
-from simdb.config import Kind, Set
+from simdb.config import Bag, Bits, Fingerprint, Kind, Record, Set, Vector
 from simdb.errors import UsageError
 from simdb.interchange import Elements, Format, ReadingOptions
+from simdb.interchange.ratings import treatment_from
 from simdb.interchange.rows import RowProblemError
 from simdb.interchange.tokens import Tokens
 
@@ -32,14 +33,20 @@ class InputOptions:
     pattern: str | None = None
     elements: str | None = None
     separator: str | None = None
+    ratings: str | None = None
+    rating_field: str | None = None
 
     def __post_init__(self) -> None:
         if self.format_name is not None:
-            one_of("--format", self.format_name, "jsonl", "csv", "text", "lines", "baskets")
+            one_of(
+                "--format", self.format_name, "jsonl", "csv", "text", "lines", "baskets", "numpy"
+            )
         if self.elements is not None:
             one_of("--elements", self.elements, "auto", "integers", "strings")
         if self.id_field is not None and self.id_field in (self.item_fields or ()):
             raise UsageError(f"{self.id_field!r} cannot be both the key and the item")
+        if self.ratings is None and self.rating_field is not None:
+            raise UsageError("--rating-field is for --ratings")
 
     def of(self, kind: Kind, collection: CollectionView | None = None) -> ReadingOptions:
         """Return how items of a kind are read for a collection.
@@ -48,14 +55,11 @@ class InputOptions:
         holds: ``1`` and ``"1"`` would never meet.
         """
         elements = self.elements or "auto"
-        if isinstance(kind, Set):
-            if elements == "auto" and collection is not None:
-                elements = _held(collection)
-        elif self.elements is not None or self.separator is not None:
-            option = "--separator" if self.elements is None else "--elements"
-            raise UsageError(f"{option} is for sets")
+        if isinstance(kind, Set | Bag) and elements == "auto" and collection is not None:
+            elements = _held(collection)
+        self._require_options_of(kind)
         return ReadingOptions(
-            text_fields=tuple(self.item_fields or (name_of(kind),)),
+            text_fields=self._item_fields(kind),
             id_field=self.id_field,
             format=cast("Format | None", self.format_name),
             integer_keys=self.integer_keys,
@@ -63,7 +67,34 @@ class InputOptions:
             kind=name_of(kind),
             elements=cast("Elements", elements),
             separator=self.separator,
+            ratings=None if self.ratings is None else treatment_from(self.ratings),
+            rating_field=self.rating_field or "rating",
+            length=kind.length if isinstance(kind, Bits) else 0,
+            squares=isinstance(kind, Fingerprint) and kind.items == "squares",
         )
+
+    def _require_options_of(self, kind: Kind) -> None:
+        """Raise if an option is for items of another kind."""
+        if self.elements is not None and not isinstance(kind, Set | Bag):
+            raise UsageError(f"--elements is for sets and bags, not for {plural_of(kind)}")
+        if self.separator is not None and not isinstance(kind, Set | Bag | Bits | Vector):
+            raise UsageError(
+                f"--separator is for sets, bags and vectors, not for {plural_of(kind)}"
+            )
+        if self.ratings is not None and not isinstance(kind, Set | Bag):
+            raise UsageError(f"--ratings makes sets or bags, not {plural_of(kind)}")
+
+    def _item_fields(self, kind: Kind) -> tuple[str, ...]:
+        if not isinstance(kind, Record):
+            return tuple(self.item_fields or (name_of(kind),))
+        if self.item_fields:
+            raise UsageError("--text-field is not for records: their settings name the fields")
+        names = tuple(field.name for field in kind.fields)
+        if self.id_field in names:
+            raise UsageError(
+                f"{self.id_field!r} is a field of the records: it cannot be the key as well"
+            )
+        return names
 
 
 def _held(collection: CollectionView) -> str:

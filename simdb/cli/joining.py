@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simdb.cli.bounds import Bound, MaxDistanceText, measured
+from simdb.cli.kinds import measures_distance
 from simdb.cli.options import (
     AsJson,
     CollectionName,
@@ -20,7 +22,6 @@ from simdb.cli.options import (
     StorePath,
     ThresholdText,
     guarantee_of,
-    rational,
 )
 from simdb.cli.output import counted, note, print_json_line, print_line, promise, shown_key
 from simdb.cli.stores import opened_collection, viewed_collection
@@ -40,6 +41,7 @@ def pairs(
     store: StorePath,
     collection: CollectionName,
     threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     guarantee: GuaranteeText = "auto",
     exact: Exact = False,
     min_recall: MinRecall = None,
@@ -53,21 +55,23 @@ def pairs(
 ) -> None:
     """Print all pairs of similar items.
 
-    One a line, separated by tabs: similarity, the earlier inserted item, the later. With --json
-    one object a line: left, right, similarity. If an exact answer is interrupted or fails, the
-    token to go on with, by --resume, is printed on standard error.
+    One a line, separated by tabs: similarity or distance, the earlier inserted item, the later.
+    With --json one object a line: left, right, and similarity or distance. If an exact answer is
+    interrupted or fails, the token to go on with, by --resume, is printed on standard error.
     """
     asked = guarantee_of(guarantee, exact=exact)
+    bound = Bound.parse(threshold, max_distance)
     with opened_collection(context, store, collection, read_only=True) as source:
         found = source.pairs(
-            rational(threshold),
             guarantee=asked,
             min_recall=min_recall,
             since=since,
             resume=resume,
+            **bound.of(source.kind),
         )
         count = _print_pairs(found, as_json=as_json)
-    _tell(found, count, quiet=as_json or quiet)
+        of_distance = measures_distance(source.kind)
+    _tell(found, count, of_distance=of_distance, quiet=as_json or quiet)
 
 
 def join(
@@ -81,22 +85,32 @@ def join(
         typer.Option("--right-store", metavar="STORE", help="Where RIGHT is, if not in STORE."),
     ] = None,
     threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
+    guarantee: GuaranteeText = "auto",
+    exact: Exact = False,
+    min_recall: MinRecall = None,
     resume: Resume = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Print all pairs of an item of one collection and a similar one of another.
 
-    None is missing. One a line, separated by tabs: similarity, the item of LEFT, the item of
-    RIGHT. With --json one object a line: left, right, similarity. If it is interrupted or fails,
-    the token to go on with, by --resume, is printed on standard error.
+    Of texts, sets and bags none is missing. One a line, separated by tabs: similarity or distance,
+    the item of LEFT, the item of RIGHT. With --json one object a line: left, right, and similarity
+    or distance. If an exact answer is interrupted or fails, the token to go on with, by --resume,
+    is printed on standard error.
     """
+    asked = guarantee_of(guarantee, exact=exact)
+    bound = Bound.parse(threshold, max_distance)
     with contextlib.ExitStack() as opened:
         source = opened.enter_context(viewed_collection(context, store, left))
         other = opened.enter_context(viewed_collection(context, right_store or store, right))
-        found = source.join(other, rational(threshold), resume=resume)
+        found = source.join(
+            other, guarantee=asked, min_recall=min_recall, resume=resume, **bound.of(other.kind)
+        )
         count = _print_pairs(found, as_json=as_json)
-    _tell(found, count, quiet=as_json or quiet)
+        of_distance = measures_distance(other.kind)
+    _tell(found, count, of_distance=of_distance, quiet=as_json or quiet)
 
 
 @dataclass(slots=True)
@@ -125,12 +139,12 @@ def _print_pairs(found: Pairs, *, as_json: bool) -> int:
             if printed.token != found.token:
                 sys.stdout.flush()  # a token must not stand for what could not be written
                 printed.token, printed.again = found.token, 0
+            value = measured(pair)
             if as_json:
-                similarity = float(pair.similarity)
-                print_json_line({"left": pair.left, "right": pair.right, "similarity": similarity})
+                print_json_line({"left": pair.left, "right": pair.right, **value})
             else:
                 left, right = shown_key(pair.left), shown_key(pair.right)
-                print_line(f"{pair.similarity:.6f}\t{left}\t{right}")
+                print_line(f"{next(iter(value.values())):.6f}\t{left}\t{right}")
             printed.pairs += 1
             printed.again += 1
         sys.stdout.flush()
@@ -152,8 +166,6 @@ def _resumable(printed: _Printed) -> Iterator[None]:
         raise
 
 
-def _tell(found: Pairs, count: int, *, quiet: bool) -> None:
-    note(
-        f"{counted(count, 'pair', 'pairs')}; {promise(found.guarantee, found.expected_recall)}",
-        quiet=quiet,
-    )
+def _tell(found: Pairs, count: int, *, of_distance: bool, quiet: bool) -> None:
+    promised = promise(found.guarantee, found.expected_recall, of_distance=of_distance)
+    note(f"{counted(count, 'pair', 'pairs')}; {promised}", quiet=quiet)

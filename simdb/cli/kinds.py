@@ -1,66 +1,90 @@
-"""Kinds of items on the command line: their names, their settings, and how items are shown."""
+"""Kinds of items on the command line: their names, how they are compared, how items are shown."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import datetime
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
-from simdb.cli.options import one_of, text_kind
-from simdb.config import Kind, Set, Text
-from simdb.errors import ConfigurationError
+import numpy as np
 
-KindName = Literal["text", "set"]
+from simdb.config import Bag, Bits, Fingerprint, Kind, Record, Set, Text, Vector
+from simdb.interchange import PLURALS, KindOfRows
+
+KINDS: dict[KindOfRows, type[Kind]] = {
+    "text": Text,
+    "set": Set,
+    "bag": Bag,
+    "bits": Bits,
+    "vector": Vector,
+    "fingerprint": Fingerprint,
+    "record": Record,
+}
 
 
-def name_of(kind: Kind) -> KindName:
+def name_of(kind: Kind) -> KindOfRows:
     """Return what the command line calls a kind."""
-    return "set" if isinstance(kind, Set) else "text"
+    return next(name for name, known in KINDS.items() if isinstance(kind, known))
 
 
-def kind_from(
-    name: str,
-    shingles: str | None,
-    lowercase: bool | None,
-    white_space: str | None,
-    unicode: str | None,
-) -> Kind:
-    """Return the kind of a name, with the settings that were given."""
-    base = Set() if one_of("--kind", name, "text", "set") == "set" else Text()
-    return changed_kind(base, shingles, lowercase, white_space, unicode)
+def plural_of(kind: Kind) -> str:
+    """Return what the command line calls several items of a kind."""
+    return PLURALS[name_of(kind)]
 
 
-def changed_kind(
-    base: Kind,
-    shingles: str | None,
-    lowercase: bool | None,
-    white_space: str | None,
-    unicode: str | None,
-) -> Kind:
-    """Return a kind with the given settings changed.
+def measures_distance(kind: Kind) -> bool:
+    """Whether items of a kind are compared by a distance, not by a similarity."""
+    return isinstance(kind, Vector) or (isinstance(kind, Bits) and kind.measure == "hamming")
 
-    Raises:
-        ConfigurationError: a setting of texts for something else.
-    """
-    if isinstance(base, Text):
-        return text_kind(base, shingles, lowercase, white_space, unicode)
-    given = {
-        "--shingles": shingles,
-        "--lowercase": lowercase,
-        "--white-space": white_space,
-        "--unicode": unicode,
-    }
-    for option, value in given.items():
-        if value is not None:
-            raise ConfigurationError(f"{option} is a setting of texts, not of {name_of(base)}s")
-    return base
+
+def has_exact_index(kind: Kind) -> bool:
+    """Whether items of a kind are sets of symbols, which an exact index may hold."""
+    if isinstance(kind, Bits):
+        return kind.measure == "tanimoto"
+    return isinstance(kind, Text | Set | Bag)
 
 
 def plain_item(item: Any) -> Any:  # noqa: ANN401 - the class depends on the kind
-    """Return an item as JSON can hold it: sets as sorted lists."""
-    return sorted(item) if isinstance(item, frozenset) else item
+    """Return an item as JSON can hold it, in a form that ``add`` reads back.
+
+    Sets and bags are sorted lists, bit vectors texts of 0 and 1, vectors and minutiae lists; dates
+    in records are texts.
+    """
+    if isinstance(item, Counter):
+        return sorted(item.elements())
+    if isinstance(item, frozenset):
+        return sorted(item)
+    if isinstance(item, np.ndarray):
+        return _bits(item) if item.dtype == np.uint8 else item.tolist()
+    if isinstance(item, tuple):
+        return [list(minutia) for minutia in item]
+    if isinstance(item, Mapping):
+        return {name: _plain_value(value) for name, value in item.items()}
+    return item
+
+
+def _bits(item: np.ndarray[Any, Any]) -> str:
+    return "".join(map(str, item.tolist()))
+
+
+def _plain_value(value: Any) -> Any:  # noqa: ANN401 - of a field of a record
+    return value.isoformat() if isinstance(value, datetime.date) else value
 
 
 def shown_item(item: Any) -> str:  # noqa: ANN401 likewise
-    """Return an item as text for people: the elements of a set between blanks."""
+    """Return an item as text for people."""
+    if isinstance(item, Counter):
+        counted = sorted(item.items())
+        return " ".join(
+            f"{element} x{count}" if count > 1 else f"{element}" for element, count in counted
+        )
     if isinstance(item, frozenset):
         return " ".join(map(str, sorted(item)))
+    if isinstance(item, np.ndarray):
+        return _bits(item) if item.dtype == np.uint8 else " ".join(f"{x:g}" for x in item.tolist())
+    if isinstance(item, tuple):
+        return " ".join(f"({', '.join(f'{x:g}' for x in minutia)})" for minutia in item)
+    if isinstance(item, Mapping):
+        return "; ".join(f"{name}: {value}" for name, value in item.items())
     return str(item)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from math import isnan
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from simdb.cli.bounds import Bound, MaxDistanceText
+from simdb.cli.describing import KindOptions
 from simdb.cli.failures import EXIT_PROBLEMS, told_when_interrupted
 from simdb.cli.indexes import indexes_of, report_of
-from simdb.cli.kinds import changed_kind
+from simdb.cli.kinds import measures_distance
 from simdb.cli.options import (
     AsJson,
     Bands,
@@ -26,6 +29,7 @@ from simdb.cli.options import (
     OtherWhiteSpace,
     Quiet,
     Rows,
+    SettingsText,
     StorePath,
     ThresholdText,
     rational,
@@ -147,8 +151,10 @@ def rebuild(
     *,
     store: StorePath,
     collection: CollectionName,
+    settings: SettingsText = None,
     shingles: OtherShinglesText = None,
     threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     recall: OtherRecall = None,
     lowercase: OtherLowercase = None,
     white_space: OtherWhiteSpace = None,
@@ -180,8 +186,9 @@ def rebuild(
     """
     if drop_exact and (exact_floor is not None or containment):
         raise UsageError("--drop-exact contradicts --exact-floor and --containment")
-    if drop_probable and threshold is not None:
-        raise UsageError("--drop-probable contradicts --threshold")
+    bound = Bound.parse(threshold, max_distance)
+    if drop_probable and bound.is_given:
+        raise UsageError("--drop-probable contradicts --threshold and --max-distance")
     if drop_exact and drop_probable:
         raise UsageError("--drop-exact and --drop-probable together leave no index")
     with (
@@ -189,10 +196,10 @@ def rebuild(
         told_when_interrupted(lambda: "the collection has its old settings"),
         ProgressBar(quiet=quiet) as bar,
     ):
-        kind = changed_kind(target.kind, shingles, lowercase, white_space, unicode)
+        wanted = KindOptions(None, settings, shingles, lowercase, white_space, unicode)
+        kind = wanted.changed(target.kind)
         target.rebuild(
             kind if kind != target.kind else None,
-            threshold=rational(threshold),
             recall=rational(recall, name="recall"),
             bands=bands,
             rows=rows,
@@ -203,6 +210,7 @@ def rebuild(
             drop_exact=drop_exact,
             drop_probable=drop_probable,
             progress=bar.callback,
+            **bound.of(kind),
         )
         if as_json:
             print_json_line(report_of(target))
@@ -219,6 +227,7 @@ def audit(
         int, typer.Option("--sample", min=1, help="Items to compare with all others.")
     ] = 200,
     threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -227,41 +236,46 @@ def audit(
 
     Compares each sampled item with all others, and counts which similar ones the index finds.
     """
+    bound = Bound.parse(threshold, max_distance)
     with (
         opened_collection(context, store, collection, read_only=True) as source,
         ProgressBar(quiet=quiet) as bar,
     ):
+        kind = source.kind
         report = source.self_audit(
-            sample=sample, threshold=rational(threshold), seed=seed, progress=bar.callback
+            sample=sample, seed=seed, progress=bar.callback, **bound.of(kind)
         )
+    name = "max_distance" if measures_distance(kind) else "threshold"
     if as_json:
-        print_json(dataclasses.asdict(report))
+        told = dataclasses.asdict(report)
+        print_json({name if known == "threshold" else known: told[known] for known in told})
     else:
-        _print_audit(report)
+        _print_audit(report, name, "distance" if measures_distance(kind) else "similarity")
 
 
-def _print_audit(report: AuditReport) -> None:
+def _print_audit(report: AuditReport, bound: str, measured: str) -> None:
     interval = ""
     if report.recall_interval is not None:
         low, high = report.recall_interval
         interval = f" (95 %: {low:.4f} to {high:.4f})"
     measured = "no true pairs in the sample" if report.recall is None else f"{report.recall:.4f}"
+    expected = "not known" if isnan(report.expected_recall) else f"{report.expected_recall:.4f}"
     print_fields(
         {
             "sampled": report.sampled,
             "compared with": report.compared,
-            "threshold": f"{report.threshold:g}",
+            bound.replace("_", " "): f"{report.threshold:g}",
             "true pairs": report.true_pairs,
             "found": report.found_pairs,
             "recall measured": measured + interval,
-            "recall expected at the threshold": f"{report.expected_recall:.4f}",
+            f"recall expected at the {bound.replace('_', ' ')}": expected,
             "candidates": report.candidates,
             "true among them": "-" if report.precision is None else f"{report.precision:.4f}",
         }
     )
     if report.bins:
         print_table(
-            ("similarity from ", "to ", "true pairs ", "found "),
+            (f"{measured} from ", "to ", "true pairs ", "found "),
             [
                 (f"{b.lowest:.2f}", f"{b.highest:.2f}", f"{b.true_pairs:,}", f"{b.found_pairs:,}")
                 for b in report.bins

@@ -29,12 +29,19 @@ ThresholdText = Annotated[
         help="How similar is similar: above 0, at most 1, as 0.8 or 4/5.",
     ),
 ]
-Threshold = Annotated[
-    str,
+KindText = Annotated[
+    str | None,
     typer.Option(
-        "--threshold",
-        metavar="SIMILARITY",
-        help="How similar is similar: above 0, at most 1, as 0.8 or 4/5.",
+        "--kind",
+        metavar="text|set|bag|bits|vector|fingerprint|record",
+        help="What the items are (text), also with settings: bag:maximum, bits:1024:tanimoto, "
+        "vector:128:euclidean.",
+    ),
+]
+SettingsText = Annotated[
+    str | None,
+    typer.Option(
+        "--settings", metavar="FILE", help="Settings of the kind, as JSON: a file, or {...} itself."
     ),
 ]
 MinRecall = Annotated[
@@ -65,8 +72,9 @@ TextFields = Annotated[
     typer.Option(
         "--text-field",
         "--set-field",
+        "--item-field",
         metavar="FIELD",
-        help="The field of the item (text or set); several are joined.",
+        help="The field of the item (named as its kind); several are joined.",
     ),
 ]
 IdField = Annotated[
@@ -81,8 +89,8 @@ FormatName = Annotated[
     str | None,
     typer.Option(
         "--format",
-        metavar="jsonl|csv|text|lines|baskets",
-        help="Where the input's name does not tell it; lines and baskets hold sets.",
+        metavar="jsonl|csv|text|lines|baskets|numpy",
+        help="Where the input's name does not tell it.",
     ),
 ]
 ElementsText = Annotated[
@@ -90,12 +98,28 @@ ElementsText = Annotated[
     typer.Option(
         "--elements",
         metavar="auto|integers|strings",
-        help="What the elements of sets in text are; auto asks the collection, then the first.",
+        help="What the elements of sets and bags in text are; auto asks the collection, then the "
+        "first.",
     ),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option("--separator", metavar="TEXT", help="Between elements, instead of white space."),
+    typer.Option(
+        "--separator", metavar="TEXT", help="Between elements or numbers, instead of white space."
+    ),
+]
+Ratings = Annotated[
+    str | None,
+    typer.Option(
+        "--ratings",
+        metavar="liked:LEAST|liked-hated:LEAST,MOST|stars",
+        help="Rows are ratings: --id-field is who (or what) becomes a set or bag, the item field "
+        "what was rated (or who did).",
+    ),
+]
+RatingField = Annotated[
+    str | None,
+    typer.Option("--rating-field", metavar="FIELD", help="The field of the rating (rating)."),
 ]
 Pattern = Annotated[
     str | None,

@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isnan
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -56,10 +57,14 @@ def shown_key(key: object) -> str:
     return printable(str(key))
 
 
-def promise(guarantee: str, expected_recall: float) -> str:
+def promise(guarantee: str, expected_recall: float, *, of_distance: bool) -> str:
     """Return what an answer may miss, in words."""
     if guarantee == "exact":
         return "none is missing"
+    if isnan(expected_recall):
+        return "some may be missing: simdb audit measures how many"
+    if of_distance:
+        return f"expected recall at the largest distance {expected_recall:.4f}, below it higher"
     return f"expected recall at the threshold {expected_recall:.4f}, above it higher"
 
 
@@ -115,8 +120,19 @@ def print_json_line(fields: Mapping[str, Any]) -> None:
 
 def print_json(fields: Mapping[str, Any]) -> None:
     """Print one object as indented JSON."""
-    text = json.dumps(fields, indent=2, allow_nan=False, default=str)
+    text = json.dumps(_without_nan(fields), indent=2, allow_nan=False, default=str)
     sys.stdout.buffer.write(text.encode("ascii") + b"\n")
+
+
+def _without_nan(value: Any) -> Any:  # noqa: ANN401 - nested plain values
+    """Return plain values with None, which JSON knows, for a number that nobody knows."""
+    if isinstance(value, float):
+        return None if isnan(value) else value
+    if isinstance(value, Mapping):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(part) for part in value]
+    return value
 
 
 def print_fields(fields: Mapping[str, Any], *, title: str = "") -> None:
@@ -138,7 +154,8 @@ def _flattened(fields: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[st
                 rest = {name: part for name, part in one.items() if name != "name"}
                 yield from _flattened(rest, f"{path}.{own_name}.")
         elif isinstance(value, bool) or not isinstance(value, int):
-            yield path, printable(value if isinstance(value, str) else str(value))
+            unknown = isinstance(value, float) and isnan(value)
+            yield path, "not known" if unknown else printable(str(value))
         else:
             yield path, f"{value:,}"
 

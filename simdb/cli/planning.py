@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simdb.cli.bounds import Bound, MaxDistanceText
+from simdb.cli.describing import KindOptions
 from simdb.cli.feeding import Feed
+from simdb.cli.indexes import index_in_words
 from simdb.cli.inputs import InputOptions, require_inputs
-from simdb.cli.kinds import kind_from
+from simdb.cli.kinds import has_exact_index, measures_distance, name_of, plural_of
 from simdb.cli.options import (
     AsJson,
     Bands,
     ElementsText,
     FormatName,
     IdField,
+    KindText,
     Lowercase,
     Pattern,
     Rows,
     Separator,
+    SettingsText,
     ShinglesText,
     TextFields,
-    Threshold,
+    ThresholdText,
     UnicodeForm,
     WhiteSpace,
     rational,
 )
 from simdb.cli.output import print_json, print_line, print_table
-from simdb.config import Kind
+from simdb.config import Bag, Bits, Kind, Vector
 from simdb.errors import UsageError
 from simdb.exact import thresholds
 
 if TYPE_CHECKING:
+    from simdb.database import Database
+    from simdb.lsh.planning import Plan
     from simdb.planning import ExactPlan
 
+_DEFAULT_FLOOR = Fraction(4, 5)
 _SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 
 
@@ -51,9 +66,8 @@ def plan(
     sample: Annotated[
         int, typer.Option("--sample", min=1, help="With --exact: so many items of the inputs.")
     ] = 1_000,
-    kind: Annotated[
-        str, typer.Option("--kind", metavar="text|set", help="With --exact: what the items are.")
-    ] = "text",
+    kind: KindText = None,
+    settings: SettingsText = None,
     shingles: ShinglesText = None,
     lowercase: Lowercase = None,
     white_space: WhiteSpace = None,
@@ -64,7 +78,8 @@ def plan(
     pattern: Pattern = None,
     elements: ElementsText = None,
     separator: Separator = None,
-    threshold: Threshold = "0.8",
+    threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     recall: Annotated[
         str, typer.Option("--recall", metavar="SHARE", help="Share of pairs at the threshold.")
     ] = "0.99",
@@ -73,21 +88,37 @@ def plan(
     points: Annotated[
         int, typer.Option("--points", min=2, max=1001, help="Points of the curve.")
     ] = 11,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            "--plot", metavar="FILE", help="Also draw the curve: .svg or .png (the plot extra)."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the index that settings lead to.
 
-    Needs no store. Prints bands and rows for a threshold and a recall, and the curve: the
-    probability that a pair of a similarity is found. With --exact, how much of an item is posted,
-    and what that takes for the first items of the inputs.
+    Needs no store. Prints bands and rows for a threshold, or a largest distance, and a recall, and
+    the curve: the probability that a pair is found, by its similarity or distance. With --exact,
+    how much of an item is posted, and what that takes for the first items of the inputs.
     """
+    chosen = KindOptions(kind, settings, shingles, lowercase, white_space, unicode).new()
+    bound = Bound.parse(threshold, max_distance)
     if not exact:
         if inputs:
             raise UsageError("inputs are measured with --exact only")
-        _show_banding(threshold, recall, bands, rows, points, as_json=as_json)
+        wanted = {"recall": rational(recall, name="recall"), "bands": bands, "rows": rows}
+        planned = _planned(chosen, bound, wanted)
+        if plot is not None:
+            _draw(Path(plot), planned)
+        _show_planned(planned, points, as_json=as_json)
         return
-    floor = thresholds.Threshold.parse(threshold)
-    chosen = kind_from(kind, shingles, lowercase, white_space, unicode)
+    if plot is not None:
+        raise UsageError("--plot draws the curve of a probable index, not of one with --exact")
+    if not has_exact_index(chosen):
+        raise UsageError(f"{plural_of(chosen)} of this measure have no exact index")
+    bound.of(chosen)
+    floor = thresholds.Threshold(bound.threshold or _DEFAULT_FLOOR)
     options = InputOptions(text_field, id_field, format_name, False, pattern, elements, separator)
     require_inputs(inputs or [])
     measured = _measured(inputs, options, chosen, floor, sample) if inputs else None
@@ -135,31 +166,91 @@ def _show_exact(floor: thresholds.Threshold, measured: ExactPlan | None, *, as_j
     )
 
 
-def _show_banding(
-    threshold: str, recall: str, bands: int | None, rows: int | None, points: int, *, as_json: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The index of a kind, and what its curve is over.
+
+    Attributes:
+        kind: what the items are.
+        bound: the threshold or the largest distance that it was planned for, as the user knows it.
+        plan: the bands and rows.
+    """
+
+    kind: Kind
+    bound: Fraction
+    plan: Plan
+
+    @property
+    def measured(self) -> str:
+        """What is measured: a similarity or a distance."""
+        return "distance" if measures_distance(self.kind) else "similarity"
+
+    @property
+    def end(self) -> float:
+        """The end of the axis: no similarity is higher, and no distance of interest."""
+        if not measures_distance(self.kind):
+            return 0.5 if isinstance(self.kind, Bag) and self.kind.union == "sum" else 1.0
+        largest = 3 * float(self.bound) or 1.0
+        if isinstance(self.kind, Bits):
+            return min(largest, float(self.kind.length))
+        of_angles = isinstance(self.kind, Vector) and self.kind.measure == "cosine"
+        return min(largest, 180.0) if of_angles else largest
+
+
+def _planned(kind: Kind, bound: Bound, wanted: dict[str, Any]) -> _Planned:
+    """Return the index that a new collection would have."""
+    if measures_distance(kind) and not bound.is_given:
+        raise UsageError(f"{plural_of(kind)} compared by distance are planned for a --max-distance")
+    with _empty_store() as database:
+        made = database.create_collection(name_of(kind), kind, **bound.of(kind), **wanted)
+        planned_for = made.max_distance if measures_distance(kind) else made.threshold
+        return _Planned(kind, planned_for or Fraction(), made.plan)
+
+
+@contextmanager
+def _empty_store() -> Iterator[Database]:
     import simdb
 
-    exact_threshold = rational(threshold)
-    planned = simdb.plan(
-        exact_threshold, recall=rational(recall, name="recall"), bands=bands, rows=rows
-    )
-    similarities = [number / (points - 1) for number in range(points)]
-    curve = [(similarity, planned.expected_recall(similarity)) for similarity in similarities]
-    at_threshold = planned.expected_recall(exact_threshold)
+    with (
+        tempfile.TemporaryDirectory(prefix="simdb-plan-") as folder,
+        simdb.open(Path(folder) / "empty.simdb", sync="batch") as database,
+    ):
+        yield database
+
+
+def _draw(path: Path, planned: _Planned) -> None:
+    from simdb.cli.plotting import Axis, curve_of, draw_curve
+    from simdb.lsh.amplification import And, Or
+
+    if isnan(planned.plan.expected_recall(float(planned.bound))):
+        raise UsageError("no probability is known that could be drawn")
+    axis = Axis(planned.measured, 0.0, planned.end, planned.plan.family.probability)
+    construction = Or(planned.plan.bands, And(planned.plan.rows))
+    curve = curve_of(construction, axis, float(planned.bound))
+    title = index_in_words(planned.kind, planned.plan.bands, planned.plan.rows)
+    draw_curve(path, curve, axis, title)
+
+
+def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
+    plan = planned.plan
+    values = [planned.end * number / (points - 1) for number in range(points)]
+    curve = [(value, float(planned.plan.expected_recall(value))) for value in values]
+    known = not all(isnan(recall) for _, recall in curve)
+    expected = planned.plan.expected_recall(float(planned.bound))
     if as_json:
+        listed = [{planned.measured: x, "probability": y} for x, y in curve] if known else []
         print_json(
-            {
-                "bands": planned.bands,
-                "rows": planned.rows,
-                "expected_recall": at_threshold,
-                "curve": [{"similarity": x, "probability": float(y)} for x, y in curve],
-            }
+            {"bands": plan.bands, "rows": plan.rows, "expected_recall": expected, "curve": listed}
         )
         return
-    print_line(f"{planned.bands} bands of {planned.rows} rows")
-    print_line(f"expected recall at the threshold {threshold}: {at_threshold:.6f}")
-    print_table(
-        ("similarity ", "probability to be found "),
-        [(f"{x:.3f}", f"{y:.6f}") for x, y in curve],
-    )
+    print_line(index_in_words(planned.kind, plan.bands, plan.rows))
+    at = "largest distance" if measures_distance(planned.kind) else "threshold"
+    if isnan(expected):
+        print_line(f"no recall can be stated at the {at}: simdb audit measures it")
+    else:
+        print_line(f"expected recall at the {at} {float(planned.bound):g}: {expected:.6f}")
+    if known:
+        print_table(
+            (f"{planned.measured} ", "probability to be found "),
+            [(f"{x:.3f}", "not known" if isnan(y) else f"{y:.6f}") for x, y in curve],
+        )

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simdb.cli.bounds import Bound, MaxDistanceText, measured
 from simdb.cli.inputs import InputOptions, set_from
-from simdb.cli.kinds import name_of, shown_item
+from simdb.cli.kinds import measures_distance, name_of, plural_of, shown_item
 from simdb.cli.options import (
     AsJson,
     CollectionName,
@@ -26,7 +27,6 @@ from simdb.cli.options import (
     ThresholdText,
     guarantee_of,
     key_from,
-    rational,
 )
 from simdb.cli.output import (
     ProgressBar,
@@ -40,10 +40,10 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import opened_collection, viewed_collection
-from simdb.config import Set
+from simdb.config import Bag, Set, Text
 from simdb.datatypes import Match
 from simdb.errors import UsageError
-from simdb.interchange import ReadingOptions, open_rows
+from simdb.interchange import ReadingOptions, item_of_json, open_rows
 
 if TYPE_CHECKING:
     from simdb.views import CollectionView
@@ -59,16 +59,27 @@ def search(
     ] = None,
     elements_text: Annotated[
         str | None,
-        typer.Option("--set", metavar="ELEMENTS", help="The same, a set: '1 2 3', 'milk bread'."),
+        typer.Option(
+            "--set", metavar="ELEMENTS", help="The same, a set or bag: '1 2 3', 'milk bread'."
+        ),
+    ] = None,
+    item: Annotated[
+        str | None,
+        typer.Option(
+            "--item", metavar="JSON", help="The same, an item of any kind, as in a line of JSON."
+        ),
     ] = None,
     file: Annotated[
         str | None,
-        typer.Option("--file", metavar="FILE", help="The same, what is in a file; - reads it."),
+        typer.Option(
+            "--input", "--file", metavar="FILE", help="The same, what is in a file; - reads it."
+        ),
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="The same, a stored item; it is not its own match.")
     ] = None,
     threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="K", help="Only the K most similar.")
     ] = None,
@@ -89,37 +100,39 @@ def search(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print the stored items that are similar to a text or a set.
+    """Print the stored items that are similar to a given one.
 
-    The most similar come first. With --json one object a line: key, similarity.
+    The most similar come first. With --json one object a line: key, and similarity or distance.
     """
-    if sum(option is not None for option in (text, elements_text, file, key)) != 1:
-        raise UsageError("say what to search for with one of --text, --set, --file and --key")
+    if sum(option is not None for option in (text, elements_text, item, file, key)) != 1:
+        raise UsageError(
+            "say what to search for with one of --text, --set, --item, --input and --key"
+        )
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
     asked = guarantee_of(guarantee, exact=exact)
-    given = _Given(text, elements_text, file, InputOptions(elements=elements, separator=separator))
+    bound = Bound.parse(threshold, max_distance)
+    options = InputOptions(elements=elements, separator=separator)
+    given = _Given(text, elements_text, item, file, options)
     own = key_from(key, integer_keys=integer_keys) if key is not None else None
     with viewed_collection(context, store, collection) as source:
         found = source.search(
             source.get(own).item if own is not None else given.probe(source),
-            threshold=rational(threshold),
             limit=limit + 1 if limit is not None and own is not None else limit,
             guarantee=asked,
             min_recall=min_recall,
             measure=measure,
+            **bound.of(source.kind),
         )
         matches = [match for match in found if own is None or match.key != own][:limit]
         if as_json:
             for match in matches:
-                print_json_line({"key": match.key, "similarity": float(match.similarity)})
+                print_json_line({"key": match.key, **measured(match)})
             return
         _print_matches(source, matches)
-    note(
-        f"{counted(len(matches), 'match', 'matches')}; "
-        f"{promise(found.guarantee, found.expected_recall)}",
-        quiet=quiet,
-    )
+        of_distance = measures_distance(source.kind)
+    promised = promise(found.guarantee, found.expected_recall, of_distance=of_distance)
+    note(f"{counted(len(matches), 'match', 'matches')}; {promised}", quiet=quiet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +141,29 @@ class _Given:
 
     text: str | None
     elements: str | None
+    item: str | None
     file: str | None
     options: InputOptions
 
     def probe(self, source: CollectionView) -> Any:  # noqa: ANN401 - the class depends on the kind
         """Return it as an item of the collection's kind."""
         kind = source.kind
-        is_set = isinstance(kind, Set)
         options = self.options.of(kind, source)
         if self.file is not None:
-            return _only_row(self.file, replace(options, format="lines" if is_set else "text"))
-        if (self.text is not None) == is_set:
-            option = "--set" if is_set else "--text"
-            raise UsageError(f"the collection holds {name_of(kind)}s: {option} gives one")
-        return set_from(self.elements or "", options) if is_set else self.text
+            if isinstance(kind, Text):
+                return _only_row(self.file, replace(options, format="text"))
+            if isinstance(kind, Set | Bag):
+                return _only_row(self.file, replace(options, format="lines"))
+            return _only_row(self.file, options)
+        if self.item is not None:
+            return item_of_json(self.item, options, "--item")
+        if self.text is not None and isinstance(kind, Text):
+            return self.text
+        if self.elements is not None and isinstance(kind, Set | Bag):
+            return set_from(self.elements, options)
+        option = "--set" if isinstance(kind, Set | Bag) else "--item"
+        option = "--text" if isinstance(kind, Text) else option
+        raise UsageError(f"the collection holds {plural_of(kind)}: {option} gives one")
 
 
 def _only_row(file: str, options: ReadingOptions) -> Any:  # noqa: ANN401 likewise
@@ -159,14 +181,15 @@ def _only_row(file: str, options: ReadingOptions) -> Any:  # noqa: ANN401 likewi
 def _print_matches(source: CollectionView, matches: list[Match]) -> None:
     rows = [
         (
-            f"{match.similarity:.6f}",
+            f"{next(iter(measured(match).values())):.6f}",
             shown_key(match.key),
             excerpt(shown_item(source.get(match.key).item)),
         )
         for match in matches
     ]
     if rows:
-        print_table(("similarity ", "key", name_of(source.kind)), rows)
+        value = next(iter(measured(matches[0])))
+        print_table((f"{value} ", "key", name_of(source.kind)), rows)
 
 
 def groups(
@@ -175,6 +198,7 @@ def groups(
     store: StorePath,
     collection: CollectionName,
     threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     guarantee: GuaranteeText = "auto",
     exact: Exact = False,
     min_recall: MinRecall = None,
@@ -187,14 +211,19 @@ def groups(
     With --json one object a line: representative, keys.
     """
     asked = guarantee_of(guarantee, exact=exact)
+    bound = Bound.parse(threshold, max_distance)
     quiet = quiet or as_json
     with (
         opened_collection(context, store, collection, read_only=True) as source,
         ProgressBar(quiet=quiet) as bar,
     ):
         found = source.groups(
-            rational(threshold), guarantee=asked, min_recall=min_recall, progress=bar.callback
+            guarantee=asked,
+            min_recall=min_recall,
+            progress=bar.callback,
+            **bound.of(source.kind),
         )
+        of_distance = measures_distance(source.kind)
     for group in found:
         if as_json:
             print_json_line({"representative": group.representative, "keys": list(group.keys)})
@@ -206,6 +235,6 @@ def groups(
     note(
         f"{counted(len(found), 'group', 'groups')} of "
         f"{sum(len(group) for group in found):,} items; "
-        f"{promise(found.guarantee, found.expected_recall)}",
+        f"{promise(found.guarantee, found.expected_recall, of_distance=of_distance)}",
         quiet=quiet,
     )

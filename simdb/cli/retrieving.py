@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simdb.cli.kinds import name_of, plain_item, shown_item
+from simdb.cli.kinds import KINDS, name_of, plain_item, shown_item
 from simdb.cli.options import (
     AsJson,
     CollectionName,
@@ -29,6 +29,7 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import opened_collection, viewed_collection
+from simdb.config import Record
 from simdb.datatypes import Entry, Key
 from simdb.errors import UsageError
 from simdb.interchange import json_line, written_together
@@ -46,7 +47,7 @@ def get(
     integer_keys: IntegerKeys = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print stored items as they were given, and their metadata; sets sorted."""
+    """Print stored items as they were given, and their metadata; sets and bags sorted."""
     with viewed_collection(context, store, collection) as source:
         for text in keys:
             record = source.get(key_from(text, integer_keys=integer_keys))
@@ -145,7 +146,11 @@ def export(
     text_field: Annotated[
         str | None,
         typer.Option(
-            "--text-field", "--set-field", metavar="FIELD", help="The field for the item."
+            "--text-field",
+            "--set-field",
+            "--item-field",
+            metavar="FIELD",
+            help="The field for the item (named as its kind); records have fields of their own.",
         ),
     ] = None,
     id_field: Annotated[
@@ -159,7 +164,7 @@ def export(
     In order of insertion, with their metadata as fields. What it writes can be added again with
     the same field names. The file appears when it is complete.
     """
-    if id_field in ((text_field,) if text_field is not None else ("text", "set")):
+    if id_field in ((text_field,) if text_field is not None else KINDS):
         raise UsageError("the key and the item cannot go to one field: name the item's too")
     if as_json and output == "-":
         raise UsageError("--json and an output cannot both go to standard output")
@@ -170,7 +175,11 @@ def export(
         ProgressBar(quiet=quiet) as bar,
     ):
         total = len(source)
-        item_field = text_field or name_of(source.kind)
+        item_field: str | None = text_field or name_of(source.kind)
+        if isinstance(source.kind, Record):
+            if text_field is not None:
+                raise UsageError("--text-field is not for records: they have fields of their own")
+            item_field = None
         for record in source.items():
             target.write(_exported(record, id_field, item_field))
             count += 1
@@ -182,12 +191,20 @@ def export(
         note(f"exported {counted(count, 'item', 'items')}", quiet=quiet)
 
 
-def _exported(record: Entry, id_field: str, item_field: str) -> bytes:
+def _exported(record: Entry, id_field: str, item_field: str | None) -> bytes:
+    """Return an item as a line; a record, for which there is no field, as fields of the line."""
     metadata: Mapping[str, Any] = record.metadata or {}
-    for option, field in (("--id-field", id_field), ("--text-field", item_field)):
-        if field in metadata:
+    plain = plain_item(record.item)
+    item = plain if item_field is None else {item_field: plain}
+    if id_field in item:
+        raise UsageError(
+            f"the record {record.key!r} has a field {id_field!r}: name another with --id-field"
+        )
+    for option, names in (("--id-field", (id_field,)), ("--text-field", item)):
+        field = next((name for name in names if name in metadata), None)
+        if field is not None:
             raise UsageError(
                 f"the metadata of {record.key!r} has a field {field!r}: name another with {option}"
             )
     with _told_as_usage(record.key):
-        return json_line({id_field: record.key, item_field: plain_item(record.item), **metadata})
+        return json_line({id_field: record.key, **item, **metadata})

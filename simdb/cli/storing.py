@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simdb.cli.bounds import Bound, MaxDistanceText, measured_duplicate
+from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feeding import Feed
 from simdb.cli.indexes import indexes_of, report_of, warn_of_weight
 from simdb.cli.inputs import InputOptions, require_inputs
-from simdb.cli.kinds import kind_from
 from simdb.cli.options import (
     AsJson,
     Bands,
@@ -21,19 +22,22 @@ from simdb.cli.options import (
     FormatName,
     IdField,
     IntegerKeys,
+    KindText,
     Lowercase,
     OnBad,
     Pattern,
     Quiet,
+    RatingField,
+    Ratings,
     Rows,
     Seed,
     Separator,
+    SettingsText,
     ShinglesText,
     Sketch,
     StorePath,
     SyncMode,
     TextFields,
-    Threshold,
     ThresholdText,
     UnicodeForm,
     WhiteSpace,
@@ -56,11 +60,11 @@ def create(
     *,
     store: StorePath,
     collection: CollectionName,
-    kind: Annotated[
-        str, typer.Option("--kind", metavar="text|set", help="What it holds.")
-    ] = "text",
+    kind: KindText = None,
+    settings: SettingsText = None,
     shingles: ShinglesText = None,
-    threshold: Threshold = "0.8",
+    threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     recall: Annotated[
         str, typer.Option("--recall", metavar="SHARE", help="Share of such pairs to find.")
     ] = "0.99",
@@ -87,15 +91,19 @@ def create(
     """Create a collection, and the store where there is none.
 
     Its settings say what is similar to what; they are kept with it. A collection that exists
-    already is refused.
+    already is refused. The threshold is 0.8 (4/9 for bags whose union is the sum); items that are
+    compared by distance have an index only with --max-distance, else all are compared with all.
     """
-    settings = kind_from(kind, shingles, lowercase, white_space, unicode)
+    described = KindOptions(kind, settings, shingles, lowercase, white_space, unicode).new()
+    bound = Bound.parse(threshold, max_distance)
     if exact_only and exact_floor is None:
         raise UsageError("--exact-only needs --exact-floor")
     if containment and exact_floor is None:
         raise UsageError("--containment needs --exact-floor")
+    if exact_only and bound.is_given:
+        raise UsageError("--exact-only contradicts --threshold and --max-distance")
     chosen: dict[str, Any] = {
-        "threshold": None if exact_only else rational(threshold),
+        **({"threshold": None} if exact_only else bound.of(described)),
         "recall": rational(recall, name="recall"),
         "bands": bands,
         "rows": rows,
@@ -105,7 +113,7 @@ def create(
         "containment": containment,
     }
     with opened(context, store, create=True) as database:
-        created = database.create_collection(collection, settings, **chosen)
+        created = database.create_collection(collection, described, **chosen)
         if as_json:
             print_json_line(report_of(created))
         else:
@@ -123,7 +131,8 @@ def add(
         list[str],
         typer.Argument(
             metavar="INPUT",
-            help="JSON lines, CSV, text files, folders; .gz and .zst; - is standard input.",
+            help="JSON lines, CSV, NumPy arrays, text files, folders; .gz and .zst; - is standard "
+            "input.",
         ),
     ],
     text_field: TextFields = None,
@@ -133,6 +142,8 @@ def add(
     integer_keys: IntegerKeys = False,
     elements: ElementsText = None,
     separator: Separator = None,
+    ratings: Ratings = None,
+    rating_field: RatingField = None,
     on_existing: Annotated[
         str,
         typer.Option(
@@ -156,6 +167,7 @@ def add(
         ),
     ] = None,
     threshold: ThresholdText = None,
+    max_distance: MaxDistanceText = None,
     sync: SyncMode = "full",
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -166,17 +178,26 @@ def add(
     the work is cut short, the same command with --on-existing skip continues it.
     """
     wanted = InputOptions(
-        text_field, id_field, format_name, integer_keys, pattern, elements, separator
+        text_field,
+        id_field,
+        format_name,
+        integer_keys,
+        pattern,
+        elements,
+        separator,
+        ratings,
+        rating_field,
     )
+    bound = Bound.parse(threshold, max_distance)
     policy: dict[str, Any] = {
         "on_bad": one_of("--on-bad", on_bad, "error", "skip"),
         "on_existing": one_of("--on-existing", on_existing, "error", "skip", "replace"),
         "on_duplicate": one_of("--on-duplicate", on_duplicate, "keep", "skip"),
         "find_duplicates": find_duplicates or duplicates is not None,
-        "threshold": rational(threshold),
     }
     require_inputs(inputs)
     with opened_collection(context, store, collection, sync=sync) as target:
+        policy |= bound.of(target.kind)
         feed = Feed(inputs, wanted.of(target.kind, target), on_bad=on_bad, keep_raw=False)
         report = _added(target, feed, duplicates, policy, quiet=quiet)
     _tell_report(report, feed, as_json=as_json, quiet=quiet)
@@ -219,7 +240,7 @@ def _write_duplicates(feed: Feed, outcomes: Sequence[Outcome], files: Sequence[O
                         "line": waiting.line,
                         "id": outcome.key,
                         "duplicate_of": outcome.duplicate_of,
-                        "similarity": outcome.similarity,
+                        **measured_duplicate(outcome),
                         "within_input": outcome.within_input,
                         "stored": outcome.action in ("added", "replaced"),
                     }
@@ -239,7 +260,7 @@ def _tell_report(report: AddReport, feed: Feed, *, as_json: bool, quiet: bool) -
     }
     if as_json:
         bad_rows = [{"place": place, "problem": problem} for place, problem in feed.bad_rows]
-        print_json({**counts, "bad_rows": bad_rows})
+        print_json({**counts, "since": report.since, "bad_rows": bad_rows})
         return
     told = [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count]
     note("; ".join(told) or "no rows", quiet=quiet)

@@ -1,4 +1,7 @@
-"""One set or bag a line: tokens between blanks, or the fields of a CSV record without header."""
+"""One item a line: tokens between blanks, or the fields of a CSV record without header.
+
+The tokens are the elements of a set or bag, the components of a vector, or bits.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from typing import Any, ClassVar
 from simdb.datatypes import Key
 from simdb.interchange.compression import InputStream
 from simdb.interchange.lines import iter_whole_lines
-from simdb.interchange.reader import Item, StreamReader
+from simdb.interchange.numbers import number_tokens
+from simdb.interchange.reader import StreamReader
 from simdb.interchange.rows import (
+    KINDS_OF_SETS,
     LONGEST_RECORD,
     Format,
+    Item,
     ReadingOptions,
     RowProblemError,
     decoded,
@@ -50,7 +56,9 @@ class _TokensReader(StreamReader):
         return whole_number(key) if self.options.integer_keys else key
 
     def _item(self, fields: list[str]) -> Item:
-        return self.tokens.typed(fields)
+        if self.options.kind in KINDS_OF_SETS:
+            return self.tokens.typed(fields)
+        return number_tokens(fields, self.options)
 
     def fields(self, raw: bytes) -> dict[str, Any]:
         """Return the item of a row without problem, under the name that the options give it."""
@@ -60,7 +68,7 @@ class _TokensReader(StreamReader):
 
 
 class LinesReader(_TokensReader):
-    r"""Rows of a file with one set a line, its elements between white space or a separator.
+    r"""Rows of a file with one item a line, its parts between white space or a separator.
 
     Lines end with ``\n``. This is the format of the FIMI repository.
     """
@@ -79,10 +87,9 @@ class LinesReader(_TokensReader):
 
 
 class BasketReader(_TokensReader):
-    """Rows of a CSV file without header: the fields of a record are the elements of a set.
+    """Rows of a CSV file without header: the fields of a record are the parts of the item.
 
-    Records may differ in length. White space around a field does not count, empty fields are no
-    elements.
+    Records may differ in length. White space around a field does not count, empty fields are none.
     """
 
     format: ClassVar[Format] = "baskets"

@@ -92,16 +92,25 @@ class _ZstandardFile(io.RawIOBase):
 class InputStream:
     """The decompressed bytes of a file or of standard input, as a context manager.
 
+    Args:
+        name: as the user gave it.
+        content: what there is to read, without any file.
+
     Attributes:
         name: as the user gave it.
         size: bytes of the file as it is stored, None when it is no ordinary file.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, content: bytes | None = None) -> None:
         self.name = name
         self.size: int | None = None
+        if content is not None:
+            self._owned = False
+            self._stored: IO[bytes] = io.BytesIO(content)
+            self._stream: IO[bytes] = self._stored
+            return
         self._owned = name != STANDARD_STREAM
-        self._stored: IO[bytes] = Path(name).open("rb") if self._owned else sys.stdin.buffer  # noqa: SIM115
+        self._stored = Path(name).open("rb") if self._owned else sys.stdin.buffer  # noqa: SIM115
         try:
             if self._owned:
                 status = os.fstat(self._stored.fileno())

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from simdb.errors import UsageError
 from simdb.interchange.compression import InputStream
 from simdb.interchange.lines import iter_whole_lines
+from simdb.interchange.numbers import bits_of_text
 from simdb.interchange.reader import KINDS_OF_VALUES, NamedFieldsReader
 from simdb.interchange.rows import (
-    KINDS_OF_SETS,
     LONGEST_RECORD,
     Format,
+    Item,
     ReadingOptions,
     RowProblemError,
     decoded,
     shortened,
 )
 
+# What stands in the field of the item, by kind.
+_WANTED = {
+    "bits": "a text of 0 and 1, a text 0x… or a list",
+    "vector": "a list of numbers",
+    "fingerprint": "a list",
+}
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -31,7 +40,9 @@ class JsonLinesReader(NamedFieldsReader):
     Python's json: ``NaN``, ``Infinity``, numbers too large for a double and escapes of half a
     surrogate pair are problems. Of a name that occurs twice in an object the last value counts.
     A bag is a list with repeats, or an object of elements and counts, whose names are strings or
-    integers as ``options.elements`` says: names in JSON are always text.
+    integers as ``options.elements`` says: names in JSON are always text. A vector is a list of
+    numbers (where several fields are one vector also a number), a bit vector a text or a list of 0
+    and 1 or a hexadecimal text, a fingerprint a list of minutiae or of squares.
     """
 
     format: ClassVar[Format] = "jsonl"
@@ -51,10 +62,31 @@ class JsonLinesReader(NamedFieldsReader):
         return not raw or raw.isspace()
 
     def fields_of(self, raw: bytes) -> dict[str, Any]:
-        """Return the object on a line; of sets and bags, also a list, as the field of the item."""
+        """Return the object on a line; a list alone stands for the field of the item."""
+        fields = self._value(raw)
+        if isinstance(fields, list) and self.options.kind not in ("text", "record"):
+            return {self.options.text_fields[0]: fields}
+        if not isinstance(fields, dict):
+            raise RowProblemError("not a JSON object")
+        return fields
+
+    def item_alone(self, raw: bytes) -> Item:
+        """Return the item that stands alone, without a row around it."""
+        value = self._value(raw)
+        if self.options.kind != "record":
+            return self._item({self.options.text_fields[0]: value})
+        if not isinstance(value, dict):
+            raise RowProblemError("a record is a JSON object")
+        unknown = [name for name in value if name not in self.options.text_fields]
+        if unknown:
+            known = ", ".join(self.options.text_fields)
+            raise RowProblemError(f"the record has no field {shortened(unknown[0])}, but {known}")
+        return self._item(value)
+
+    def _value(self, raw: bytes) -> Any:  # noqa: ANN401 - a value of JSON
         text = decoded(raw)
         try:
-            fields = self._decoder.decode(text)
+            value = self._decoder.decode(text)
         except RowProblemError:
             raise
         except RecursionError:
@@ -63,13 +95,21 @@ class JsonLinesReader(NamedFieldsReader):
             raise RowProblemError(f"not JSON: {error.msg} at position {error.pos}") from None
         except ValueError as error:
             raise RowProblemError(f"not JSON that can be read: {error}") from None
-        if isinstance(fields, list) and self.options.kind in KINDS_OF_SETS:
-            fields = {self.options.text_fields[0]: fields}
-        if not isinstance(fields, dict):
-            raise RowProblemError("not a JSON object")
         if _SURROGATE_ESCAPE.search(raw):
-            _refuse_lone_surrogates(fields)
-        return fields
+            _refuse_lone_surrogates(value)
+        return value
+
+    def _part(self, name: str, value: Any) -> Item:  # noqa: ANN401 - a value of JSON
+        kind = self.options.kind
+        if isinstance(value, list):
+            return value
+        if kind == "bits" and isinstance(value, str):
+            return bits_of_text(value, self.options.length)
+        among_several = len(self.options.text_fields) > 1
+        if kind == "vector" and among_several and type(value) in (int, float):
+            return [value]
+        found = KINDS_OF_VALUES[type(value)]
+        raise RowProblemError(f"the field {name!r} is {found}, not {_WANTED[kind]}")
 
     def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:  # noqa: ANN401
         if isinstance(value, list):
@@ -91,6 +131,19 @@ class JsonLinesReader(NamedFieldsReader):
         return dict(zip(self.tokens.typed(list(value)), value.values(), strict=True))
 
 
+def item_of_json(text: str, options: ReadingOptions, name: str) -> Item:
+    """Return the item that JSON spells, as it would stand in the field of the item; a record alone.
+
+    Raises:
+        UsageError: it spells none; the message begins with ``name``.
+    """
+    with JsonLinesReader(InputStream(name, b""), options) as reader:
+        try:
+            return reader.item_alone(os.fsencode(text))
+        except RowProblemError as problem:
+            raise UsageError(f"{name}: {problem}") from None
+
+
 def _refused_constant(name: str) -> None:
     raise RowProblemError(f"{name} is no number that JSON knows")
 
@@ -102,10 +155,10 @@ def _finite_number(text: str) -> float:
     return number
 
 
-def _refuse_lone_surrogates(fields: dict[str, Any]) -> None:
+def _refuse_lone_surrogates(value: Any) -> None:  # noqa: ANN401 - a value of JSON
     # Escapes of whole pairs are usual and have become one character by now.
     try:
-        json.dumps(fields, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         character = error.object[error.start]
         raise RowProblemError(f"half a surrogate pair: {character!a}") from None

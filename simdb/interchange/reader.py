@@ -5,23 +5,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 from simdb.datatypes import Key
 from simdb.interchange.compression import InputStream
 from simdb.interchange.lines import without_mark
+from simdb.interchange.numbers import behind_one_another
 from simdb.interchange.rows import (
     KINDS_OF_SETS,
     LONGEST_RECORD,
     Format,
+    Item,
     ReadingOptions,
     Row,
     RowProblemError,
     whole_number,
 )
 from simdb.interchange.tokens import Tokens
-
-Item: TypeAlias = str | list[Any] | dict[Any, int]
 
 KINDS_OF_VALUES = {
     type(None): "null",
@@ -175,6 +175,10 @@ class NamedFieldsReader(StreamReader):
     def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:  # noqa: ANN401
         """Return the elements of a set or bag in a field, or their counts."""
 
+    @abstractmethod
+    def _part(self, name: str, value: Any) -> Item:  # noqa: ANN401 - a value of JSON, or text
+        """Return the vector, the bit vector or the fingerprint in a field."""
+
     def fields(self, raw: bytes) -> dict[str, Any]:
         """Return the fields of a row without problem."""
         fields: dict[str, Any] = self.fields_of(raw)
@@ -195,9 +199,15 @@ class NamedFieldsReader(StreamReader):
 
     def _item(self, fields: Mapping[str, Any]) -> Item:
         names = self.options.text_fields
+        if self.options.kind == "record":
+            return _record(fields, names)
         values = [_field(fields, name) for name in names]
         if self.options.kind in KINDS_OF_SETS:
             return _united([self._elements(*each) for each in zip(names, values, strict=True)])
+        if self.options.kind != "text":
+            return behind_one_another(
+                [self._part(*each) for each in zip(names, values, strict=True)]
+            )
         for name, value in zip(names, values, strict=True):
             if not isinstance(value, str):
                 raise RowProblemError(
@@ -214,6 +224,14 @@ def _field(fields: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - a val
     if name not in fields:
         raise RowProblemError(f"the field {name!r} is missing")
     return fields[name]
+
+
+def _record(fields: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields that are the record; it may lack some of them, but not all."""
+    record = {name: fields[name] for name in names if name in fields}
+    if not record:
+        raise RowProblemError(f"none of the record's fields is there: {', '.join(names)}")
+    return record
 
 
 def _united(parts: list[list[Any] | dict[Any, int]]) -> list[Any] | dict[Any, int]:

@@ -6,38 +6,48 @@ from dataclasses import replace
 from pathlib import Path
 
 from simdb.errors import ConfigurationError
+from simdb.interchange.arrays import ArrayReader
 from simdb.interchange.baskets import BasketReader, LinesReader
 from simdb.interchange.compression import STANDARD_STREAM, InputStream, plain_name
 from simdb.interchange.jsonl import JsonLinesReader
 from simdb.interchange.ratings import RatingsReader
 from simdb.interchange.reader import RowReader, StreamReader
 from simdb.interchange.rows import (
-    FORMATS_OF_SETS,
-    FORMATS_OF_TEXTS,
-    KINDS_OF_SETS,
+    FORMATS,
     Format,
+    KindOfRows,
     ReadingOptions,
 )
 from simdb.interchange.separated import SeparatedReader
 from simdb.interchange.texts import TextReader
 
-FORMAT_OF_SET_SUFFIX: dict[str, Format] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
+_LINES_OF_JSON: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl"}
+_OF_TEXTS: dict[str, Format] = {
+    **_LINES_OF_JSON,
+    ".csv": "csv",
+    ".txt": "text",
+    ".text": "text",
+    ".md": "text",
+    ".rst": "text",
+}
+_OF_SETS: dict[str, Format] = {
+    **_LINES_OF_JSON,
     ".csv": "csv",
     ".basket": "baskets",
     ".txt": "lines",
     ".text": "lines",
     ".dat": "lines",
 }
-FORMAT_OF_SUFFIX: dict[str, Format] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".txt": "text",
-    ".text": "text",
-    ".md": "text",
-    ".rst": "text",
+_OF_NUMBERS: dict[str, Format] = {**_OF_SETS, ".npy": "numpy", ".npz": "numpy"}
+# What the name of a file tells, by kind. Programs that find minutiae write .xyt.
+FORMAT_OF_SUFFIX: dict[KindOfRows, dict[str, Format]] = {
+    "text": _OF_TEXTS,
+    "set": _OF_SETS,
+    "bag": _OF_SETS,
+    "bits": _OF_NUMBERS,
+    "vector": _OF_NUMBERS,
+    "fingerprint": {**_LINES_OF_JSON, ".txt": "text", ".text": "text", ".xyt": "text"},
+    "record": {**_LINES_OF_JSON, ".csv": "csv"},
 }
 
 
@@ -67,8 +77,10 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
             raise FileNotFoundError(2, "no such file or folder", source)
         return TextReader(source, options)
     if Path(source).is_dir() and source != STANDARD_STREAM:
-        of_sets = f", of which none is a {options.kind}" if options.kind in KINDS_OF_SETS else ""
-        raise ConfigurationError(f"{source} is a folder: folders are read as text files{of_sets}")
+        wholly = "" if "text" in FORMATS[options.kind] else f", of which none is a {options.kind}"
+        raise ConfigurationError(f"{source} is a folder: folders are read as text files{wholly}")
+    if chosen == "numpy":
+        return ArrayReader(source, options)
     reader = RatingsReader if options.ratings is not None else _READERS[chosen]
     return reader(InputStream(source), options)
 
@@ -78,15 +90,13 @@ def _format(source: str, options: ReadingOptions) -> Format:
         return options.format
     if source == STANDARD_STREAM:
         return "jsonl"
-    sets = options.kind in KINDS_OF_SETS
+    formats = FORMATS[options.kind]
     if Path(source).is_dir():
-        return "lines" if sets else "text"
-    suffixes = FORMAT_OF_SET_SUFFIX if sets else FORMAT_OF_SUFFIX
-    told = suffixes.get(Path(plain_name(source)).suffix.lower())
+        return "text" if "text" in formats else formats[0]
+    told = FORMAT_OF_SUFFIX[options.kind].get(Path(plain_name(source)).suffix.lower())
     if told is None:
-        formats = ", ".join(FORMATS_OF_SETS if sets else FORMATS_OF_TEXTS)
         raise ConfigurationError(
-            f"the name of {source} does not tell its format: name it, one of {formats}"
+            f"the name of {source} does not tell its format: name it, one of {', '.join(formats)}"
         )
     # What the name tells has to agree with the other options too.
     return replace(options, format=told).format or told

@@ -11,16 +11,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy.typing as npt
+
 from simdb.datatypes import Key
 from simdb.errors import ConfigurationError
 from simdb.items.ratings import Stars, Treatment
 
-Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets"]
+Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets", "numpy"]
 Elements: TypeAlias = Literal["auto", "integers", "strings"]
-KindOfRows: TypeAlias = Literal["text", "set", "bag"]
+KindOfRows: TypeAlias = Literal["text", "set", "bag", "bits", "vector", "fingerprint", "record"]
+# The class depends on the kind; a record is a mapping of its fields.
+Item: TypeAlias = str | int | bytes | list[Any] | dict[Any, Any] | npt.NDArray[Any]
 
-FORMATS_OF_TEXTS: tuple[Format, ...] = ("jsonl", "csv", "text")
-FORMATS_OF_SETS: tuple[Format, ...] = ("jsonl", "csv", "lines", "baskets")
+FORMATS: dict[KindOfRows, tuple[Format, ...]] = {
+    "text": ("jsonl", "csv", "text"),
+    "set": ("jsonl", "csv", "lines", "baskets"),
+    "bag": ("jsonl", "csv", "lines", "baskets"),
+    "bits": ("jsonl", "csv", "lines", "baskets", "numpy"),
+    "vector": ("jsonl", "csv", "lines", "baskets", "numpy"),
+    "fingerprint": ("jsonl", "text"),
+    "record": ("jsonl", "csv"),
+}
+PLURALS: dict[KindOfRows, str] = {
+    "text": "texts",
+    "set": "sets",
+    "bag": "bags",
+    "bits": "bit vectors",
+    "vector": "vectors",
+    "fingerprint": "fingerprints",
+    "record": "records",
+}
 KINDS_OF_SETS: tuple[KindOfRows, ...] = ("set", "bag")  # collections of elements
 
 # A file without line ends, or a CSV file with one stray quote, is one endless record.
@@ -36,19 +56,19 @@ class Row:
     """One record of an input.
 
     Attributes:
-        line: number of the record's first line, from 1; of text files, the number of the file.
+        line: number of the record's first line, from 1; of text files, the number of the file, of
+            arrays that of the row.
         key: the row's key, None where it could not be read.
-        item: the text, the elements of the set or bag, or their counts; None where there is a
-            problem.
+        item: what is to be stored, as the collection takes it; None where there is a problem.
         metadata: the other fields, None where there are none.
         raw: the record exactly as it stands in the input, line end included; empty where it was
-            too long to be kept. Of text files, the path and a line end.
+            too long to be kept. Of text files the path, of arrays the key, and a line end.
         problem: what is wrong with the row, None when nothing is.
     """
 
     line: int
     key: Key | None
-    item: str | list[Any] | dict[Any, int] | None
+    item: Item | None
     metadata: Mapping[str, Any] | None
     raw: bytes
     problem: str | None = None
@@ -64,7 +84,8 @@ class ReadingOptions:
 
     Attributes:
         text_fields: the fields that are the item; several texts are joined by a line end, several
-            sets united, several bags added up.
+            sets united, several bags added up, several vectors and bit vectors put one behind the
+            other. Of a record, all the fields that it may have.
         id_field: the field that is the key; None makes the line number the key. In lines and
             baskets, the place of the token that is the key, from "1".
         format: None tells it from the file's name; standard input is then JSON lines.
@@ -79,6 +100,8 @@ class ReadingOptions:
             but lists in JSON lines); ``"auto"`` takes integers if the first is one of integers.
         separator: what stands between elements in lines and in a field of CSV; white space if
             None.
+        length: of bit vectors; where it is not told, they cannot be hexadecimal or packed.
+        squares: fingerprints are numbers of grid squares, not minutiae.
     """
 
     text_fields: tuple[str, ...] = ("text",)
@@ -91,17 +114,19 @@ class ReadingOptions:
     rating_field: str = "rating"
     elements: Elements = "auto"
     separator: str | None = None
+    length: int = 0
+    squares: bool = False
 
     def __post_init__(self) -> None:
         if not self.text_fields:
             raise ConfigurationError("text_fields must name at least one field")
         if self.id_field in self.text_fields:
             raise ConfigurationError(f"{self.id_field!r} cannot be both the key and the text")
-        formats = FORMATS_OF_SETS if self.kind in KINDS_OF_SETS else FORMATS_OF_TEXTS
+        formats = FORMATS[self.kind]
         if self.format is not None and self.format not in formats:
-            names = ", ".join(formats)
             raise ConfigurationError(
-                f"the format of {self.kind}s must be one of {names}, not {self.format!r}"
+                f"the format of {PLURALS[self.kind]} must be one of {', '.join(formats)}, "
+                f"not {self.format!r}"
             )
         if self.elements not in ("auto", "integers", "strings"):
             raise ConfigurationError(
@@ -121,7 +146,7 @@ class ReadingOptions:
         wanted = "bag" if isinstance(self.ratings, Stars) else "set"
         if self.kind != wanted:
             raise ConfigurationError(
-                f"ratings as {type(self.ratings).__name__} make {wanted}s, not {self.kind}s"
+                f"ratings as {type(self.ratings).__name__} make {wanted}s, not {PLURALS[self.kind]}"
             )
         if self.format not in (None, "csv"):
             raise ConfigurationError(f"ratings are read from csv, not from {self.format}")

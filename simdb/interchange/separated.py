@@ -10,10 +10,13 @@ from typing import Any, ClassVar
 from simdb.errors import BadItemError
 from simdb.interchange.compression import InputStream
 from simdb.interchange.lines import iter_lines, without_mark
-from simdb.interchange.reader import Item, NamedFieldsReader
+from simdb.interchange.numbers import number_tokens
+from simdb.interchange.reader import NamedFieldsReader
 from simdb.interchange.rows import (
+    KINDS_OF_SETS,
     LONGEST_RECORD,
     Format,
+    Item,
     ReadingOptions,
     RowProblemError,
     decoded,
@@ -169,9 +172,17 @@ class SeparatedReader(NamedFieldsReader):
     def _elements(self, name: str, value: str) -> list[Any]:
         return self.tokens.split(value)
 
+    def _part(self, name: str, value: str) -> Item:
+        try:
+            return number_tokens(self.tokens.split(value), self.options)
+        except RowProblemError as problem:
+            raise RowProblemError(f"in the field {name!r}, {problem}") from None
+
     def _item(self, fields: Mapping[str, str]) -> Item:
         item = super()._item(fields)
-        return self.tokens.typed(item) if isinstance(item, list) else item
+        if self.options.kind in KINDS_OF_SETS and isinstance(item, list):
+            return self.tokens.typed(item)
+        return item
 
 
 def _header_problem(names: list[str], options: ReadingOptions) -> str | None:

@@ -1,4 +1,4 @@
-"""Plain text files and folders of them: one file is one item, its path is its key."""
+"""Plain files and folders of them: one file is one text or fingerprint, its path is its key."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import ClassVar
 from simdb.datatypes import Key
 from simdb.errors import MissingExtraError, UsageError
 from simdb.interchange.compression import STANDARD_STREAM, InputStream
+from simdb.interchange.numbers import print_of_text
 from simdb.interchange.reader import RowReader
 from simdb.interchange.rows import (
     BYTE_ORDER_MARK,
     LONGEST_RECORD,
     Format,
+    Item,
     ReadingOptions,
     Row,
     RowProblemError,
@@ -50,7 +52,7 @@ def _wanted(entry: os.DirEntry[str]) -> bool:
 
 
 class TextReader(RowReader):
-    """Rows of a text file, of a folder of them, or of the whole of standard input.
+    """Rows of a file, of a folder of them, or of the whole of standard input.
 
     The key is the path: of a file the one given, of files in a folder the one relative to the
     folder. ``raw`` is the key and a line end, so that the kept rows are a list of files.
@@ -81,7 +83,9 @@ class TextReader(RowReader):
         try:
             _check_path(raw)
             key = whole_number(path) if self.options.integer_keys else path
-            item = self._text(name)
+            item: Item = self._text(name)
+            if self.options.kind == "fingerprint":
+                item = print_of_text(str(item), squares=self.options.squares)
         except RowProblemError as problem:
             return Row(number, key, None, None, raw, f"{path!a}: {problem}")
         return Row(number, key, item, None, raw)

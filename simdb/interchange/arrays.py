@@ -1,0 +1,140 @@
+"""NumPy files: the rows of an array are vectors or bit vectors."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.datatypes import Key
+from simdb.errors import BadItemError, ConfigurationError
+from simdb.interchange.compression import STANDARD_STREAM, plain_name
+from simdb.interchange.reader import RowReader
+from simdb.interchange.rows import Format, Item, ReadingOptions, Row, RowProblemError, whole_number
+
+_ARCHIVE = b"PK"  # with which a zip file begins
+
+
+class ArrayReader(RowReader):
+    """Rows of a ``.npy`` file, or of an array in a ``.npz`` file; nothing in them is executed.
+
+    The array has two dimensions. In a ``.npz`` file the item's field names it, where there is more
+    than one; ``options.id_field`` names the array of keys. Without keys the key is the number of
+    the row, from 1 as line numbers are. Bits are 0 and 1, or packed into bytes as by
+    ``np.packbits``. A ``.npy`` file is read as far as it is needed; an array of a ``.npz`` file is
+    in memory. ``raw`` is the key and a line end, so that the kept rows are a list of keys.
+    """
+
+    format: ClassVar[Format] = "numpy"
+
+    def __init__(self, source: str, options: ReadingOptions) -> None:
+        super().__init__(source, options)
+        if source == STANDARD_STREAM or plain_name(source) != source:
+            raise ConfigurationError(f"{source}: NumPy files are read from files, as they are")
+        if not Path(source).exists():
+            raise FileNotFoundError(2, "no such file or folder", source)
+        if len(options.text_fields) > 1:
+            raise ConfigurationError("of NumPy files one array is the items")
+        self._rows_read = 0
+        self._row_bytes = 0
+        self._bytes_total: int | None = None
+
+    def __iter__(self) -> Iterator[Row]:
+        items, keys = self._arrays()
+        self._row_bytes = items.itemsize * items.shape[1]
+        self._bytes_total = items.nbytes
+        packed = self._is_packed(items)
+        for number in range(len(items)):
+            self._rows_read = number + 1
+            key: Key | None = None
+            try:
+                key = number + 1 if keys is None else self._key(keys[number].item())
+            except RowProblemError as problem:
+                yield Row(number + 1, None, None, None, b"", str(problem))
+                continue
+            row: Item = items[number].tobytes() if packed else np.array(items[number])
+            yield Row(number + 1, key, row, None, f"{key}\n".encode())
+
+    def _key(self, key: Key) -> Key:
+        if isinstance(key, int):
+            return key
+        if key.splitlines() != [key]:
+            raise RowProblemError("the key has a line end in it, which no list of keys can hold")
+        return whole_number(key) if self.options.integer_keys else key
+
+    def _arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Return the array of items and that of their keys."""
+        try:
+            with Path(self.source).open("rb") as file:
+                if file.read(len(_ARCHIVE)) == _ARCHIVE:
+                    file.seek(0)
+                    with np.load(file, allow_pickle=False) as archive:
+                        return self._of_archive(archive)
+            items = np.load(self.source, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+            raise BadItemError(f"{self.source}: no NumPy file that can be read: {error}") from error
+        if self.options.id_field is not None:
+            raise BadItemError(
+                f"{self.source}: a .npy file has no keys beside its rows; their numbers are the "
+                "keys"
+            )
+        return self._require_rows(items), None
+
+    def _of_archive(
+        self, archive: Mapping[str, npt.NDArray[Any]]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+        id_field, (item_field,) = self.options.id_field, self.options.text_fields
+        names = [name for name in archive if name != id_field]
+        if item_field not in names and len(names) == 1:
+            item_field = names[0]
+        for name in (item_field, id_field):
+            if name is not None and name not in archive:
+                known = ", ".join(map(repr, archive))
+                raise BadItemError(f"{self.source}: there is no array {name!r}; there are {known}")
+        items = self._require_rows(archive[item_field])
+        if id_field is None:
+            return items, None
+        keys = archive[id_field]
+        if keys.shape != items.shape[:1] or keys.dtype.kind not in "iuU":
+            raise BadItemError(
+                f"{self.source}: the array {id_field!r} must be {len(items):,} whole numbers or "
+                f"strings, not {keys.dtype} of shape {keys.shape}"
+            )
+        return items, keys
+
+    def _require_rows(self, items: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if items.ndim != 2 or items.dtype.kind not in "biuf":
+            raise BadItemError(
+                f"{self.source}: an array of rows of numbers is needed, not {items.dtype} of shape "
+                f"{items.shape}"
+            )
+        return items
+
+    def _is_packed(self, items: npt.NDArray[Any]) -> bool:
+        length, columns = self.options.length, items.shape[1]
+        return items.dtype == np.uint8 and columns != length and columns == -(-length // 8)
+
+    def fields(self, raw: bytes) -> dict[str, Any]:
+        """Return the key of a row; its item is where it was."""
+        return {self.options.id_field or "row": raw.decode().removesuffix("\n")}
+
+    def place(self, line: int) -> str:
+        """Return where a row stands, for a message."""
+        return f"{self.source}, row {line}"
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of the array were taken so far."""
+        return self._rows_read * self._row_bytes
+
+    @property
+    def bytes_total(self) -> int | None:
+        """How many bytes the array has, None before it is opened."""
+        return self._bytes_total
+
+    def close(self) -> None:
+        """Do nothing: the file is closed as soon as nothing refers to the array."""
