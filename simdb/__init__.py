@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         WrongTypeError,
     )
     from simdb.lsh.planning import Plan
+    from simdb.measures.calibration import Calibration
     from simdb.planning import ExactPlan, plan, plan_exact
     from simdb.repairing import repair
     from simdb.results import Groups, Pairs
@@ -107,6 +108,7 @@ __all__ = [
     "BadItemError",
     "Bag",
     "Bits",
+    "Calibration",
     "CharacterShingles",
     "CheckReport",
     "Collection",
@@ -184,6 +186,7 @@ _HOMES = {
         "config",
     ),
     **dict.fromkeys(("Database", "Snapshot", "open"), "database"),
+    "Calibration": "measures.calibration",
     "Plan": "lsh.planning",
     **dict.fromkeys(("ExactPlan", "plan", "plan_exact"), "planning"),
     "repair": "repairing",

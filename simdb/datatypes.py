@@ -143,7 +143,7 @@ class PairBatch:
         new = self.right >= number
         if new.all():
             return self
-        return PairBatch(self.left[new], self.right[new], self.similarity[new])
+        return PairBatch(self.left[new], self.right[new], self.similarity[new], self.distance[new])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simdb import config
-from simdb.engine import exact_planning
+from simdb.engine import exact_planning, kinds
 from simdb.engine.exact_planning import ExactPlan as ExactPlan  # noqa: PLC0414 - exported
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.items.kinds import items_of
@@ -68,7 +68,7 @@ def plan_exact(
     >>> plan_exact([range(10), range(20)], config.Set(), exact_floor=0.7).postings
     11
     """
-    floor = Threshold.parse(exact_floor, name="exact_floor")
+    floor = kinds.inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
     return exact_planning.measure(items_of(kind, b""), sample, floor, containment=containment)
 
 
@@ -76,5 +76,5 @@ def expected_weight(
     kind: config.Kind, exact_floor: ThresholdLike, *, containment: bool = False
 ) -> float | None:
     """Return bytes of an exact index for one byte of English text; None if that says nothing."""
-    floor = Threshold.parse(exact_floor, name="exact_floor")
+    floor = kinds.inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
     return exact_planning.expected_weight(kind, floor, containment=containment)

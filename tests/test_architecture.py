@@ -43,7 +43,7 @@ ALLOWED_IMPORTS = {
     "interchange": {"interchange", "items"} | DATABASE | BOTTOM,
     "cli": {"", "cli", "interchange", "lsh", "exact"} | DATABASE | BOTTOM,
     "__main__": {"cli"},
-    "": DATABASE | BOTTOM | {"lsh"},  # "lsh" for the class of a plan
+    "": DATABASE | BOTTOM | {"lsh", "measures"},  # for the classes of a plan and a calibration
 }
 
 # Where an outside library may be imported: prefixes of module names.

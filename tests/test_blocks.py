@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simdb.errors import CorruptionError
-from simdb.storage import blocks, registry, values
+from simdb.storage import block_format, blocks, registry, values
 from simdb.storage.blocks import BlockReader, BlockWriter, Tail
 from simdb.storage.keys import Table, pack_numbered
 
@@ -328,7 +328,7 @@ def test_what_is_known_to_be_verified_is_bounded(environment, monkeypatch):
 
 def test_a_record_checksum_names_owner_and_number():
     sums = {
-        blocks.record_checksum(owner, number, b"record")
+        block_format.record_checksum(owner, number, b"record")
         for owner in (b"\0\0\0\1", b"\0\0\0\2")
         for number in (0, 1, 2**32 - 1)
     }

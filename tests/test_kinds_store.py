@@ -306,6 +306,18 @@ def test_dropping_duplicates_follows_its_definition(case, items, tmp_path):
         assert (again.added, again.present) == (0, len(kept))
 
 
+def test_batches_change_nothing_where_an_item_is_not_similar_to_itself(tmp_path):
+    rows = [(number, {"name": "abcdefghi"}) for number in range(3)]  # without a town: 200 of 300
+    outcomes = []
+    for size in (1, 3):
+        with simdb.open(tmp_path / f"{size}.simdb") as database:
+            made = database.collection("c", PEOPLE, threshold=0.9)
+            for begin in range(0, 3, size):
+                made.dedupe(rows[begin : begin + size])
+            outcomes.append(len(made))
+    assert outcomes == [3, 3]
+
+
 def test_new_rows_name_what_they_duplicate(case, items, collection):
     outcome = collection.add("new", items[3], find_duplicates=True)
     assert outcome.duplicate_of == 3
@@ -372,6 +384,9 @@ def test_the_audit_measures_recall(case, items, collection):
     assert report.true_pairs == 2 * len(true_pairs(case, items))
     assert report.recall is not None
     assert report.recall >= 0.95
+    if not case.is_distance:
+        assert report.threshold == pytest.approx(case.bound["threshold"])
+        assert report.bins[0].lowest == pytest.approx(case.bound["threshold"])
 
 
 def test_similarity_and_distance_are_not_taken_for_each_other(case, collection, items):

@@ -20,6 +20,7 @@ NAMES = [
     "BadItemError",
     "Bag",
     "Bits",
+    "Calibration",
     "CharacterShingles",
     "CheckReport",
     "Collection",

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.measures.calibration import calibrate, fraction_of_matches, mean_difference
+from simdb.measures.calibration import Sums, calibrate, fraction_of_matches, mean_difference
 
 numbers = st.lists(st.integers(-50, 50), min_size=1, max_size=30)
 
@@ -24,6 +24,17 @@ def test_the_mean_difference_is_that_of_all_pairs(left, right):
     assert mean_difference(left, right) == pytest.approx(sum(between) / len(between))
     within = [abs(one - other) for one, other in product(left, left)]
     assert mean_difference(left) == pytest.approx(sum(within) / len(within))
+
+
+@given(numbers, numbers)
+def test_sums_of_two_parts_are_those_of_the_whole(left, right):
+    parts = Sums.of(np.array([*left, math.nan], float)).plus(Sums.of(np.array(right, float)))
+    whole = np.array(left + right, float)
+    assert parts.count == whole.size
+    assert parts.average == pytest.approx(whole.mean())
+    assert parts.spread == pytest.approx(whole.std(ddof=1))
+    assert parts.mean.variance == pytest.approx(whole.var(ddof=1) / whole.size)
+    assert Sums().plus(parts) == parts == parts.plus(Sums())
 
 
 def drawn(generator: np.random.Generator, size: int, true_share: float) -> npt.NDArray[np.float64]:

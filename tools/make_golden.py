@@ -96,7 +96,9 @@ def fill(database: simdb.Database) -> None:
     bags = database.collection("bags", simdb.Bag("sum"), threshold=0.4, exact_floor=0.3, seed=SEED)
     bags.add_many((number, [1, 1, 2, number % 3]) for number in range(8))
     flags = database.collection("flags", simdb.Bits(20), max_distance=3, seed=SEED)
-    flags.add_many((number, number * 37 if number < 7 else 37 ^ 1 << number) for number in range(10))
+    flags.add_many(
+        (number, number * 37 if number < 7 else 37 ^ 1 << number) for number in range(10)
+    )
     flags.delete(2)
     points = database.collection("points", simdb.Vector(3), max_distance=15, seed=SEED)
     points.add_many((number, [1.0, number / 8, -0.5]) for number in range(10))

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simdb.engine import (
         auditing,
+        calibrating,
         catalogue,
         checking,
         comparing,
         crossing,
         deduplicating,
         describing,
+        describing_rules,
         distrusting,
         exact_arranging,
         exact_checking,
@@ -49,12 +51,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "auditing",
+    "calibrating",
     "catalogue",
     "checking",
     "comparing",
     "crossing",
     "deduplicating",
     "describing",
+    "describing_rules",
     "distrusting",
     "exact_arranging",
     "exact_checking",

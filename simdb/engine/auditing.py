@@ -14,8 +14,9 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from simdb import kernels
+from simdb import config, kernels
 from simdb.datatypes import AuditBin, AuditReport, Progress
+from simdb.engine.kinds import outer_bound, outer_value
 from simdb.engine.scanning import slices
 from simdb.engine.searching import propose
 from simdb.engine.signing import Signer
@@ -38,6 +39,7 @@ def audit(
     progress: Callable[[Progress], None] | None,
 ) -> AuditReport:
     """Measure recall and precision of an index on a random sample of its items."""
+    kind = signer.settings.kind
     expected_recall = signer.settings.expected_recall(bound)  # also tells that there is no index
     sampled, items = _sample(collection, sample, seed)
     if signer.has_symbols:
@@ -57,7 +59,7 @@ def audit(
     return AuditReport(
         sampled=len(items),
         compared=collection.state.live,
-        threshold=float(bound.fraction),
+        threshold=float(outer_bound(kind, bound).fraction),
         true_pairs=total,
         found_pairs=len(found),
         recall=len(found) / total if total else None,
@@ -67,8 +69,12 @@ def audit(
         precision=len(found) / len(proposed) if proposed else None,
         bins=()
         if signer.is_distance
-        else tuple(_bins(bound, list(true_pairs.values()), list(found.values()))),
+        else tuple(_bins(outer_bound(kind, bound), _outer(kind, true_pairs), _outer(kind, found))),
     )
+
+
+def _outer(kind: config.Kind, pairs: dict[tuple[int, int], float]) -> list[float]:
+    return [outer_value(kind, value) for value in pairs.values()]
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:

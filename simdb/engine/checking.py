@@ -12,9 +12,9 @@ from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.exact_checking import PostingsChecker
 from simdb.engine.searching import stored_signatures
 from simdb.engine.signing import Signer
-from simdb.errors import CorruptionError
+from simdb.errors import CorruptionError, SimdbError
 from simdb.lsh.family import BucketKeys
-from simdb.storage.blocks import Block
+from simdb.storage.block_format import Block
 from simdb.storage.keys import Table, owner_prefix, pack_chunk
 from simdb.storage.tables import CollectionReader, decode_document, marked
 
@@ -48,6 +48,7 @@ class Checker:
         self._records = 0
         self._problems: list[Problem] = []
         self._entries_expected = 0
+        self._live_items = np.zeros(2, np.uint64)
 
     def run(self) -> CheckReport:
         """Check everything; damage ends the step that met it, not the others."""
@@ -88,6 +89,7 @@ class Checker:
             for place in range(block.numbers.size):
                 size += self._check_document(block, place, is_live=not dead[place])
             live += int(np.count_nonzero(~dead))
+            self._live_items += _digest(block.numbers[~dead])
             self._advance(block.numbers.size)
         if last >= state.next_number:
             self._note("documents", str(last), f"past the next item number {state.next_number}")
@@ -114,14 +116,40 @@ class Checker:
 
     def _check_items(self) -> None:
         """Look through the items of one width, which lie beside the documents."""
+        state, width = self._collection.state, self._signer.items.width
+        if state.item_width != width:
+            self._note("items", "state", f"items of {state.item_width} bytes, not of {width}")
         if self._collection.items is None:
             return
-        live = 0
+        live, last = 0, -1
         for block in self._collection.items.scan():
-            live += int(np.count_nonzero(~marked(self._collection.marks, block.numbers)))
+            if int(block.numbers[0]) <= last or (block.numbers[1:] <= block.numbers[:-1]).any():
+                self._note("items", str(int(block.numbers[0])), "item numbers do not ascend")
+            last = int(block.numbers[-1])
+            alive = ~marked(self._collection.marks, block.numbers)
+            live += int(np.count_nonzero(alive))
+            self._live_items -= _digest(block.numbers[alive])
+            if self._deep:
+                self._compare_items(block)
             self._advance(block.numbers.size)
-        if live != self._collection.state.live:
-            self._note("items", "", f"{live} for {self._collection.state.live} items")
+        if last >= state.next_number:
+            self._note("items", str(last), f"past the next item number {state.next_number}")
+        if live != state.live:
+            self._note("items", "", f"{live} for {state.live} items")
+        elif self._live_items.any():
+            self._note("items", "", "are of other item numbers than the documents")
+
+    def _compare_items(self, block: Block) -> None:
+        """Find items that nobody could have stored, such as vectors of what is no number."""
+        items = self._signer.items
+        for place, number in enumerate(block.numbers.tolist()):
+            item = bytes(block.record(place))
+            try:
+                same = items.encode(items.decode(item)) == item
+            except (SimdbError, ValueError):
+                same = False
+            if not same:
+                self._note("items", str(number), "is no item of the collection's kind")
 
     def _check_keys(self) -> None:
         transaction = self._collection.transaction
@@ -218,6 +246,12 @@ def _has_key(
         inside = np.flatnonzero(counts > place)
         found[inside] |= keys.values[keys.offsets[rows[inside]] + place] == wanted[inside]
     return found
+
+
+def _digest(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    """Return the sums of numbers and of their cubes, which tell most other numbers."""
+    wide = numbers.astype(np.uint64)
+    return np.array([wide.sum(), (wide * wide * wide).sum()], np.uint64)
 
 
 def _parts(count: int, size: int = 65_536) -> Iterator[slice]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,21 @@ from simdb.storage.bulk import cut_rows
 from simdb.storage.tables import CollectionReader, Document
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
+PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches
+
+
+@runtime_checkable
+class ComparesBatches(Protocol):
+    """A measure that compares two batches, so that each is prepared once for many pairs."""
+
+    def compare_between(
+        self,
+        ones: Any,  # noqa: ANN401 - a type a kind
+        others: Any,  # noqa: ANN401
+        left: npt.NDArray[np.int64],
+        right: npt.NDArray[np.int64],
+    ) -> Compared:
+        """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
 
 
 class ComparedStored(NamedTuple):
@@ -115,6 +130,31 @@ def compare_batch_with_stored(
             both = signer.features(texts + [stored[place] for place in here.tolist()])
             compared_places.append(part)
             parts.append(signer.measure.compare_pairs(both, left, right + given.size))
+    return _in_order(compared_places, parts)
+
+
+def compare_features_with_stored(
+    signer: Signer,
+    collection: CollectionReader,
+    features: Any,  # noqa: ANN401 - a type a kind
+    rows: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.uint32],
+) -> tuple[npt.NDArray[np.int64], Compared]:
+    """Do as ``compare_batch_with_stored`` by a measure of two batches, of given features."""
+    assert isinstance(signer.measure, ComparesBatches)
+    compared_places, parts = [], []
+    distinct, places = np.unique(numbers, return_inverse=True)
+    for positions, stored in _read_in_parts(collection, distinct):
+        others = signer.features(stored)
+        place_of = np.full(distinct.size, -1, np.int64)
+        place_of[positions] = np.arange(positions.size)
+        wanted = np.flatnonzero(place_of[places] >= 0)
+        for begin in range(0, wanted.size, PAIRS_COMPARED):
+            part = wanted[begin : begin + PAIRS_COMPARED]
+            compared_places.append(part)
+            parts.append(
+                signer.measure.compare_between(features, others, rows[part], place_of[places[part]])
+            )
     return _in_order(compared_places, parts)
 
 

@@ -164,6 +164,8 @@ class Deduplicator:
         self, items: Sequence[bytes], signed: Signed, decisions: Decisions
     ) -> None:
         first_equal = _first_equal(items, signed.comparable)
+        if not self._signer.has_symbols:
+            self._keep_apart(items, signed, first_equal)
         arranged = None
         if self._prober is not None:
             arranged = arrange(self._prober.epoch.order, self._signer.symbols(items))
@@ -187,6 +189,23 @@ class Deduplicator:
         decisions.value[copies] = np.where(
             has_target, decisions.value[origin], self._signer.identical_value
         )
+
+    def _keep_apart(
+        self, items: Sequence[bytes], signed: Signed, first_equal: npt.NDArray[np.int64]
+    ) -> None:
+        """Let equal rows that are not similar enough to themselves stand for themselves.
+
+        A record that lacks a field is less than all similar to itself, and one that no rule
+        covers is never found: in a batch no more than in the store.
+        """
+        copies = np.flatnonzero(first_equal != np.arange(len(items)))
+        if not copies.size:
+            return
+        compared = compare_items(self._signer, items, copies, copies)
+        keys = signed.buckets.sorted_within()
+        found = (keys.counts[copies] > 0) & _in_every_group(keys, copies, copies)
+        apart = copies[~(self._meets(compared) & found)]
+        first_equal[apart] = apart
 
     def _decide_rows(
         self,

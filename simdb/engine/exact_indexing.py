@@ -38,6 +38,8 @@ MEASURED_EVERY = 64  # item numbers
 BASELINE_AFTER = 32  # measurements
 MEMORY_OF_AVERAGE = 32  # measurements
 MOST_SCANNED = 65_536  # postings of one symbol that a measurement reads
+MOST_MEASURED = 64  # items of one batch
+KEYS_AT_ONCE = 32  # symbols looked up together: two million postings at most
 SAMPLED_BYTES = 8 * 2**20  # of items
 SAMPLED_ITEMS = 2**18
 REPOSTED_PER_ITEM = 3
@@ -132,6 +134,9 @@ def is_measured(first: int, prefixes: Prefixes) -> bool:
 def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes: Prefixes) -> None:
     """Note how many postings some items of a batch would scan in the store before it.
 
+    Bounded, however large the batch: ``MOST_MEASURED`` items, whose symbols are looked up some at a
+    time and up to a number of postings each.
+
     Args:
         snapshot: the store before the batch.
         exact: the state that is being changed.
@@ -142,10 +147,12 @@ def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes:
     if not before.live or before.index.exact is None:
         return
     rows = np.arange(-first % MEASURED_EVERY, prefixes.sizes.size, MEASURED_EVERY)
-    chosen = prefixes.select(rows)
+    rows = rows[:: -(-rows.size // MOST_MEASURED)]
+    keys = prefixes.select(rows).keys
     view = open_postings(snapshot.transaction, before.index.exact.current)
-    found = view.probe(chosen.keys, limit=MOST_SCANNED)
-    scanned = found.queries.size / rows.size
+    parts = (keys[begin : begin + KEYS_AT_ONCE] for begin in range(0, keys.size, KEYS_AT_ONCE))
+    found = sum(view.probe(part, limit=MOST_SCANNED).queries.size for part in parts)
+    scanned = found / rows.size
     settled = exact.probes >= BASELINE_AFTER
     weight = min(1.0, rows.size / min(exact.probes + rows.size, MEMORY_OF_AVERAGE))
     exact.probes += rows.size

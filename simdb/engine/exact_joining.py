@@ -149,12 +149,17 @@ def _joined(
     counters: Counters,
 ) -> Iterator[tuple[PairBatch, str]]:
     """Yield all pairs; the tokens say since when they are wanted."""
-    sweeps = isinstance(token, SweepToken) or (token is None and _sweeps_first(signer, threshold))
-    if not sweeps:
+    changes = collection.state.changes
+    prepared = None
+    if isinstance(token, SweepToken) or (token is None and _sweeps_first(signer, threshold)):
+        room = token.room if token is not None else room_of(resources.memory)
+        prepared = _open_sweep(
+            signer, collection, threshold, resources, room=room, counters=counters
+        )
+    if prepared is None or (token is None and not prepared[1].count()):
         loaded = load_all(signer, collection, resources)
         if loaded is not None:
             if not isinstance(token, MemoryToken):
-                changes = collection.state.changes
                 token = MemoryToken(threshold, collection.number, changes, since, BEGINNING)
             yield from _in_memory(loaded, token, resources.workers, counters)
             return
@@ -167,11 +172,14 @@ def _joined(
     if not isinstance(token, SweepToken):
         epoch, room = current_epoch(collection), room_of(resources.memory)
         assert epoch is not None
-        changes = collection.state.changes
         token = SweepToken(
             threshold, epoch.number, changes, since, BEGINNING, counted=False, room=room
         )
-    yield from _swept(signer, collection, resources, token, counters)
+    if prepared is None:
+        prepared = _open_sweep(
+            signer, collection, threshold, resources, room=token.room, counters=counters
+        )
+    yield from _swept(*prepared, resources, token)
 
 
 def _in_memory(
@@ -224,15 +232,8 @@ def _new_pairs(
 
 
 def _swept(
-    signer: Signer,
-    collection: CollectionReader,
-    resources: JoinResources,
-    token: SweepToken,
-    counters: Counters,
+    classes: ItemClasses, sweep: Sweep, resources: JoinResources, token: SweepToken
 ) -> Iterator[tuple[PairBatch, str]]:
-    classes, sweep = _open_sweep(
-        signer, collection, token.threshold, resources, room=token.room, counters=counters
-    )
     for batch, place in numbered(_expanded(classes, sweep, token, resources.workers), token.place):
         yield batch, str(token.after(place, counted=sweep.counted))
 
@@ -276,7 +277,11 @@ def _is_slow_to_read(signer: Signer) -> bool:
 
 
 def _sweeps_first(signer: Signer, threshold: Threshold) -> bool:
-    """Whether sweeping is quicker than loading all items, though they may fit into memory."""
+    """Whether sweeping may be quicker than loading all items, though they may fit into memory.
+
+    It is if few pairs are met in the postings; where so many are that they cannot be counted, each
+    item would be read many times, and loading all of them once is quicker.
+    """
     settings = signer.settings
     return _is_slow_to_read(signer) and serves_exactly(
         settings, Criterion(Measure.JACCARD, threshold)
@@ -337,11 +342,25 @@ def group(
     """
     counters = counters or Counters()
     forest = Forest(collection.state.next_number)
-    sweeps = _sweeps_first(signer, threshold)
-    loaded = None if sweeps else load_all(signer, collection, resources)
+    prepared = loaded = None
+    room = room_of(resources.memory)
+    if _sweeps_first(signer, threshold):
+        prepared = _open_sweep(
+            signer, collection, threshold, resources, room=room, counters=counters
+        )
+    if prepared is None or not prepared[1].count():
+        loaded = load_all(signer, collection, resources)
     if loaded is None:
         require_index(signer.settings, Criterion(Measure.JACCARD, threshold))
-        edges = _swept_edges(signer, collection, threshold, resources, counters)
+        edges = _swept_edges(
+            *(
+                prepared
+                or _open_sweep(
+                    signer, collection, threshold, resources, room=room, counters=counters
+                )
+            ),
+            resources.workers,
+        )
     else:
         edges = _loaded_edges(loaded, threshold, resources.workers, counters)
     for left, right in edges:
@@ -366,16 +385,8 @@ def _loaded_edges(
 
 
 def _swept_edges(
-    signer: Signer,
-    collection: CollectionReader,
-    threshold: Threshold,
-    resources: JoinResources,
-    counters: Counters,
+    classes: ItemClasses, sweep: Sweep, workers: Workers
 ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
-    room = room_of(resources.memory)
-    classes, sweep = _open_sweep(
-        signer, collection, threshold, resources, room=room, counters=counters
-    )
     yield classes.representatives[classes.copies], classes.copies
-    for pairs in sweep.pairs(resources.workers):
+    for pairs in sweep.pairs(workers):
         yield pairs.left, pairs.right

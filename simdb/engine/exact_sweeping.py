@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.engine.exact_arranging import Epoch, arrange
+from simdb.engine.exact_candidates import by_number, concatenated, packed
 from simdb.engine.exact_classes import ItemClasses
 from simdb.engine.exact_slicing import BYTES_AN_ENTRY, SLICE_SHARE, PostingSlices, shared_only
 from simdb.engine.signing import Signer
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 BYTES_A_SET_SYMBOL = 96  # of the setting, so that sets verified together take a quarter of it
 PART_SYMBOLS = 2**18  # of the sets verified together, at most; threads verify several parts
+PART_CANDIDATES = 262_144
 CANDIDATES_AT_ONCE = 262_144
 CANDIDATES_A_POSTING = 1  # of a slice, where the candidates of all slices are held at once
 
@@ -95,6 +97,7 @@ class Sweep:
         self._most_candidates = max(CANDIDATES_AT_ONCE, postings.room * CANDIDATES_A_POSTING)
         self._counters = counters
         self.counted = False
+        self._every: list[Candidates | None] = []
         largest = int(classes.sizes.max(initial=0))
         self._needed = threshold.needed_overlap_table(2 * largest)
         sizes = np.arange(largest + 1)
@@ -115,10 +118,8 @@ class Sweep:
             first: the ranges before it are left out: their items are neither read nor compared.
             counted: what it was when the ranges before ``first`` were done.
         """
-        self.counted = True
-        every = None if first and not counted else self._counted_candidates()
-        if every is None:
-            self.counted = False
+        self.counted = (counted or not first) and self.count()
+        every = self._every.pop() if self.counted else None
         parts = self._sliced_parts(first) if every is None else self._counted_parts(every, first)
         for pairs, counts in in_order(parts, workers):
             joining = kernels.joining
@@ -126,6 +127,15 @@ class Sweep:
             self._counters.verified += int(counts[joining.VERIFIED])
             self._counters.pairs += int(counts[joining.PAIRS])
             yield pairs
+
+    def count(self) -> bool:
+        """Count the common symbols of all pairs met, if few enough are; return whether they are.
+
+        What is found is kept for ``pairs``.
+        """
+        if not self._every:
+            self._every.append(self._counted_candidates())
+        return self._every[0] is not None
 
     def _counted_parts(self, every: Candidates, first: int) -> Iterator[_Part]:
         for number, part in enumerate(self._parts(every)):
@@ -159,9 +169,9 @@ class Sweep:
             found, count = self._propose(buckets, state, joining.LENGTH, left_over)
             if state[0] < buckets.left.starts.size - 1:
                 return None
-            parts.append(_by_number(buckets, found, np.arange(count)))
+            parts.append(by_number(buckets.numbers, found, np.arange(count)))
             left_over -= count
-        every = _concatenated(parts)
+        every = concatenated(parts)
         return self._possible(every)
 
     def _possible(self, every: Candidates) -> Candidates:
@@ -170,10 +180,10 @@ class Sweep:
         After the last of h of them the overlap is at most h and the shorter of the two suffixes,
         and also at most h and the longer of the two rests.
         """
-        packed = _packed(every)
-        order = np.argsort(packed, kind="stable")
-        begins = np.flatnonzero(np.append(packed.size > 0, np.diff(packed[order]) != 0))
-        hits = np.diff(np.append(begins, packed.size))
+        of_pair = packed(every)
+        order = np.argsort(of_pair, kind="stable")
+        begins = np.flatnonzero(np.append(of_pair.size > 0, np.diff(of_pair[order]) != 0))
+        hits = np.diff(np.append(begins, of_pair.size))
         first, last = order[begins], order[begins + hits - 1]
         sizes = self._classes.sizes[every.left[first]], self._classes.sizes[every.right[first]]
         needed = self._needed[sizes[0] + sizes[1]]
@@ -256,25 +266,37 @@ class Sweep:
 
         The first common symbol of a pair is not that of a later bucket in which it is proposed.
         """
-        candidates = _by_number(buckets, found, np.arange(count))
+        candidates = by_number(buckets.numbers, found, np.arange(count))
         one, other = candidates.left, candidates.right
         totals = self._classes.sizes[one] + self._classes.sizes[other]
         different = np.bitwise_count(self._classes.bitmaps[one] ^ self._classes.bitmaps[other])
         near = np.flatnonzero(different <= totals - 2 * self._needed[totals])
         candidates = type(found)(*(column[near] for column in candidates))
-        _, first = np.unique(_packed(candidates), return_index=True)
+        _, first = np.unique(packed(candidates), return_index=True)
         return type(found)(*(column[first] for column in candidates))
 
     def _parts(self, candidates: Candidates) -> Iterator[Candidates]:
-        """Cut candidates, sorted by left, into parts whose sets fit into a share of memory."""
-        if not candidates.left.size:
-            return
-        left, right = self._classes.sizes[candidates.left], self._classes.sizes[candidates.right]
-        new = np.append(True, candidates.left[1:] != candidates.left[:-1])
-        part = np.cumsum(np.where(new, left, 0) + right) // self._most_symbols
-        cuts = np.flatnonzero(np.diff(part)) + 1
-        for places in np.split(np.arange(part.size), cuts):
-            yield type(candidates)(*(column[places] for column in candidates))
+        """Cut candidates into parts whose sets fit into a share of memory."""
+        total = candidates.left.size
+        begins = range(0, total, PART_CANDIDATES)
+        pending = [slice(begin, min(begin + PART_CANDIDATES, total)) for begin in reversed(begins)]
+        while pending:
+            place = pending.pop()
+            part = type(candidates)(*(column[place] for column in candidates))
+            count = part.left.size
+            if count == 1 or self._fits(part):
+                yield part
+            else:
+                middle = place.start + count // 2
+                pending += [slice(middle, place.stop), slice(place.start, middle)]
+
+    def _fits(self, part: Candidates) -> bool:
+        """Whether the sets of candidates have few enough symbols together."""
+        sizes = self._classes.sizes
+        total = int(sizes[part.left].sum() + sizes[part.right].sum())
+        if total > self._most_symbols:
+            total = int(sizes[np.unique(np.concatenate([part.left, part.right]))].sum())
+        return total <= self._most_symbols
 
     def _read(self, number: int, candidates: Candidates) -> _Part:
         """Read the items of candidates; copies, since a thread may outlive the snapshot."""
@@ -364,26 +386,3 @@ class _Part:
         )
         self.done = True
         return ClassPairs(self._number, left, right, overlaps), counts
-
-
-def _by_number(buckets: _Slice, found: Candidates, rows: npt.NDArray[np.int64]) -> Candidates:
-    """Return some candidates with item numbers in place of ranks."""
-    return type(found)(
-        buckets.numbers[found.left[rows]],
-        buckets.numbers[found.right[rows]],
-        found.left_positions[rows],
-        found.right_positions[rows],
-    )
-
-
-def _concatenated(parts: list[Candidates]) -> Candidates:
-    columns = [
-        np.concatenate([np.empty(0, np.uint32), *(part[column] for part in parts)])
-        for column in range(4)
-    ]
-    return kernels.joining.Candidates(*columns)
-
-
-def _packed(candidates: Candidates) -> npt.NDArray[np.uint64]:
-    """Return a number for each pair, rising with left, then right."""
-    return (candidates.left.astype(np.uint64) << np.uint64(32)) | candidates.right

@@ -17,7 +17,13 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.datatypes import PairBatch
-from simdb.engine.comparing import compare_items, read_items
+from simdb.engine.comparing import (
+    COMPARED_BYTES,
+    PAIRS_COMPARED,
+    ComparesBatches,
+    compare_items,
+    read_items,
+)
 from simdb.engine.searching import propose, stored_signatures
 from simdb.engine.signing import Signed, Signer
 from simdb.errors import CorruptionError
@@ -140,8 +146,9 @@ def candidate_pairs(
     *,
     classes: npt.NDArray[np.int64] | None = None,
     only_first: bool = False,
+    at_once: int | None = None,
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """List the candidates of a slice, ``PAIRS_AT_ONCE`` at a time, as positions in it.
+    """List the candidates of a slice, some at a time, as positions in it.
 
     Args:
         buckets: the slice.
@@ -151,15 +158,17 @@ def candidate_pairs(
         classes: int64 (items,); pairs of items of one class are left out.
         only_first: list only the pairs of the first member of each bucket; a pair comes in every
             bucket that it shares.
+        at_once: how many; ``PAIRS_AT_ONCE`` by default.
     """
+    room = at_once or PAIRS_AT_ONCE
     members, ends = _classified(buckets, classes)
     # No band is before the first one, so that no pair is left to an earlier band's bucket.
     bands = np.zeros_like(buckets.bands) if only_first else buckets.bands
     cursor = np.full(3, -1, np.int64)
     counts = np.zeros(2, np.int64)
     while True:
-        left = np.empty(PAIRS_AT_ONCE, np.int64)
-        right = np.empty(PAIRS_AT_ONCE, np.int64)
+        left = np.empty(room, np.int64)
+        right = np.empty(room, np.int64)
         place = (only_first, cursor, left, right, counts)
         if buckets.item_keys is None:
             written = kernels.buckets.bucket_pairs(
@@ -188,7 +197,7 @@ def candidate_pairs(
                 *place,
             )
         yield left[:written], right[:written]
-        if written < PAIRS_AT_ONCE:
+        if written < room:
             break
     counters.visited += int(counts[0])
     counters.too_unlike += int(counts[1])
@@ -278,9 +287,22 @@ def _candidates_of_all(
     counters: JoinCounters,
 ) -> Iterator[NumberPairs]:
     needed = signer.needed_matches(bound)
+    at_once = _pairs_at_once(signer, collection)
     for buckets in bucket_slices(signer, collection, memory):
-        for left, right in candidate_pairs(buckets, signer, needed, counters):
+        for left, right in candidate_pairs(buckets, signer, needed, counters, at_once=at_once):
             yield buckets.numbers[left], buckets.numbers[right]
+
+
+def _pairs_at_once(signer: Signer, collection: CollectionReader) -> int:
+    """Return how many candidates are compared in one go.
+
+    Where preparing an item costs more than comparing a pair, many, as far as the items that they
+    may name take little memory.
+    """
+    if not isinstance(signer.measure, ComparesBatches):
+        return PAIRS_AT_ONCE
+    average = collection.state.item_bytes // max(1, collection.state.live)
+    return min(max(PAIRS_AT_ONCE, COMPARED_BYTES // max(1, average)), PAIRS_COMPARED)
 
 
 def _candidates_of_new(

@@ -1,9 +1,9 @@
 """Repairing: the items of a damaged store, read page by page, and signed anew into a new one.
 
-Only settings, keys, deletion marks and documents are read; signatures, buckets and postings follow
-from the items. A record is believed if its checksum holds. An item number is never used for another
-item, so an old copy of a lost document is the document itself; whether it is still stored is what
-the keys say (key to item number), or else the deletion marks.
+Only settings, keys, deletion marks, documents and items are read; signatures, buckets and postings
+follow from the items. A record is believed if its checksum holds. An item number is never used for
+another item, so an old copy of a lost document is the document itself; whether it is still stored
+is what the keys say (key to item number), or else the deletion marks.
 
 Nothing is read through LMDB, which damage can make end the process (``storage.salvage``).
 """
@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
 
 from simdb.datatypes import Problem, RepairedCollection
 from simdb.engine.catalogue import CollectionSettings
+from simdb.engine.found_documents import Found, documents_in
 from simdb.engine.reading_rows import BATCH_ITEMS, RowBatch
-from simdb.errors import CorruptionError
+from simdb.errors import ConfigurationError, CorruptionError
 from simdb.items.kinds import items_of
 from simdb.storage import values
-from simdb.storage.blocks import Block, split_block
+from simdb.storage.block_format import Block
 from simdb.storage.keys import (
     COLLECTION_PREFIX,
     GARBAGE_KEY,
@@ -33,24 +33,15 @@ from simdb.storage.keys import (
     owner_prefix,
     unpack_numbered,
 )
-from simdb.storage.lost_blocks import block_of, block_within
+from simdb.storage.lost_blocks import block_of, block_within, rows_of, rows_within
 from simdb.storage.salvage import DamagedFile, Record
-from simdb.storage.tables import MARK_BYTES, MARKS_PER_RECORD, decode_document
+from simdb.storage.tables import MARK_BYTES, MARKS_PER_RECORD
 
 LOST_KEYS_KEPT = 1_000
 NO_NUMBER = 2**32  # past every item number
 BATCH_BYTES = 16 * 2**20
 _NUMBER = struct.Struct("<I")
 _KEYED = 8  # bytes of a key of owner and number
-
-
-class Found(NamedTuple):
-    """A document whose checksum holds."""
-
-    number: int
-    key: bytes
-    item: bytes
-    metadata: bytes
 
 
 @dataclass(slots=True)
@@ -62,12 +53,16 @@ class SalvagedCollection:
         numbers: item number of each encoded key that could be read.
         marks: deletion marks by record; those that could not be read are missing.
         elsewhere: documents found on pages that the table does not lead to, by number.
+        width: bytes of an item, where all have as many and lie beside the documents; else 0.
+        items_elsewhere: such items found on pages that the table does not lead to, by number.
     """
 
     settings: CollectionSettings
     numbers: dict[bytes, int] = field(default_factory=dict)
     marks: dict[int, bytes] = field(default_factory=dict)
     elsewhere: dict[int, Found] = field(default_factory=dict)
+    width: int = 0
+    items_elsewhere: dict[int, bytes] = field(default_factory=dict)
 
 
 class Salvage:
@@ -95,6 +90,7 @@ class Salvage:
         self._read_keys()
         self._read_marks()
         self._find_elsewhere(self._documents_are_missing())
+        self._find_items_elsewhere()
         self._note_lost_collections()
 
     def problems(self) -> list[Problem]:
@@ -136,8 +132,10 @@ class Salvage:
             elif key.startswith(COLLECTION_PREFIX):
                 settings = CollectionSettings.decode(key[1:].decode(), payload)
                 if settings.name not in self._names():
-                    self.collections.setdefault(settings.number, SalvagedCollection(settings))
-        except (CorruptionError, TypeError, UnicodeDecodeError):
+                    width = items_of(settings.kind, settings.secret).width
+                    found = SalvagedCollection(settings, width=width)
+                    self.collections.setdefault(settings.number, found)
+        except (CorruptionError, ConfigurationError, TypeError, UnicodeDecodeError):
             return False
         return True
 
@@ -188,7 +186,7 @@ class Salvage:
     def _documents(self, record: Record, *, note: bool) -> Iterator[tuple[int, Found]]:
         """Yield owner and document of the records of a block whose checksums hold."""
         block = block_of(record.key, record.value) if len(record.key) == _KEYED else None
-        documents = [] if block is None else list(_documents(block))
+        documents = [] if block is None else list(documents_in(block))
         if note and (block is None or len(documents) < block.numbers.size):
             self._note(Table.DOCUMENTS, record.key)
         for document in documents:
@@ -215,43 +213,86 @@ class Salvage:
             for owner in self.collections:
                 block = block_within(owner, content)
                 if block is not None:
-                    yield from ((owner, document) for document in _documents(block))
+                    yield from ((owner, document) for document in documents_in(block))
 
     def _note_lost_collections(self) -> None:
         for owner in sorted(self._owners - set(self.collections)):
             if (int(Table.DOCUMENTS), owner) not in self._removed and self._is_damaged(Table.META):
                 self.lost.append(f"number {owner}")
 
+    # -- items of one width ------------------------------------------------------------------
+
+    def _find_items_elsewhere(self) -> None:
+        """Look for missing items of one width on pages that their table does not lead to."""
+        wanted = {number: found.width for number, found in self.collections.items() if found.width}
+        if not wanted:
+            return
+        seen: dict[int, set[int]] = {number: set() for number in wanted}
+        for owner, number, _ in self._items_in_table(wanted, note=True):
+            seen[owner].add(number)
+        keys_are_damaged = self._is_damaged(Table.KEYS)
+        missing = {
+            number: set(self.collections[number].numbers.values()) - seen[number]
+            for number in wanted
+        }
+        if not self._is_damaged(Table.ITEMS) and not any(missing.values()):
+            return
+        for owner, block in self._scattered_rows(wanted):
+            kept = self.collections[owner].items_elsewhere
+            for place, number in enumerate(block.numbers.tolist()):
+                unseen = keys_are_damaged and number not in seen[owner]
+                if number in missing[owner] or unseen:
+                    kept[number] = bytes(block.record(place))
+
+    def _items_in_table(
+        self, widths: dict[int, int], *, note: bool
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """Yield owner, number and item of the blocks of some owners whose checksums hold."""
+        for key, value in self._file.records(Table.ITEMS):
+            owner = int.from_bytes(key[:4], "big")
+            if owner not in widths:
+                continue
+            block = rows_of(key, value, widths[owner]) if len(key) == _KEYED else None
+            if block is not None:
+                for place, number in enumerate(block.numbers.tolist()):
+                    yield owner, number, bytes(block.record(place))
+            elif note:
+                self._note(Table.ITEMS, key)
+
+    def _scattered_rows(self, widths: dict[int, int]) -> Iterator[tuple[int, Block]]:
+        for key, value in self._file.scattered():
+            owner = int.from_bytes(key[:4], "big")
+            block = rows_of(key, value, widths[owner]) if owner in widths else None
+            if block is not None:
+                yield owner, block
+        for content in self._file.scattered_values():
+            for owner, width in widths.items():
+                block = rows_within(owner, width, content)
+                if block is not None:
+                    yield owner, block
+
+    # -- documents with their items ----------------------------------------------------------
+
     def documents(self, number: int) -> Iterator[Found]:
-        """Yield the documents of a collection by ascending item number, deleted ones among them."""
-        settings = self.collections[number].settings
-        width = items_of(settings.kind, settings.secret).width
-        if not width:
+        """Yield the documents of a collection by ascending item number, deleted ones among them.
+
+        Those whose items of one width cannot be read are left out.
+        """
+        collection = self.collections[number]
+        if not collection.width:
             yield from self._documents_of(number)
             return
-        items = self._items(number, width)
+        in_table = self._items_in_table({number: collection.width}, note=False)
+        items = merge(
+            ((place, item) for _, place, item in in_table),
+            sorted(collection.items_elsewhere.items()),
+        )
         place, item = next(items, (NO_NUMBER, b""))
         for document in self._documents_of(number):
             while place < document.number:
                 place, item = next(items, (NO_NUMBER, b""))
             if place == document.number:
                 yield document._replace(item=item)
-
-    def _items(self, number: int, width: int) -> Iterator[tuple[int, bytes]]:
-        """Yield item numbers and items of one width, of the blocks whose checksums hold."""
-        for key, value in self._file.records(Table.ITEMS):
-            if key[:4] != owner_prefix(number):
-                continue
-            payload = _unsealed(Table.ITEMS, key, value)
-            try:
-                block = None if payload is None else split_block(key, memoryview(value), width)[0]
-            except (struct.error, ValueError):
-                block = None
-            if block is None:
-                self._note(Table.ITEMS, key)
-                continue
-            for place, found in enumerate(block.numbers.tolist()):
-                yield found, bytes(block.record(place))
 
     def _documents_of(self, number: int) -> Iterator[Found]:
         within = (
@@ -298,25 +339,6 @@ def _unsealed(table: Table, key: bytes, value: bytes) -> bytes | None:
         return bytes(values.unseal(table, key, memoryview(value)))
     except CorruptionError:
         return None
-
-
-def _documents(block: Block) -> Iterator[Found]:
-    """Yield the records of a block whose checksums hold."""
-    for place in range(block.numbers.size):
-        document = _document(block, place)
-        if document is not None:
-            yield document
-
-
-def _document(block: Block, place: int) -> Found | None:
-    """Return a record of a block if its checksum holds and it is one of a document."""
-    number = int(block.numbers[place])
-    try:
-        document = decode_document(number, block.verified_record(place))
-        decode_user_key(document.key)
-    except (CorruptionError, struct.error, ValueError):
-        return None
-    return Found(number, bytes(document.key), bytes(document.item), bytes(document.metadata))
 
 
 class RepairedRows:

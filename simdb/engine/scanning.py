@@ -6,8 +6,9 @@ one width lie in blocks of their own and are compared in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,28 +18,30 @@ from simdb.engine.comparing import ComparedStored
 from simdb.engine.grouping import Forest
 from simdb.engine.searching import Similar, best_of
 from simdb.engine.signing import Signer
-from simdb.exact.thresholds import Bound
+from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
+from simdb.measures.bits import BitsMeasure
 from simdb.measures.compared import Compared
+from simdb.measures.vectors import VectorMeasure
 from simdb.storage.bulk import cut_rows, live_items
 from simdb.storage.tables import CollectionReader
 
 READ_AT_ONCE = 2_000  # items
+
+Finder: TypeAlias = Callable[[Any], tuple[npt.NDArray[np.int64], Compared]]
 
 
 def search(
     signer: Signer, collection: CollectionReader, item: bytes, bound: Bound, limit: int | None
 ) -> Similar:
     """Find the stored items that are similar to one item, by comparing it with all of them."""
-    probe = signer.features([item])
+    within = finder(signer, signer.features([item]), bound)
     found: list[ComparedStored] = []
     total = 0
     for numbers, features in slices(signer, collection):
-        compared = signer.measure.compare_probe(probe, features)
-        met = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
+        places, compared = within(features)
         total += numbers.size
-        if met.size:
-            chosen = Compared(compared.numerators[met], compared.denominators[met])
-            found.append(ComparedStored(numbers[met], chosen, None))
+        if places.size:
+            found.append(ComparedStored(numbers[places], compared, None))
     if not found:
         return Similar([], [], total)
     everything = ComparedStored(
@@ -50,6 +53,39 @@ def search(
         None,
     )
     return best_of(collection, everything, bound, limit)._replace(candidates=total)
+
+
+def finder(signer: Signer, probe: Any, bound: Bound) -> Finder:  # noqa: ANN401 - a type a kind
+    """Return what finds, among the features of many items, those within a bound of a probe.
+
+    Of bit vectors and vectors only what is found is ever written: they are scanned at about the
+    speed at which memory is read.
+
+    Returns:
+        a function of features that returns places, int64 rising, and how these compare.
+    """
+    measure = signer.measure
+    if isinstance(measure, VectorMeasure):
+        return partial(measure.scan, probe, limit=float(bound.fraction))
+    if isinstance(measure, BitsMeasure):
+        if isinstance(bound, MaximumDistance):
+            most = min(int(bound.fraction), 64 * probe.shape[1])
+            return partial(measure.scan, probe, limit=most)
+        needed = needed_overlaps(bound, 2 * 64 * probe.shape[1])
+        return partial(measure.scan_tanimoto, probe, needed=needed)
+
+    def compare(features: Any) -> tuple[npt.NDArray[np.int64], Compared]:  # noqa: ANN401
+        compared = measure.compare_probe(probe, features)
+        places = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
+        return places, Compared(compared.numerators[places], compared.denominators[places])
+
+    return compare
+
+
+@lru_cache(maxsize=8)
+def needed_overlaps(threshold: Threshold, largest_total: int) -> npt.NDArray[np.int64]:
+    """Return ``threshold.needed_overlap_table``, which takes longer than scanning many vectors."""
+    return threshold.needed_overlap_table(largest_total)
 
 
 def pairs(
@@ -106,17 +142,15 @@ def _cross(
     lefts, rights, values = [], [], []
     other_numbers, features = stored
     for number, item in zip(probes[0].tolist(), probes[1], strict=True):
-        compared = signer.measure.compare_probe(signer.features([item]), features)
-        met = bound.meets_many(compared.numerators, compared.denominators)
+        places, compared = finder(signer, signer.features([item]), bound)(features)
+        similarities = compared.values()
         if ordered:
-            met &= other_numbers > number
-        places = np.flatnonzero(met)
+            later = other_numbers[places] > number
+            places, similarities = places[later], similarities[later]
         if places.size:
             lefts.append(np.full(places.size, number, np.uint32))
             rights.append(other_numbers[places])
-            values.append(
-                Compared(compared.numerators[places], compared.denominators[places]).values()
-            )
+            values.append(similarities)
     if lefts:
         yield PairBatch.of(
             np.concatenate(lefts),
@@ -154,16 +188,18 @@ def item_slices(
 def _row_slices(
     collection: CollectionReader, start: int
 ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]]:
-    assert collection.items is not None
-    for block in collection.items.scan(start):
-        kept = collection.alive(block.numbers)
+    for numbers, rows in collection.item_blocks() or ():
+        collection.transaction.require_open()
+        if not (start or collection.state.marked):
+            yield numbers, rows
+            continue
+        kept = collection.alive(numbers)
         if start:
-            kept &= block.numbers >= start
-        rows: npt.NDArray[np.uint8] = block.as_rows(np.uint8)
+            kept &= numbers >= start
         if kept.all():
-            yield block.numbers, rows
+            yield numbers, rows
         elif kept.any():
-            yield block.numbers[kept], rows[kept]
+            yield numbers[kept], rows[kept]
 
 
 def _document_slices(

@@ -71,7 +71,8 @@ def propose(
     owners = usable[np.repeat(np.arange(usable.size), buckets.counts)]
     found = collection.bands.probe(buckets.values, limit=limit)
     items = collection.bands.column(found, 0)
-    probe_of = owners[found.queries]
+    # Of one probe no entry needs to be told whose it is.
+    probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners[found.queries]
     cut = np.zeros(probes_count, np.bool_)
     if limit != NO_LIMIT and found.queries.size:
         full = np.flatnonzero(np.bincount(found.queries, minlength=owners.size) >= limit)

@@ -165,6 +165,35 @@ def scan_tanimoto(
 
 
 @kernel
+def scan_tanimoto_uncounted(
+    probe: npt.NDArray[np.uint64],
+    vectors: npt.NDArray[np.uint64],
+    needed: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Do as ``scan_tanimoto``, counting the set bits of every vector in the same reading."""
+    probe_count = np.int64(0)
+    for word in range(probe.size):
+        probe_count += set_bit_count(probe[word])
+    rows = np.empty(vectors.shape[0], np.int64)
+    common = np.empty(vectors.shape[0], np.int64)
+    united = np.empty(vectors.shape[0], np.int64)
+    found = 0
+    for row in range(vectors.shape[0]):
+        vector = vectors[row]
+        both = np.int64(0)
+        total = probe_count
+        for word in range(probe.size):
+            both += set_bit_count(vector[word] & probe[word])
+            total += set_bit_count(vector[word])
+        if both >= needed[total]:
+            rows[found] = row
+            common[found] = both
+            united[found] = total - both
+            found += 1
+    return rows[:found].copy(), common[:found].copy(), united[:found].copy()
+
+
+@kernel
 def bit_symbols(
     vectors: npt.NDArray[np.uint64], length: int, secret: np.uint64
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:

@@ -12,6 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from simdb.kernels.bits import set_bit_count
 from simdb.kernels.compiling import inlined, kernel
 
 _TURN = 360 * 64  # units of direction in a full turn
@@ -316,8 +317,8 @@ def overlaps(
         row = positions[number]
         both, any_of_them = 0, 0
         for word in range(probe.size):
-            both += _bits_of(probe[word] & sets[row, word])
-            any_of_them += _bits_of(probe[word] | sets[row, word])
+            both += set_bit_count(probe[word] & sets[row, word])
+            any_of_them += set_bit_count(probe[word] | sets[row, word])
         common[number] = both
         either[number] = any_of_them
     return common, either
@@ -333,6 +334,6 @@ def pair_overlaps(
     for number in range(left.size):
         one, other = left[number], right[number]
         for word in range(sets.shape[1]):
-            common[number] += _bits_of(sets[one, word] & sets[other, word])
-            either[number] += _bits_of(sets[one, word] | sets[other, word])
+            common[number] += set_bit_count(sets[one, word] & sets[other, word])
+            either[number] += set_bit_count(sets[one, word] | sets[other, word])
     return common, either

@@ -64,20 +64,18 @@ def _settle_doubts(
 
     Bit j of an item is bit j % 8 of its byte j // 8 in ``packed``.
     """
-    unsure = np.empty(directions.shape[0], np.uint8)
     sums = np.empty(LANES, np.float64)
     for item in range(vectors.shape[0]):
         error = errors[item]
         projected = projections[item]
-        for function in range(unsure.size):
+        doubts = np.int32(0)
+        for function in range(projected.size):
             size = abs(projected[function])
-            unsure[function] = np.uint8(not ((size > error) & (size < np.inf)))
-        doubts = 0
-        for function in range(unsure.size):
-            doubts += unsure[function]
+            doubts += np.int32(not ((size > error) & (size < np.inf)))
         if doubts:
-            for function in range(unsure.size):
-                if unsure[function]:
+            for function in range(projected.size):
+                size = abs(projected[function])
+                if not ((size > error) & (size < np.inf)):
                     bit = np.uint8(1 << (function % 8))
                     byte = packed[item, function // 8] & (np.uint8(255) ^ bit)
                     if product(vectors[item], directions[function], sums) >= 0:

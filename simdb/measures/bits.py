@@ -73,15 +73,17 @@ class BitsMeasure:
             needed: int64, how many bits must be common to two vectors that have so many set in
                 all: ``exact.thresholds.Threshold.needed_overlap_table(2 * length)``.
             counts: of the set bits of ``features``, int64 (n,), as ``set_bits`` returns them; with
-                them vectors that have too few or too many are not read.
+                them vectors that have too few or too many are not read. Without, all are, once.
 
         Returns:
             int64, their rows, rising; their similarities.
         """
         from simdb.kernels import bits
 
-        counts = self.set_bits(features) if counts is None else counts
-        rows, common, united = bits.scan_tanimoto(probe[0], features, counts, needed)
+        if counts is None:
+            rows, common, united = bits.scan_tanimoto_uncounted(probe[0], features, needed)
+        else:
+            rows, common, united = bits.scan_tanimoto(probe[0], features, counts, needed)
         return rows, Compared(common, united)
 
     def set_bits(self, features: Words) -> npt.NDArray[np.int64]:

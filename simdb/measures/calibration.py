@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,6 +36,47 @@ class Mean:
     value: float
     variance: float = 0.0
     spread: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What is kept of many differences: their number, mean, and squares about the mean."""
+
+    count: int = 0
+    average: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, differences: Floats) -> Sums:
+        """Return the sums of differences; those that are not finite are left out."""
+        known = differences[np.isfinite(differences)]
+        if not known.size:
+            return cls()
+        average = float(known.mean())
+        return cls(known.size, average, float(np.square(known - average).sum()))
+
+    def plus(self, other: Sums) -> Sums:
+        """Return the sums of both together (Chan, Golub and LeVeque 1983)."""
+        count = self.count + other.count
+        if not self.count or not other.count:
+            return self if self.count else other
+        shift = other.average - self.average
+        return Sums(
+            count,
+            self.average + shift * (other.count / count),
+            self.squares + other.squares + shift**2 * (self.count * other.count / count),
+        )
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the single difference; 0 of a single one."""
+        return math.sqrt(self.squares / (self.count - 1)) if self.count > 1 else 0.0
+
+    @property
+    def mean(self) -> Mean:
+        """The mean and how sure it is."""
+        spread = self.spread
+        return Mean(self.average, spread**2 / max(1, self.count), spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,60 +222,73 @@ def calibrate(
             or h0 and h1 are equal.
     """
     values, apart = np.asarray(scores, np.float64), np.asarray(differences, np.float64)
-    bounds = np.asarray(edges, np.float64)
     if values.ndim != 1 or values.shape != apart.shape:
         raise ConfigurationError(
             f"scores and differences must be of one length, not {values.shape} and {apart.shape}"
         )
-    if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
-        raise ConfigurationError(f"edges must ascend, two at least: {edges!r}")
-    if not 0 < confidence < 1:
-        raise ConfigurationError(f"the confidence must lie between 0 and 1: {confidence!r}")
-    known = np.isfinite(apart) & np.isfinite(values)
-    true, chance = _mean_of("matched", matched), _mean_of("random", random)
+    bounds = require_edges(edges)
     places = np.searchsorted(bounds, values, side="right") - 1
     places[values == bounds[-1]] = bounds.size - 2
-    buckets = tuple(
-        _bucket(
-            low,
-            high,
-            apart[known & (places == place)],
-            matched=true,
-            random=chance,
-            confidence=confidence,
-        )
-        for place, (low, high) in enumerate(
-            zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-        )
+    return calibrate_sums(
+        bounds,
+        [Sums.of(apart[places == place]) for place in range(bounds.size - 1)],
+        matched=_mean_of("matched", matched),
+        random=_mean_of("random", random),
+        confidence=confidence,
     )
-    return Calibration(buckets, true, chance, confidence)
+
+
+def require_edges(edges: Sequence[float] | Floats) -> Floats:
+    """Return the edges of buckets of scores.
+
+    Raises:
+        ConfigurationError: they do not ascend, or are less than two.
+    """
+    bounds = np.asarray(edges, np.float64)
+    if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
+        raise ConfigurationError(f"edges must ascend, two at least: {edges!r}")
+    return bounds
+
+
+def calibrate_sums(
+    edges: Floats, sums: Sequence[Sums], *, matched: Mean, random: Mean, confidence: float
+) -> Calibration:
+    """Do as ``calibrate`` with the sums of each bucket instead of its differences."""
+    if not 0 < confidence < 1:
+        raise ConfigurationError(f"the confidence must lie between 0 and 1: {confidence!r}")
+    buckets = tuple(
+        _bucket(low, high, own, matched=matched, random=random, confidence=confidence)
+        for own, (low, high) in zip(sums, pairwise(edges.tolist()), strict=True)
+    )
+    return Calibration(buckets, matched, random, confidence)
 
 
 def _bucket(
-    low: float, high: float, apart: Floats, *, matched: Mean, random: Mean, confidence: float
+    low: float, high: float, sums: Sums, *, matched: Mean, random: Mean, confidence: float
 ) -> ScoreBucket:
     """Return the fraction of a bucket and its interval."""
-    if not apart.size:
+    if not sums.count:
         return ScoreBucket(low, high, 0, math.nan, math.nan, 0.0, 1.0)
-    mean = float(apart.mean())
-    fraction = float(fraction_of_matches(mean, matched.value, random.value))
+    fraction = float(fraction_of_matches(sums.average, matched.value, random.value))
     around = math.inf
-    if apart.size > 1:
+    if sums.count > 1:
         from scipy.special import stdtrit
 
         # A few pairs may agree by chance; even true matches spread as much as those of h0.
-        spread = max(float(apart.std(ddof=1)), matched.spread)
+        spread = max(sums.spread, matched.spread)
         width = random.value - matched.value
         variance = (
-            spread**2 / apart.size
+            spread**2 / sums.count
             + fraction**2 * matched.variance
             + (1.0 - fraction) ** 2 * random.variance
         ) / width**2
-        quantile = float(stdtrit(apart.size - 1, (1.0 + confidence) / 2))
+        quantile = float(stdtrit(sums.count - 1, (1.0 + confidence) / 2))
         around = quantile * math.sqrt(variance)
     kept = min(max(fraction, 0.0), 1.0)
     lowest, highest = max(fraction - around, 0.0), min(fraction + around, 1.0)
-    return ScoreBucket(low, high, apart.size, mean, kept, min(lowest, kept), max(highest, kept))
+    return ScoreBucket(
+        low, high, sums.count, sums.average, kept, min(lowest, kept), max(highest, kept)
+    )
 
 
 def _mean_of(name: str, given: float | Sequence[float] | Floats) -> Mean:
@@ -243,8 +298,7 @@ def _mean_of(name: str, given: float | Sequence[float] | Floats) -> Mean:
         raise ConfigurationError(f"{name} must be a mean difference, or differences, not empty")
     if np.ndim(given) == 0:
         return Mean(float(values[0]))
-    spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
-    return Mean(float(values.mean()), spread**2 / values.size, spread)
+    return Sums.of(values).mean
 
 
 def _finite(name: str, given: Sequence[float] | Floats) -> Floats:

@@ -5,21 +5,10 @@ about ``TARGET_BYTES``. A commit writes its records as new blocks. Small blocks 
 joined, ``FAN_IN`` of them or more, when together they are of a higher size class than each of
 them, a class being a factor of 8: so a record is rewritten a few times at most.
 
-====== ======== ==============================================================
-offset bytes    field
-====== ======== ==============================================================
-0      8        checksum of the head (variable width) or of all (fixed width)
-8      4        records n
-12     4        width of a record, 0 when it varies
-16     4 n      item numbers, uint32, ascending
-..     0 or 4   zeros up to a multiple of 8
-..     8 n      (variable width) end of each record, counted from the first, uint64
-..     8 n      (variable width) checksum of each record, uint64
-..              the records
-====== ======== ==============================================================
-
-The *head* is all before the records. With a fixed width a block is index data: it is verified
-once a process. With a variable width each record is verified whenever it is read.
+``block_format`` has the layout. With a variable width the head of a block and each record are
+verified whenever they are read. With a fixed width a block is verified when a process first uses
+it, since scans read it at the speed of memory; again before it is written anew, so that damage is
+not sealed by a new checksum; and again by whoever hands out its records (``verify``).
 
 Deleted items stay in their block until more than ``DEAD_SHARE`` of it is dead.
 """
@@ -29,14 +18,22 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from simdb.errors import CorruptionError
 from simdb.storage import values
+from simdb.storage.block_format import (
+    HEADER,
+    HEADER_SIZE,
+    Block,
+    Data,
+    record_checksums,
+    sizes_of,
+    split_block,
+)
 from simdb.storage.keys import Table, pack_numbered, unpack_numbered
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
@@ -44,83 +41,6 @@ TARGET_BYTES = 131_072
 FAN_IN = 8  # small blocks that wait before they are joined
 DEAD_SHARE = 0.3
 MOST_REMEMBERED = 65_536  # blocks known to be verified; small ones come and go with every commit
-_HEADER = struct.Struct("<QII")
-HEADER_SIZE = _HEADER.size
-assert HEADER_SIZE == 16
-
-Data = bytes | memoryview
-
-
-class Block(NamedTuple):
-    """A block in place; its arrays end with the transaction."""
-
-    key: bytes
-    numbers: npt.NDArray[np.uint32]
-    width: int
-    ends: npt.NDArray[np.uint64]
-    checksums: npt.NDArray[np.uint64]
-    records: memoryview
-
-    def place(self, number: int) -> int | None:
-        """Return where the record of an item number stands, or None."""
-        place = number - int(self.numbers[0])
-        if place >= self.numbers.size or int(self.numbers[place]) != number:  # there are holes
-            place = int(np.searchsorted(self.numbers, number))
-            if place == self.numbers.size or int(self.numbers[place]) != number:
-                return None
-        return place
-
-    def record(self, position: int) -> memoryview:
-        """Return a record, not verified."""
-        if self.width:
-            return self.records[position * self.width : (position + 1) * self.width]
-        begin = int(self.ends[position - 1]) if position else 0
-        return self.records[begin : int(self.ends[position])]
-
-    def verified_record(self, position: int) -> memoryview:
-        """Return a record of variable width after comparing it with its checksum.
-
-        Raises:
-            CorruptionError: they differ.
-        """
-        record = self.record(position)
-        number = int(self.numbers[position])
-        if record_checksum(self.key[:4], number, record) != int(self.checksums[position]):
-            raise CorruptionError(
-                f"item number {number} is damaged; run 'simdb check' and restore a backup"
-            )
-        return record
-
-    def as_rows(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Return the records of fixed width as the rows of an array."""
-        return np.frombuffer(self.records, dtype).reshape(self.numbers.size, -1)
-
-
-def record_checksum(owner: bytes, number: int, record: Data) -> int:
-    """Return the checksum of a record of variable width; it does not name the block."""
-    return xxhash.xxh3_64_intdigest(record, seed=(int.from_bytes(owner, "big") << 32) | number)
-
-
-def _checksums(
-    records: memoryview,
-    owner: bytes,
-    numbers: npt.NDArray[np.uint32],
-    ends: npt.NDArray[np.int64],
-) -> npt.NDArray[np.uint64]:
-    """Return ``record_checksum`` of records that lie one after the other."""
-    seeds = (np.uint64(int.from_bytes(owner, "big") << 32) | numbers).tolist()
-    begins = [0, *ends[:-1].tolist()]
-    cut = [records[begin:end] for begin, end in zip(begins, ends.tolist(), strict=True)]
-    return np.array(list(map(xxhash.xxh3_64_intdigest, cut, seeds)), np.uint64)
-
-
-def _sizes(columns: Sequence[Sequence[Data]]) -> npt.NDArray[np.int64]:
-    """Return the sizes of records that are given in parts."""
-    count = len(columns[0])
-    sizes = np.zeros(count, np.int64)
-    for column in columns:
-        sizes += np.fromiter(map(len, column), np.int64, count)
-    return sizes
 
 
 @dataclass(slots=True)
@@ -128,6 +48,18 @@ class Tail:
     """The small blocks at the end, oldest first, as (first item number, bytes)."""
 
     blocks: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def decode(cls, stored: list[list[int]]) -> Tail:
+        """Return the tail that a state lists.
+
+        Raises:
+            ValueError, TypeError: it is no list of pairs of numbers.
+        """
+        for first, size in stored:
+            if not (0 <= first < 2**32 and 0 < size < 2**40):
+                raise ValueError(f"a small block at {first} of {size} bytes")
+        return cls(stored)
 
 
 class BlockReader:
@@ -195,12 +127,23 @@ class BlockReader:
             yield block, held + begin, places[held]
             begin = end
 
+    def verify(self, key: bytes) -> None:
+        """Compare a block of fixed width with its checksum, also if this process has before.
+
+        Raises:
+            CorruptionError: they differ.
+        """
+        value = self._transaction.get(self._table, key)
+        if value is None:
+            raise CorruptionError(f"a block is missing (key {key.hex()})")
+        self._compare(key, value[values.CHECKSUM_SIZE :], HEADER.unpack_from(value)[0])
+
     def _decode(self, key: bytes, value: memoryview) -> Block:
         try:
             block, head = split_block(key, value, self._width)
         except (struct.error, ValueError, IndexError) as error:
             raise CorruptionError(f"a block is damaged (key {key.hex()}): {error}") from error
-        expected = _HEADER.unpack_from(value)[0]
+        expected = HEADER.unpack_from(value)[0]
         if self._width:
             verified = self._transaction.environment.caches.setdefault("verified blocks", set())
             name = (self._table, key, expected)
@@ -219,26 +162,6 @@ class BlockReader:
                 f"a block of table {self._table.name} is damaged (key {key.hex()}); "
                 "run 'simdb check' and restore a backup"
             )
-
-
-def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
-    """Return the arrays of a block, not verified, and the size of its head."""
-    _, count, stored_width = _HEADER.unpack_from(value)
-    if stored_width != width or not count:
-        raise ValueError(f"{count} records of width {stored_width}, expected width {width}")
-    numbers = np.frombuffer(value, np.uint32, count, HEADER_SIZE)
-    head = HEADER_SIZE + 4 * count + 4 * (count % 2)
-    if width:
-        if len(value) != head + count * width:
-            raise ValueError("wrong length")
-        empty = np.empty(0, np.uint64)
-        return Block(key, numbers, width, empty, empty, value[head:]), head
-    ends = np.frombuffer(value, np.uint64, count, head)
-    checksums = np.frombuffer(value, np.uint64, count, head + 8 * count)
-    head += 16 * count
-    if len(value) != head + int(ends[-1]):
-        raise ValueError("wrong length")
-    return Block(key, numbers, 0, ends, checksums, value[head:]), head
 
 
 class BlockWriter(BlockReader):
@@ -273,7 +196,7 @@ class BlockWriter(BlockReader):
             columns: the parts of the records, which lie one after the other: record i is
                 ``columns[0][i]``, then ``columns[1][i]`` and so on.
         """
-        sizes = _sizes(columns)
+        sizes = sizes_of(columns)
         if numbers.size == 1:
             self._tail.blocks.append([int(numbers[0]), self._put(numbers, columns, sizes)])
             self._join_tail()
@@ -302,7 +225,7 @@ class BlockWriter(BlockReader):
         """Write a block of records of fixed width."""
         key = pack_numbered(self._owner, int(numbers[0]))
         padding = b"\0" * (4 * (numbers.size % 2))
-        header = _HEADER.pack(0, numbers.size, self._width)[8:]
+        header = HEADER.pack(0, numbers.size, self._width)[8:]
         covered = b"".join((header, numbers.tobytes(), padding, records))
         checksum = values.checksum(self._table, key, covered)
         return self._write(key, values.CHECKSUM.pack(checksum) + covered)
@@ -326,10 +249,10 @@ class BlockWriter(BlockReader):
         value = bytearray().join((bytes(head), *parts))
         ends = np.cumsum(sizes)
         if checksums is None:
-            checksums = _checksums(memoryview(value)[head:], key[:4], numbers, ends)
+            checksums = record_checksums(memoryview(value)[head:], key[:4], numbers, ends)
         value[values.CHECKSUM_SIZE : head] = b"".join(
             (
-                _HEADER.pack(0, count, 0)[8:],
+                HEADER.pack(0, count, 0)[8:],
                 numbers.tobytes(),
                 b"\0" * (4 * (count % 2)),
                 ends.astype(np.uint64).tobytes(),
@@ -371,13 +294,15 @@ class BlockWriter(BlockReader):
         for first in firsts[1:]:
             self._writer.delete(self._table, pack_numbered(self._owner, first))
         known = np.concatenate(checksums)
-        return self._put(np.concatenate(numbers), [records], _sizes([records]), known)
+        return self._put(np.concatenate(numbers), [records], sizes_of([records]), known)
 
     def _require(self, first: int) -> Block:
         key = pack_numbered(self._owner, first)
         value = self._transaction.get(self._table, key)
         if value is None:
             raise CorruptionError(f"a block is missing (key {key.hex()})")
+        if self._width:
+            self.verify(key)
         return self._decode(key, value)
 
     # -- dropping the dead -------------------------------------------------------------------
@@ -397,13 +322,15 @@ class BlockWriter(BlockReader):
         count = int(np.count_nonzero(dead))
         if not count or count <= share * block.numbers.size:
             return 0
+        if self._width:
+            self.verify(block.key)
         alive = np.flatnonzero(~dead)
         numbers = block.numbers[alive].copy()
         checksums = block.checksums if self._width else block.checksums[alive].copy()
         records = [bytes(block.record(place)) for place in alive.tolist()]
         first = unpack_numbered(block.key)[1]
         self._writer.delete(self._table, block.key)
-        size = self._put(numbers, [records], _sizes([records]), checksums) if records else 0
+        size = self._put(numbers, [records], sizes_of([records]), checksums) if records else 0
         replacement = [[int(numbers[0]), size]] if records else []
         for place, (known, _) in enumerate(self._tail.blocks):
             if known == first:

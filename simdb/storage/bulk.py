@@ -10,7 +10,7 @@ import numpy.typing as npt
 import xxhash
 
 from simdb.errors import CorruptionError
-from simdb.storage.blocks import Block
+from simdb.storage.block_format import Block
 from simdb.storage.tables import (
     DOCUMENT_HEADER,
     FEW,

@@ -7,7 +7,7 @@ the cache is emptied whenever the map moves. So they are to be used within the t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +67,12 @@ class ItemBlocks:
 
 
 def item_blocks(
-    transaction: ReadTransaction, reader: BlockReader, owner: int, *, only_known: bool = False
+    transaction: ReadTransaction,
+    reader: BlockReader,
+    owner: int,
+    *,
+    require_all: Callable[[ItemBlocks | None], None],
+    only_known: bool = False,
 ) -> ItemBlocks | None:
     """Return the blocks of a collection as a transaction sees them; None if there are none.
 
@@ -75,10 +80,11 @@ def item_blocks(
         transaction: the snapshot.
         reader: of the blocks.
         owner: the collection's number.
+        require_all: raises if blocks that were found are not all; a lost page hides some.
         only_known: None as well if they would have to be found first.
 
     Raises:
-        CorruptionError: a block does not match its checksum.
+        CorruptionError: a block does not match its checksum, or one is missing.
     """
     caches, name = transaction.environment.caches, f"item blocks {owner}"
     writes = isinstance(transaction, WriteTransaction)  # whose blocks may still change
@@ -89,6 +95,7 @@ def item_blocks(
         return None
     blocks = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in reader.scan()]
     found = ItemBlocks(blocks) if blocks else None
+    require_all(found)
     if not writes:
         caches[name] = transaction.identity, found
     return found

@@ -72,14 +72,31 @@ pack_numbered = _OWNER_NUMBER.pack
 pack_chunk = _CHUNK.pack
 
 
+def _require_size(key: bytes | memoryview, form: struct.Struct) -> None:
+    if len(key) != form.size:
+        raise CorruptionError(
+            f"a key of {len(key)} bytes is damaged; run 'simdb check', then 'simdb repair'"
+        )
+
+
 def unpack_numbered(key: bytes | memoryview) -> tuple[int, int]:
-    """Return owner and number of a key of ``pack_numbered``."""
+    """Return owner and number of a key of ``pack_numbered``.
+
+    Raises:
+        CorruptionError: it is none; a damaged page can be one of another table.
+    """
+    _require_size(key, _OWNER_NUMBER)
     owner, number = _OWNER_NUMBER.unpack(key)
     return owner, number
 
 
 def unpack_chunk(key: bytes | memoryview) -> tuple[int, int, int]:
-    """Return index, run and chunk of a key of ``pack_chunk``."""
+    """Return index, run and chunk of a key of ``pack_chunk``.
+
+    Raises:
+        CorruptionError: it is none.
+    """
+    _require_size(key, _CHUNK)
     index, run, chunk = _CHUNK.unpack(key)
     return index, run, chunk
 

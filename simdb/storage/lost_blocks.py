@@ -1,12 +1,17 @@
-"""Blocks of documents in a damaged file: their records are verified, their heads are not."""
+"""Blocks in a damaged file.
+
+Of documents the records are verified and the heads are not; blocks of items of one width are
+verified as a whole.
+"""
 
 from __future__ import annotations
 
 import struct
 
 from simdb.errors import CorruptionError
-from simdb.storage.blocks import HEADER_SIZE, Block, split_block
-from simdb.storage.keys import pack_numbered
+from simdb.storage import values
+from simdb.storage.block_format import HEADER_SIZE, Block, split_block
+from simdb.storage.keys import Table, pack_numbered
 
 _COUNT_WIDTH = struct.Struct("<8x II")
 
@@ -39,3 +44,28 @@ def block_within(owner: int, content: bytes) -> Block | None:
     except (struct.error, CorruptionError):
         return None
     return block
+
+
+def rows_of(key: bytes, value: bytes, width: int) -> Block | None:
+    """Return a block of items of one width if its checksum holds, else None."""
+    try:
+        values.unseal(Table.ITEMS, key, memoryview(value))
+        return split_block(key, memoryview(value), width)[0]
+    except (struct.error, ValueError, IndexError, CorruptionError):
+        return None
+
+
+def rows_within(owner: int, width: int, content: bytes) -> Block | None:
+    """Return the block of items of an owner that content begins with, or None if it is none.
+
+    For values whose keys are lost: the checksum tells whose it is.
+    """
+    try:
+        count, stored_width = _COUNT_WIDTH.unpack_from(content)
+        key = pack_numbered(owner, struct.unpack_from("<I", content, HEADER_SIZE)[0])
+    except struct.error:
+        return None
+    size = HEADER_SIZE + 4 * count + 4 * (count % 2) + count * width
+    if stored_width != width or size > len(content):
+        return None
+    return rows_of(key, content[:size], width)

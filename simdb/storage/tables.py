@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from simdb.storage.runs import RunDirectory, RunWriter
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
 ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
+LARGEST_WIDTH = 2**30  # bytes of an item; far past any kind's
 FEW = 16  # items that are read one by one
 MARKS_PER_RECORD = 8_192
 MARK_BYTES = MARKS_PER_RECORD // 8
@@ -112,7 +113,7 @@ class IndexState:
             width,
             entries,
             RunDirectory.decode(bands),
-            Tail(tail),
+            Tail.decode(tail),
             None if exact is None else ExactState.decode(exact),
         )
 
@@ -165,11 +166,22 @@ class CollectionState:
         """Return what ``encode`` stored."""
         stored = values.unpack(payload)
         try:
-            stored[5:7] = IndexState.decode(stored[5]), Tail(stored[6])
-            stored[8] = Tail(stored[8])
-            return cls(*stored)
+            stored[5:7] = IndexState.decode(stored[5]), Tail.decode(stored[6])
+            stored[8] = Tail.decode(stored[8])
+            return cls(*stored).within_bounds()
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise CorruptionError(f"the state of a collection cannot be read: {error}") from error
+
+    def within_bounds(self) -> Self:
+        """Return the state itself if its numbers can be those of one.
+
+        Raises:
+            ValueError: one cannot.
+        """
+        counts = self.next_number, self.live, self.marked, self.item_bytes, self.changes
+        if min(counts) < 0 or not 0 <= self.item_width <= LARGEST_WIDTH:
+            raise ValueError(f"counts {counts}, items of {self.item_width} bytes")
+        return self
 
 
 class CollectionReader:
@@ -191,6 +203,7 @@ class CollectionReader:
         self.documents = self._open_documents()
         self.items = self._open_items() if self.state.item_width else None
         self.signatures = self._open_signatures()
+        self._verified_items: set[bytes] = set()
         self._bands: RunView | None = None
         self._marks: npt.NDArray[np.uint8] | None = None
 
@@ -273,6 +286,9 @@ class CollectionReader:
             raise CorruptionError(
                 f"the item of item number {document.number} is missing; run 'simdb check'"
             )
+        if block.key not in self._verified_items:  # once a snapshot: documents are handed out
+            self.items.verify(block.key)
+            self._verified_items.add(block.key)
         return document._replace(item=block.record(place))
 
     def item_rows(
@@ -301,9 +317,23 @@ class CollectionReader:
         return np.concatenate(positions), np.concatenate(rows)
 
     def item_blocks(self, *, only_known: bool = False) -> ItemBlocks | None:
-        """Return all blocks of items of one width; see ``storage.item_blocks``."""
+        """Return all blocks of items of one width; see ``storage.item_blocks``.
+
+        Raises:
+            CorruptionError: a block is damaged, or one is missing.
+        """
         assert self.items is not None
-        return item_blocks(self.transaction, self.items, self.number, only_known=only_known)
+        return item_blocks(
+            self.transaction,
+            self.items,
+            self.number,
+            require_all=self._require_all_of,
+            only_known=only_known,
+        )
+
+    def _require_all_of(self, blocks: ItemBlocks | None) -> None:
+        parts = blocks or ()
+        self.require_all(sum(int(np.count_nonzero(self.alive(part.numbers))) for part in parts))
 
     def documents_of(self, numbers: npt.NDArray[np.uint32]) -> Iterator[tuple[int, Document]]:
         """Yield position and document of ascending item numbers; absent ones are left out."""

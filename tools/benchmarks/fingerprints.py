@@ -1,15 +1,20 @@
-"""Fingerprints: real prints beside the simulated whole of AND and OR, and a million made ones."""
+"""Fingerprints: real prints beside the simulated whole of AND and OR, and a million made ones.
+
+Look-ups go through a store on disk: the real prints in full, the made ones as the squares they
+occupy. A large store is built once and kept in the work folder.
+"""
 
 from __future__ import annotations
 
-import time
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+import simdb
 from simdb.config import Fingerprint
 from simdb.items.fingerprints import FingerprintItems, Prints
 from simdb.lsh.fingerprints import (
@@ -20,16 +25,21 @@ from simdb.lsh.fingerprints import (
     simulated_rates,
 )
 from simdb.measures.fingerprints import FingerprintMeasure
+from tools.benchmarks import stores
+from tools.benchmarks.children import in_child
+from tools.benchmarks.print_stores import add_store
 from tools.benchmarks.registry import Bench, Figure, measure
-from tools.benchmarks.timing import repeated
+from tools.benchmarks.timing import repeated, timed_each
 from tools.make_fingerprints import SIDE, Statistics, made_prints, read_minutiae
 
+HERE = "tools.benchmarks.fingerprints"
 REAL_FILE = "fingerprints/fvc_minutiae.csv"
 SECRETS = 5  # families over which rates are averaged
 MADE_FINGERS = 800
-SQUARES = 1_000
-QUERIES = 200
-BOOK_SHARE = 0.063**2
+SQUARES, MANY_SQUARES = 1_000, 10_000
+FEWER_PRINTS = 50_000  # of so many squares
+LONGEST_LOOK_UP = 5.0  # milliseconds
+
 KINDS = {
     "plate grid": Fingerprint(SIDE, SIDE),
     "grids at minutiae, 1,024 functions": Fingerprint(
@@ -54,13 +64,6 @@ VERIFIED = {
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Made: TypeAlias = tuple[Sequence[Floats], Sequence[Floats]]
-
-
-class Buckets(NamedTuple):
-    """The members of the functions' buckets, one bucket after the other."""
-
-    members: npt.NDArray[np.uint32]
-    starts: Integers
 
 
 def families(kind: Fingerprint) -> list[SquaresFamily]:
@@ -161,91 +164,38 @@ def rank_one(kind: Fingerprint, family: SquaresFamily, features: Prints, fingers
     return int(((fingers[best] == fingers) & (values[own, best] > 0)).sum())
 
 
-# -- a million made ones -------------------------------------------------------------------------
-
-
-def million(count: int, densities: Floats, fullness: Floats | None, seed: int) -> dict[str, Any]:
-    """Look up prints among ``count`` made of independent squares; keep all in memory."""
-    kind = Fingerprint(len(densities), 1, items="squares", measure="squares", square=1, border=0)
-    family = SquaresFamily(kind, b"bench")
-    random = np.random.default_rng(seed)
-    grids = np.zeros((count, family.words // 4), np.uint64)
-    for begin in range(0, count, 20_000):
-        portion = grids[begin : begin + 20_000]
-        portion[:] = made_grids(random, len(portion), densities, fullness, portion.shape[1])
-    buckets = bucketed(family, grids)
-    probes = random.choice(count, QUERIES, replace=False)
-    seconds, shares, entries = [], [], []
-    for probe in [*probes[:5], *probes]:  # the first compile
-        began = time.perf_counter()
-        candidates, members = look_up(family, grids, buckets, grids[probe])
-        seconds.append(time.perf_counter() - began)
-        # A probe with a function in every group meets itself.
-        shares.append(max(0, candidates - 1) / (count - 1))
-        entries.append(members)
-    predicted = simulated_rates(
-        family, densities, np.full(len(densities), 0.8), fullness=fullness, prints=4_000
-    )
-    p50, p99 = np.quantile(seconds[5:], [0.5, 0.99]).tolist()
+def stored_prints(data: str, name: str, work: str) -> dict[str, Any]:
+    """Search a store of the real prints for each of them; count what is found and looked at."""
+    prints, fingers = read_minutiae(Path(data) / REAL_FILE)
+    hits, others, missed, same = 0, 0, 0, 0
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        path = Path(folder) / "prints.simdb"
+        with simdb.open(path) as database:
+            collection = database.collection(stores.NAME, KINDS[name], threshold=0.01, seed=1)
+            collection.add_many(enumerate(prints))
+        with simdb.open(path, read_only=True) as database:
+            collection = database[stores.NAME]
+            for place, minutiae in enumerate(prints):
+                answer = collection.search(minutiae, min_recall=0)
+                found = [match.key for match in answer if match.key != place]
+                mates = [key for key in found if fingers[int(key)] == fingers[place]]
+                hits += bool(found) and fingers[int(found[0])] == fingers[place]
+                own = int((fingers == fingers[place]).sum()) - 1
+                same += own
+                missed += own - len(mates)
+                others += answer.candidates - 1 - len(mates)
+            seconds = timed_each(collection.search, prints)
+    count = len(prints)
     return {
-        "milliseconds": {"p50": p50 * 1e3, "p99": p99 * 1e3},
-        "share": float(np.mean(shares[5:])),
-        "predicted": predicted._asdict(),
-        "bucket members": float(np.mean(entries[5:])),
         "prints": count,
+        "rank-1 hits": int(hits),
+        "looked_at": others / (count * (count - 1) - same),
+        "false_negatives": missed / same,
+        "milliseconds": seconds,
     }
 
 
-def made_grids(
-    random: np.random.Generator, count: int, densities: Floats, fullness: Floats | None, words: int
-) -> npt.NDArray[np.uint64]:
-    """Draw grids of independent squares, uint64 (count, words)."""
-    scale = np.ones(count) if fullness is None else random.choice(fullness, count)
-    wanted = (densities * scale[:, None]).astype(np.float32)
-    occupied = random.random(wanted.shape, np.float32) < wanted
-    data = np.zeros((count, words * 8), np.uint8)
-    bits = np.packbits(occupied, axis=1, bitorder="little")
-    data[:, : bits.shape[1]] = bits
-    return data.view("<u8").astype(np.uint64)
-
-
-def bucketed(family: SquaresFamily, grids: npt.NDArray[np.uint64]) -> Buckets:
-    """Put prints into the buckets of their functions."""
-    from simdb.kernels import fingerprints
-
-    numbers, owners = [], []
-    for begin in range(0, len(grids), 50_000):
-        signatures = grids[begin : begin + 50_000].view("<u2")
-        functions, offsets = fingerprints.members(family.yes(signatures))
-        numbers.append(functions.astype(np.uint16))
-        own = np.arange(begin, begin + len(signatures), dtype=np.uint32)
-        owners.append(np.repeat(own, np.diff(offsets)))
-    functions = np.concatenate(numbers)
-    members = np.concatenate(owners)[np.argsort(functions, kind="stable")]
-    counts = np.bincount(functions, minlength=len(family.functions))
-    return Buckets(members, np.concatenate(([0], np.cumsum(counts))))
-
-
-def look_up(
-    family: SquaresFamily,
-    grids: npt.NDArray[np.uint64],
-    buckets: Buckets,
-    probe: npt.NDArray[np.uint64],
-) -> tuple[int, int]:
-    """Find the candidates of a probe and score them; return how many, and members read."""
-    from simdb.kernels import fingerprints
-
-    functions, _ = fingerprints.members(family.yes(probe[None].view("<u2")))
-    starts, ends = buckets.starts[functions], buckets.starts[functions + 1]
-    items = np.concatenate(
-        [buckets.members[start:end] for start, end in zip(starts, ends, strict=True)]
-        or [np.empty(0, np.uint32)]
-    )
-    groups = np.repeat((functions // family.group_size).astype(np.uint8), ends - starts)
-    candidates = fingerprints.in_every_group(items, groups, family.groups, len(grids))
-    common, either = fingerprints.overlaps(probe, grids, candidates.astype(np.int64))
-    np.argsort(-common / np.maximum(either, 1))
-    return len(candidates), len(items)
+# -- densities ------------------------------------------------------------------------------------
 
 
 def measured_densities(kind: Fingerprint, data: Path) -> tuple[Floats, Floats]:
@@ -299,10 +249,13 @@ def fingerprints(bench: Bench) -> None:
     for name, answer in run(bench.data).items():
         bench.details[f"fingerprints, {name}"] = answer
         _add_real(bench, name, answer)
-    _add_million(bench, "book's uniform 20 %", np.full(SQUARES, 0.2), None, limit=5.0)
+        _add_stored(bench, name, answer)
+    add_store(bench, "book's uniform 20 %", np.full(SQUARES, 0.2), limit=LONGEST_LOOK_UP)
+    fewer = min(bench.count, FEWER_PRINTS)
+    add_store(bench, "book's uniform 20 %", np.full(MANY_SQUARES, 0.2), count=fewer)
     for name, kind in MEASURED.items():
         densities, fullness = measured_densities(kind, bench.data)
-        _add_million(bench, name, densities, fullness)
+        add_store(bench, name, densities, fullness)
 
 
 def _add_verification(bench: Bench, name: str, answer: dict[str, float]) -> None:
@@ -326,22 +279,18 @@ def _add_real(bench: Bench, name: str, answer: dict[str, Any]) -> None:
         bench.add(Figure("fingerprints", title, value, "of pairs", note=note))
 
 
-def _add_million(
-    bench: Bench, name: str, densities: Floats, fullness: Floats | None, limit: float | None = None
-) -> None:
-    answer = million(bench.count, densities, fullness, bench.seed)
-    bench.details[f"fingerprints, {name}"] = answer
-    taken, title = answer["milliseconds"], f"{answer['prints']:,} prints, {name}"
-    note = f"p99 {taken['p99']:.3g} ms, {answer['bucket members']:,.0f} members of buckets read"
-    timed = f"{title}, look-up in memory, p50"
-    if limit is None:
-        bench.add(Figure("fingerprints", timed, taken["p50"], "ms", note=note))
-    else:
-        bench.at_most("fingerprints", timed, taken["p50"], "ms", limit=limit, note=note)
-    predicted = answer["predicted"]
-    note = (
-        f"the simulation predicts {predicted['looked_at']:.3g}, and "
-        f"{predicted['false_negatives']:.1%} false negatives if mates keep 80 % of squares; "
-        f"independent functions of the book's 20 % {BOOK_SHARE:.3g}"
+def _add_stored(bench: Bench, name: str, predicted: dict[str, Any]) -> None:
+    """Report the same prints searched in a store, by one family, beside the mean of some."""
+    answer = in_child(
+        f"{HERE}:stored_prints", cores=1, data=str(bench.data), name=name, work=str(bench.work)
     )
-    bench.add(Figure("fingerprints", f"{title}, looked at", answer["share"], "", note=note))
+    bench.details[f"fingerprints, stored, {name}"] = answer
+    note = (
+        f"of {answer['prints']}; looked at {answer['looked_at']:.4f} of other fingers' prints, "
+        f"false negatives {answer['false_negatives']:.3f}; predicted "
+        f"{predicted['predicted']['looked_at']:.4f} and "
+        f"{predicted['predicted']['false_negatives']:.3f}; "
+        f"p50 {answer['milliseconds']['p50']:.3g} ms"
+    )
+    title = f"{name}, searched in a store, rank-1 hits"
+    bench.add(Figure("fingerprints", title, answer["rank-1 hits"], "prints", note=note))

@@ -1,7 +1,12 @@
 """Linking and deduplicating records whose matches are known, beside the peers (MMDS 3.8.2, 3.8.3).
 
-Rules, weights and thresholds are set by hand, with the data at hand but without training; the
-peers have the same rules for their candidates, and texts that were prepared outside the clock.
+simdb is timed from rows of strings to pairs with keys: it makes a store, adds both tables (each a
+durable collection), joins them and closes; of one table it adds and asks for the pairs. The peers
+link tables in memory, whose texts and columns for the rules were prepared outside the clock.
+
+Rules, weights and thresholds are set by hand, with the data and its answers at hand but without
+training; the peers that have rules are given the same ones for their candidates, and weights and
+thresholds chosen in the same way. ``record_peers`` says how the peers are installed.
 """
 
 from __future__ import annotations
@@ -9,27 +14,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 import time
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+import simdb
 from simdb.config.records import Equal, Field, Record
-from simdb.items.records import RecordItems
-from simdb.lsh.records import (
-    RecordFamily,
-    candidate_pairs,
-    large_bucket_warnings,
-    rule_costs,
-)
-from simdb.measures.calibration import calibrate
-from simdb.measures.records import RecordMeasure
 from tools.benchmarks.children import CHECKOUT, in_child
-from tools.benchmarks.record_data import VENUES, Row, Task, best_f1, load, quality
+from tools.benchmarks.record_data import VENUES, Task, best_f1, load, quality
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.benchmarks.timing import repeated
 
@@ -120,106 +116,114 @@ CHOSEN = {
 }
 # The field that scores are calibrated by, which is then not scored.
 CALIBRATED = {"dblp_acm": "year", "febrl4": "state"}
-EDGES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
-RANDOM_PAIRS = 100_000
+EVERY_CANDIDATE = "0.01"  # a threshold that nearly all candidates meet
+SURE = 0.95  # the score from which on pairs are taken for matches when calibrating
+COLLECTIONS = ("left", "right")
 
 
-@dataclass(slots=True)
-class Linked:
-    """The candidates of two tables, or of one, and their similarities."""
-
-    left: npt.NDArray[np.int64]
-    right: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
-    warnings: list[str]
-
-
-def link(settings: Record, left: list[Row], right: list[Row] | None) -> Linked:
-    """Link two tables, or deduplicate one, in memory: from rows of strings to similarities."""
-    items, family = RecordItems(settings), RecordFamily(settings, bytes(32))
-    comparing = RecordMeasure(settings)
+@contextmanager
+def stored(
+    task: Task, settings: Record, threshold: float | str, folder: Path
+) -> Iterator[list[simdb.Collection]]:
+    """Make a store of the tables of a task, a durable collection each."""
     names = [field.name for field in settings.fields]
-    sides = []
-    for rows in (left, right):
-        if rows is not None:
-            stored = [items.encode({name: row[name] for name in names}) for row in rows]
-            features = items.features(stored)
-            sides.append((features, family.keys(family.sign(features))))
-    (features, keys), (others, other_keys) = sides[0], sides[-1]
-    linked = None if right is None else other_keys
-    found: list[tuple[Any, ...]] = [
-        (one, other, comparing.compare_between(features, others, one, other).values())
-        for one, other in candidate_pairs(keys, linked)
-    ]
-    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    warnings = large_bucket_warnings(settings, rule_costs(settings, keys, linked))
-    return Linked(columns[0], columns[1], columns[2], warnings)
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as made,
+        simdb.open(Path(made) / "records.simdb") as database,
+    ):
+        collections = []
+        for name, rows in zip(COLLECTIONS, (task.left, task.right), strict=True):
+            if rows is None:
+                continue
+            collection = database.collection(name, settings, threshold=threshold)
+            collection.add_many(
+                (place, {name: row[name] for name in names}) for place, row in enumerate(rows)
+            )
+            collections.append(collection)
+        yield collections
 
 
-def run(data: str, name: str) -> dict[str, Any]:
-    """Link one data set; say how well, and how long it took from rows to similarities."""
+def pairs_of(collections: list[simdb.Collection]) -> list[simdb.Pair]:
+    """Link two collections, or deduplicate one."""
+    first, *others = collections
+    return list(first.join(others[0]) if others else first.pairs())
+
+
+def positions(pair: simdb.Pair) -> tuple[int, int]:
+    """Return the keys of a pair, which are positions in the tables."""
+    return int(pair.left), int(pair.right)
+
+
+def run(data: str, name: str, work: str) -> dict[str, Any]:
+    """Link one data set; say how well, and how long it took from rows to pairs with keys."""
     task, chosen = load(name, Path(data)), CHOSEN[name]
-    linked = link(chosen.settings, task.left, task.right)
-    timed = repeated(lambda: link(chosen.settings, task.left, task.right))
-    pairs = list(zip(linked.left.tolist(), linked.right.tolist(), strict=True))
-    kept = linked.values >= chosen.threshold
+
+    def whole() -> list[simdb.Pair]:
+        with stored(task, chosen.settings, chosen.threshold, Path(work)) as collections:
+            return pairs_of(collections)
+
+    began = time.perf_counter()
+    found = whole()
+    first = time.perf_counter() - began
+    timed = repeated(whole)
+    with stored(task, chosen.settings, EVERY_CANDIDATE, Path(work)) as collections:
+        scored = pairs_of(collections)
+        costs = [collection.stats() for collection in collections]
+    pairs = [positions(pair) for pair in scored]
     answer = {
         **timed,
+        "first_seconds": first,
         "candidates": len(pairs),
         "reached": len(task.truth.intersection(pairs)) / len(task.truth),
-        **quality({pair for pair, keep in zip(pairs, kept, strict=True) if keep}, task.truth),
-        **best_f1(pairs, linked.values.tolist(), task.truth),
-        "warnings": linked.warnings,
+        **quality(set(map(positions, found)), task.truth),
+        **best_f1(pairs, [pair.similarity for pair in scored], task.truth),
+        "largest_buckets": {
+            rule["rule"]: max(cost["rules"][place]["largest"] for cost in costs)
+            for place, rule in enumerate(costs[0]["rules"])
+        },
         "settings": f"{chosen.settings}, {chosen.threshold}",
     }
     if name in CALIBRATED:
-        answer["calibration"] = calibrated(task, CALIBRATED[name])
+        answer["calibration"] = calibrated(task, CALIBRATED[name], Path(work))
     return answer
 
 
-def calibrated(task: Task, unscored: str) -> list[dict[str, Any]]:
+def calibrated(task: Task, unscored: str, folder: Path) -> list[dict[str, Any]]:
     """Estimate the matches at each score from a field that is not scored, beside the truth."""
     chosen = CHOSEN[task.name].settings
     settings = Record(
-        fields=tuple(field for field in chosen.fields if field.name != unscored),
-        candidates=tuple(
+        fields=[
+            replace(field, weight=0, missing=0) if field.name == unscored else field
+            for field in chosen.fields
+        ],
+        candidates=[
             rule for rule in chosen.rules if unscored not in {equal.field for equal in rule}
-        ),
+        ],
     )
-    linked = link(settings, task.left, task.right)
-    sides = [
-        np.array([row[unscored] for row in rows])
-        for rows in (task.left, task.left if task.right is None else task.right)
-    ]
-    apart = _differences(sides[0][linked.left], sides[1][linked.right])
-    chance = np.random.default_rng(0).integers(len(task.left), size=(2, RANDOM_PAIRS))
-    random = _differences(sides[0][chance[0] % sides[0].size], sides[1][chance[1] % sides[1].size])
-    surely = linked.values == linked.values.max()
-    result = calibrate(linked.values, apart, matched=apart[surely], random=random, edges=EDGES)
-    pairs = zip(linked.left.tolist(), linked.right.tolist(), strict=True)
-    true = np.fromiter((pair in task.truth for pair in pairs), np.bool_, linked.left.size)
+    with stored(task, settings, "0.1", folder) as collections:
+        first, *others = collections
+        result = first.calibrate(unscored, other=others[0] if others else None, certain=SURE)
+        scored = pairs_of(collections)
     table: list[dict[str, Any]] = []
-    for place, (low, high) in enumerate(pairwise(EDGES)):
-        within = (linked.values >= low) & ((linked.values < high) | (high == EDGES[-1]))
-        if within.any():
-            bucket = result.buckets[place]
+    for bucket in result.buckets:
+        last = bucket is result.buckets[-1]
+        true = [
+            positions(pair) in task.truth
+            for pair in scored
+            if bucket.low <= pair.similarity and (pair.similarity < bucket.high or last)
+        ]
+        if true:
             table.append(
                 {
-                    "from": low,
-                    "to": high,
-                    "pairs": int(within.sum()),
+                    "from": bucket.low,
+                    "to": bucket.high,
+                    "pairs": len(true),
                     "estimated": round(bucket.fraction, 3),
                     "interval": [round(bucket.fraction_low, 3), round(bucket.fraction_high, 3)],
-                    "true": round(float(true[within].mean()), 3),
+                    "true": round(sum(true) / len(true), 3),
                 }
             )
     return table
-
-
-def _differences(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return whether values differ, 0 or 1; nan where one is missing."""
-    missing = (left == "") | (right == "")
-    return np.where(missing, np.nan, left != right)
 
 
 def run_peer(python: Path | None, peer: str, name: str, data: Path) -> dict[str, Any]:
@@ -250,16 +254,28 @@ def run_peer(python: Path | None, peer: str, name: str, data: Path) -> dict[str,
 
 @measure("records", "linking and deduplicating records, beside recordlinkage, splink and dedupe")
 def records(bench: Bench) -> None:
-    """Measure every data set: quality and seconds, of simdb on one core."""
+    """Measure every data set: quality and seconds."""
     if bench.data is None:
         raise FileNotFoundError("this measure needs --data FOLDER or SIMDB_DATA")
     named = os.environ.get("SIMDB_RECORD_PEERS")
     python = Path(named) if named else None
     for name in CHOSEN:
-        answer = in_child(f"{HERE}:run", cores=1, data=str(bench.data), name=name)
+        answer = in_child(f"{HERE}:run", data=str(bench.data), name=name, work=str(bench.work))
         peers = {peer: run_peer(python, peer, name, bench.data) for peer in PEERS}
         bench.details[f"records, {name}"] = {"simdb": answer, **peers}
-        bench.add(Figure("records", f"{name}, seconds", answer["seconds"], "s"))
+        quickest = _quickest(peers)
+        bench.add(
+            Figure(
+                "records",
+                f"{name}, from rows to pairs",
+                answer["seconds"],
+                "s",
+                peer="the quickest of the peers",
+                peer_value=quickest,
+                ratio=None if quickest is None else quickest / answer["seconds"],
+                note=f"the first time in a process {answer['first_seconds']:.3g} s",
+            )
+        )
         print(f"      settings: {answer['settings']}")
         hand_set = [peers[peer] for peer in HAND_SET if "absent" not in peers[peer]]
         best = max(hand_set, key=lambda peer: peer["f1"], default=None)
@@ -287,24 +303,14 @@ def records(bench: Bench) -> None:
             print(f"      calibrated by {CALIBRATED[name]}: {row}")
 
 
+def _quickest(peers: dict[str, dict[str, Any]]) -> float | None:
+    return min((peer["seconds"] for peer in peers.values() if "seconds" in peer), default=None)
+
+
 def _described(answer: dict[str, Any]) -> str:
     return (
         f"precision {answer['precision']:.4f}, recall {answer['recall']:.4f}, F1 "
         f"{answer['f1']:.4f} (best of all thresholds {answer['best_f1']:.4f}), "
         f"{answer['seconds']:.3g} s"
+        + (f" ({answer['processor']:.3g} of processors)" if "processor" in answer else "")
     )
-
-
-def main() -> None:
-    """Print what was measured of simdb alone, without the registry's report."""
-    began = time.perf_counter()
-    for name in CHOSEN:
-        answer = run(os.environ["SIMDB_DATA"], name)
-        print(name, _described(answer), f"candidates' recall {answer['reached']:.4f}")
-        for row in answer.get("calibration", ()):
-            print("  ", row)
-    print(f"{time.perf_counter() - began:.3g} s")
-
-
-if __name__ == "__main__":
-    main()

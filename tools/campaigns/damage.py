@@ -75,16 +75,14 @@ def _read_collection(
         return "", 1
     except simdb.CollectionNotFoundError:
         return f"WRONG: {name} is gone", 0
-    keys = [*generator.sample(sorted(known), 20), "absent"]
+    keys = [*generator.sample(sorted(known), min(20, len(known))), "absent"]
     for key in keys:
         try:
             if subject.back(collection.get(key).item) != known.get(key):
                 wrong = f"WRONG: {name} {key} has another item"
             value = known[key]
-            found = collection.search(subject.item(value), threshold=1)
-            if {m.key for m in found} != {
-                k for k, v in known.items() if subject.similarity(v, value) == 1
-            }:
+            found = subject.matches(collection, value, 0 if subject.is_distance else 1)
+            if set(found) != {k for k, v in known.items() if subject.is_same(v, value)}:
                 wrong = f"WRONG: {name} finds other items like it"
         except simdb.StorageError:
             refused += 1

@@ -19,7 +19,7 @@ REFUSED: list[tuple[str, type[Exception], Any]] = [
     ("a key that is absent", simdb.KeyNotFoundError, lambda c, key, item: c.delete("absent")),
     ("a key of no type", simdb.WrongTypeError, lambda c, key, item: c.add(1.5, item)),
     ("an item of no type", simdb.UsageError, lambda c, key, item: c.add("new", object())),
-    ("a bad batch", simdb.BadItemError, lambda c, key, item: c.add_many([("n", item), ("m", 5)])),
+    ("a bad batch", simdb.UsageError, lambda c, key, item: c.add_many([("n", item), ("m", {})])),
     (
         "a threshold above 1",
         simdb.ConfigurationError,
@@ -94,20 +94,19 @@ def _question(database: simdb.Database, model: Model, generator: random.Random) 
         return f"{name}: {what} was not refused"
     if generator.random() < 0.5:
         value = subject.value(generator)
-        found = {
-            m.key: m.similarity for m in collection.search(subject.item(value), threshold="1/2")
-        }
+        found = subject.matches(collection, value)
         similar = {key: subject.similarity(value, other) for key, other in known.items()}
-        expected = {key: float(share) for key, share in similar.items() if share >= 1 / 2}
+        expected = {key: float(share) for key, share in similar.items() if subject.is_met(share)}
         return "" if found == expected else f"{name}: search found {len(found)} of {len(expected)}"
     keys = sorted(known)
     pairs = {
-        (min(p.left, p.right), max(p.left, p.right)) for p in collection.pairs(threshold="1/2")
+        (min(p.left, p.right), max(p.left, p.right))
+        for p in collection.pairs(guarantee=subject.guarantee, **subject.bound())
     }
     wanted = {
         (one, other)
         for place, one in enumerate(keys)
         for other in keys[place + 1 :]
-        if subject.similarity(known[one], known[other]) >= 1 / 2
+        if subject.is_met(subject.similarity(known[one], known[other]))
     }
     return "" if pairs == wanted else f"{name}: {len(pairs)} pairs of {len(wanted)}"

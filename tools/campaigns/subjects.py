@@ -9,6 +9,7 @@ travel between processes; ``item`` makes what simdb is given of them.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,8 +40,10 @@ class Subject:
         value: draws a value; now and then one like another.
         item: what simdb stores for a value.
         back: the value of what simdb returns.
-        similarity: the true one of two values.
-        threshold: searched at; every match must be found, so the index has to be sure of it.
+        similarity: the true one of two values, or their distance.
+        threshold: searched at, or the largest distance; every match must be found.
+        is_distance: whether the collection measures distances.
+        guarantee: that is sure to find them: that of an exact answer, or of rules of candidates.
     """
 
     name: str
@@ -51,6 +54,31 @@ class Subject:
     back: Callable[[Any], Any] = lambda item: item
     similarity: Callable[[Any, Any], Fraction] = jaccard
     threshold: Fraction = Fraction(1, 2)
+    is_distance: bool = False
+    guarantee: Any = "exact"
+
+    def is_met(self, value: Fraction) -> bool:
+        """Whether two items are similar enough."""
+        return value <= self.threshold if self.is_distance else value >= self.threshold
+
+    def bound(self, value: Fraction | int | None = None) -> dict[str, Any]:
+        """Return a bound as simdb takes it; the subject's own by default."""
+        name = "max_distance" if self.is_distance else "threshold"
+        return {name: self.threshold if value is None else value}
+
+    def matches(
+        self, collection: simdb.Collection, value: Any, bound: Fraction | int | None = None
+    ) -> dict[str, float]:
+        """Return what a collection finds like a value, and how similar or distant it is."""
+        found = collection.search(self.item(value), guarantee=self.guarantee, **self.bound(bound))
+        return {
+            str(match.key): match.distance if self.is_distance else match.similarity
+            for match in found
+        }
+
+    def is_same(self, one: Any, other: Any) -> bool:
+        """Whether two values are as alike as can be."""
+        return self.similarity(one, other) == (0 if self.is_distance else 1)
 
 
 def _words(generator: random.Random) -> str:
@@ -63,6 +91,65 @@ def _members(generator: random.Random) -> list[int]:
     universe = generator.choice([30, 5_000])
     return sorted(generator.sample(range(universe), generator.choice([1, 3, 8, 20])))
 
+
+def _bag(generator: random.Random) -> list[int]:
+    return sorted(generator.choices(range(generator.choice([12, 900])), k=generator.choice([2, 9])))
+
+
+def _bag_similarity(left: Any, right: Any) -> Fraction:
+    one, other = Counter(left), Counter(right)
+    return Fraction((one & other).total(), (one | other).total())
+
+
+def _near(generator: random.Random, count: int, most: int) -> list[int]:
+    """Return one of a few rows of numbers, at few places changed."""
+    row = [random.Random(generator.randrange(6)).randrange(most) for _ in range(count)]
+    for place in generator.sample(range(count), generator.choice([0, 1, 3, count])):
+        row[place] = generator.randrange(most)
+    return row
+
+
+def _bits(generator: random.Random) -> list[int]:
+    return _near(generator, 72, 2)
+
+
+def _hamming(left: Any, right: Any) -> Fraction:
+    return Fraction(sum(one != other for one, other in zip(left, right, strict=True)))
+
+
+def _vector(generator: random.Random) -> list[int]:
+    return [1 + number for number in _near(generator, 6, 7)]
+
+
+def _manhattan(left: Any, right: Any) -> Fraction:
+    return Fraction(sum(abs(one - other) for one, other in zip(left, right, strict=True)))
+
+
+def _record(generator: random.Random) -> dict[str, str]:
+    number = generator.randrange(40)
+    town = generator.choice(["york", "leeds", f"town{number}"])
+    return {"name": f"name {number}", "town": town}
+
+
+def _record_similarity(left: Any, right: Any) -> Fraction:
+    """Points of equal fields: "exact" gives all or none, and candidates have the same name."""
+    if left["name"] != right["name"]:
+        return Fraction(0)
+    return Fraction(2 + (left["town"] == right["town"]), 3)
+
+
+def _squares(generator: random.Random) -> list[int]:
+    return sorted(generator.sample(range(64), generator.choice([8, 20])))
+
+
+PEOPLE = simdb.Record(
+    fields=[
+        simdb.Field("name", weight=200, compare="exact"),
+        simdb.Field("town", weight=100, compare="exact"),
+    ],
+    candidates=["name"],
+)
+SQUARES = simdb.Fingerprint(80, 80, square=10, items="squares", measure="squares", functions=64)
 
 SUBJECTS = {
     subject.name: subject
@@ -79,6 +166,52 @@ SUBJECTS = {
             simdb.Set(),
             {"threshold": None, "exact_floor": 0.4, "seed": 2},
             _members,
+            item=set,
+            back=sorted,
+        ),
+        Subject(
+            "bags",
+            simdb.Bag("maximum"),
+            {"threshold": 0.6, "exact_floor": 0.5, "seed": 3},
+            _bag,
+            back=lambda bag: sorted(Counter(bag).elements()),
+            similarity=_bag_similarity,
+        ),
+        Subject(
+            "bits",
+            simdb.Bits(72),
+            {"max_distance": 4, "seed": 4},
+            _bits,
+            back=lambda row: [int(bit) for bit in row],
+            similarity=_hamming,
+            threshold=Fraction(4),
+            is_distance=True,
+        ),
+        Subject(
+            "vectors",
+            simdb.Vector(6, "manhattan"),
+            {"max_distance": 3, "seed": 5},
+            _vector,
+            back=lambda row: [int(number) for number in row],
+            similarity=_manhattan,
+            threshold=Fraction(3),
+            is_distance=True,
+        ),
+        Subject(
+            "records",
+            PEOPLE,
+            {"threshold": 0.6, "seed": 6},
+            _record,
+            back=dict,
+            similarity=_record_similarity,
+            threshold=Fraction(3, 5),
+            guarantee="probable",
+        ),
+        Subject(
+            "squares",
+            SQUARES,
+            {"threshold": 0.5, "seed": 7},
+            _squares,
             item=set,
             back=sorted,
         ),
@@ -182,26 +315,27 @@ def _wrong_answers(
         yield f"{subject.name} counts {len(collection)} items, not {len(known)}"
     for key in generator.sample(sorted(known), min(len(known), probes)):
         value = known[key]
-        matches = collection.search(subject.item(value), threshold=subject.threshold)
+        found = subject.matches(collection, value)
         similar = {other: subject.similarity(value, known[other]) for other in known}
         expected = {
-            other: float(share) for other, share in similar.items() if share >= subject.threshold
+            other: float(share) for other, share in similar.items() if subject.is_met(share)
         }
-        if {str(match.key): match.similarity for match in matches} != expected:
-            yield f"{subject.name} finds {len(matches)} like {key}, not {len(expected)}"
+        if found != expected:
+            yield f"{subject.name} finds {len(found)} like {key}, not {len(expected)}"
 
 
 @contextmanager
 def small_parts() -> Iterator[None]:
     """Make chunks, blocks, merges and epochs small, so that little data meets all of them."""
     from simdb.engine import exact_indexing
-    from simdb.storage import blocks, runs
+    from simdb.storage import blocks, runs, tables
 
     knobs = (
         (runs, "CHUNK_ENTRIES", 256),
         (runs, "SMALL_MERGE", 128),
         (runs, "FAN_IN", 4),
         (blocks, "TARGET_BYTES", 4_096),
+        (tables, "ITEM_BLOCK_BYTES", 1_024),
         (exact_indexing, "FIRST_TABLE", 60),
         (exact_indexing, "LEAST_REPOSTED", 20),
         (exact_indexing, "MEASURED_EVERY", 4),

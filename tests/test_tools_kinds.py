@@ -1,0 +1,140 @@
+"""The benchmarks of bit vectors, vectors and fingerprints, on a few items each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import simdb
+from simdb.lsh.fingerprints import SquaresFamily, simulated_rates
+from tools.benchmarks import bits, print_stores, vectors
+from tools.benchmarks.registry import Bench, Figure
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    """A run whose tasks are done in this process."""
+
+    def here(task, *, cores=None, **parameters):  # noqa: ARG001 - as of in_child
+        module, _, name = task.partition(":")
+        known = {one.HERE: one for one in (bits, vectors, print_stores)}
+        return getattr(known[module], name)(**parameters)
+
+    for module in (bits, vectors, print_stores):
+        monkeypatch.setattr(module, "in_child", here)
+    return Bench(None, tmp_path, 600, announce=lambda _: None)
+
+
+def by_name(bench: Bench) -> dict[str, Figure]:
+    return {figure.name: figure for figure in bench.figures}
+
+
+def test_searches_of_stored_bits_find_the_vector_itself_and_compare_all(tmp_path):
+    timed = bits.stored(300, 1, str(tmp_path), memory=300)
+    assert timed["compared"] == 300
+    assert timed["found"] >= 1
+    assert timed["found by tanimoto"] >= 1
+    assert timed["bytes"] == 300 * 128
+    assert min(timed["hamming"], timed["tanimoto"], timed["reading"]) > 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_scanning_a_store_finds_exactly_the_vectors_of_a_tanimoto_similarity(tmp_path):
+    generator = np.random.default_rng(4)
+    base = generator.random(bits.LENGTH) < 0.1
+    rows = [base ^ (generator.random(bits.LENGTH) < rate) for rate in np.linspace(0, 0.04, 60)]
+    rows.append(np.zeros(bits.LENGTH, np.bool_))
+    packed = [np.packbits(row).tobytes() for row in rows]
+    sets = [set(np.flatnonzero(row).tolist()) for row in rows]
+    expected = {
+        place
+        for place, other in enumerate(sets)
+        if len(sets[0] & other) * 5 >= len(sets[0] | other) * 4
+    }
+    with simdb.open(tmp_path / "store.simdb") as database:
+        kind = simdb.Bits(bits.LENGTH, measure="tanimoto")
+        collection = database.collection("alike", kind, threshold=bits.SIMILAR)
+        collection.add_many(enumerate(packed))
+        found = bits._scanned(collection, packed[0])
+        assert {document.number for document in found.documents} == expected
+        assert found.candidates == 61
+        assert 5 < len(expected) < 55
+        assert found.values[0] == 1.0
+        # What is similar to the vector without a set bit is nothing, not even itself.
+        assert not bits._scanned(collection, packed[-1]).documents
+
+
+def test_bits_are_judged_by_the_time_of_reading_and_by_faiss(bench, monkeypatch):
+    answer = {"bytes": 100, "reading": 1.0, "reading, cached": 0.5, "hamming": 1.9}
+    answer["tanimoto"] = 2.1
+    monkeypatch.setattr(bits, "in_child", lambda *_, **__: answer)
+    bits._stored(bench)
+    assert [figure.reached for figure in bench.figures] == [True, None, False, None]
+    assert bench.figures[1].peer_value is None
+    answer["faiss"] = 1.4
+    bench.figures.clear()
+    bits._stored(bench)
+    assert [figure.reached for figure in bench.figures] == [True, True, False, True]
+
+
+def test_made_vectors_have_neighbours_at_known_angles():
+    made = vectors.made(400, 3)
+    near, far = made[:40], made[-40:]
+    cosines = (near * far).sum(axis=1) / np.linalg.norm(near, axis=1) / np.linalg.norm(far, axis=1)
+    angles = np.degrees(np.arccos(cosines))
+    assert angles.min() > 4
+    assert 30 < angles.max() < 55
+
+
+def test_the_recall_of_stored_vectors_is_held_against_exact_searches(bench):
+    vectors._recall(bench)
+    (figure,) = bench.figures
+    answer = bench.details["vectors, recall, made"]
+    assert answer["count"] == 600
+    assert 0 < answer["found"] <= answer["true"]
+    assert answer["planned"] <= answer["true"]
+    assert figure.reached
+
+
+def test_look_ups_in_a_store_of_made_prints_are_as_simulated(bench, monkeypatch):
+    monkeypatch.setattr(print_stores, "BATCH", 250)
+    monkeypatch.setattr(print_stores, "PROBED_BATCHES", 2)
+    monkeypatch.setattr(print_stores, "QUERIES", 40)
+    print_stores.add_store(bench, "uniform", np.full(300, 0.2), limit=1e4)
+    title = "600 prints of 300 squares, uniform"
+    figures = by_name(bench)
+    assert figures[f"{title}, build"].value > 0
+    assert figures[f"{title}, look-up, p50"].reached
+    answer = bench.details[f"fingerprints, {title}"]
+    assert answer["compared by brute force"] == 600
+    # 40 look-ups of 600 prints each; candidates of one print vary with how full it is.
+    assert 0.5 < answer["share"] / answer["predicted"]["looked_at"] < 2
+    assert answer["rank-1 hits"] == 1 - answer["false negatives"]
+    assert answer["false negatives"] < 0.25
+    (kept,) = bench.work.glob("*.simdb")
+    bench.figures.clear()
+    print_stores.add_store(bench, "uniform", np.full(300, 0.2))
+    assert f"{title}, build" not in by_name(bench)
+    assert kept.exists()
+
+
+def test_a_made_second_print_keeps_its_squares_and_its_density():
+    random = np.random.default_rng(2)
+    wanted = np.full(40_000, 0.2)
+    first = random.random(40_000) < wanted
+    second = print_stores.second_print(random, first, wanted)
+    # Standard errors are 0.0045 and 0.002.
+    assert abs(second[first].mean() - print_stores.KEPT) < 0.02
+    assert abs(second.mean() - 0.2) < 0.01
+
+
+def test_large_grids_have_as_many_squares_as_were_asked_for():
+    for squares in (225, 1_000, 10_000):
+        columns, rows = print_stores.squares_kind(squares).plate_grid
+        assert columns * rows == squares
+
+
+def test_the_simulation_that_stores_are_held_against_is_near_the_books_share():
+    family = SquaresFamily(print_stores.squares_kind(10_000), b"test")
+    rates = simulated_rates(family, np.full(10_000, 0.2), np.full(10_000, 0.8), prints=500)
+    assert abs(rates.looked_at / print_stores.BOOK_SHARE - 1) < 0.15
