@@ -74,11 +74,12 @@ class ExactStore(RuleBasedStateMachine):
 
     @rule(rows=st.dictionaries(KEYS, SETS, max_size=6))
     def add_what_is_new(self, rows: dict[int, Any]) -> None:
+        threshold = self.collection.threshold
+        assert threshold is not None
         self.collection.add_many(rows.items(), on_existing="skip", on_duplicate="skip")
         for key, one in rows.items():
             if key not in self.present and not any(
-                jaccard({*one}, {*other}) >= self.collection.threshold
-                for other in self.present.values()
+                jaccard({*one}, {*other}) >= threshold for other in self.present.values()
             ):
                 self.present[key] = frozenset(one)
 

@@ -1,5 +1,7 @@
 """Every kind of item through the same store: added, searched, joined, grouped, deleted, rebuilt."""
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 from collections import Counter
@@ -104,7 +106,8 @@ def some_prints(generator: np.random.Generator) -> list[Any]:
         np.column_stack((generator.uniform(20, 140, (30, 2)), generator.uniform(0, 360, 30)))
         for _ in range(40)
     ]
-    near = [print_ + [*generator.uniform(-9, 9, 2), 0] for print_ in far[:14]]
+    shifts = generator.uniform(-9, 9, (14, 2))
+    near = [np.add(print_, (*shift, 0)) for print_, shift in zip(far, shifts, strict=False)]
     return [[tuple(minutia) for minutia in print_.tolist()] for print_ in far + near]
 
 
@@ -174,7 +177,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES.values(), ids=CASES)
+@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
 def case(request):
     return request.param
 

@@ -15,7 +15,7 @@ from tools.benchmarks.registry import Bench, Figure
 def bench(tmp_path, monkeypatch):
     """A run whose tasks are done in this process."""
 
-    def here(task, *, cores=None, **parameters):  # noqa: ARG001 - as of in_child
+    def here(task, *, cores=None, **parameters):
         module, _, name = task.partition(":")
         known = {one.HERE: one for one in (bits, vectors, print_stores)}
         return getattr(known[module], name)(**parameters)
@@ -103,7 +103,7 @@ def test_look_ups_in_a_store_of_made_prints_are_as_simulated(bench, monkeypatch)
     print_stores.add_store(bench, "uniform", np.full(300, 0.2), limit=1e4)
     title = "600 prints of 300 squares, uniform"
     figures = by_name(bench)
-    assert figures[f"{title}, build"].value > 0
+    assert figures[f"{title}, build"].value
     assert figures[f"{title}, look-up, p50"].reached
     answer = bench.details[f"fingerprints, {title}"]
     assert answer["compared by brute force"] == 600
