@@ -238,7 +238,7 @@ def test_a_resumed_join_of_a_store_neither_reads_nor_compares_what_is_done(
 ) -> None:
     answer_by(monkeypatch, way)
     with simdb.open(tmp_path / "s", threads=2) as db:
-        collection = db.collection("c", simdb.Set(), threshold=None, exact_floor="1/3")
+        collection = db.collection("c", simdb.Set(), threshold=None, exact_floor="1/3", seed=3)
         collection.add_many(enumerate(corpus(7, 120)))
         with collection._opened() as (reader, _, signer):
             resources = collection._join_resources()

@@ -25,7 +25,7 @@ from simdb.errors import (
     WrongTypeError,
 )
 from simdb.storage import environment as environments
-from simdb.storage import registry, runs, values, watching
+from simdb.storage import registry, runs, tables, values, watching
 from simdb.storage.keys import Table, collection_key, pack_chunk
 from tests.forked import Child, answer_of
 
@@ -164,6 +164,30 @@ def test_a_map_filled_by_insertions_can_be_emptied_and_filled_again(path):
             texts.compact()
             assert len(texts) == 0
         assert database.check(deep=True).sound
+
+
+def test_a_map_filled_with_vectors_can_be_emptied_in_any_order(path):
+    """Blocks of vectors are large, and thinned out at random all are to be rewritten at once."""
+    generator = np.random.default_rng(1)
+    with simdb.open(path, sync="batch", map_size=48 * MIB, threads=1) as database:
+        stored = database.collection(
+            "v", simdb.Vector(128, "euclidean"), max_distance=1, seed=1, bands=6, rows=2
+        )
+        step = 4_000
+        while step:
+            rows = generator.normal(size=(step, 128)).astype(np.float32)
+            try:
+                stored.add_many(enumerate(rows, len(stored)))
+            except DatabaseFullError:
+                step //= 20
+        keys = generator.permutation(len(stored)).tolist()
+        assert len(keys) > 40_000
+        stored.delete_many(keys[:15_000])
+        for begin in range(15_000, len(keys), 1_000):
+            stored.delete_many(keys[begin : begin + 1_000])
+        assert database.check().sound
+        stored.add_many(enumerate(generator.normal(size=(2_000, 128)).astype(np.float32)))
+        assert database.check().sound
 
 
 def test_a_map_is_larger_than_insertions_may_fill_by_a_twentieth_at_most():
@@ -518,3 +542,180 @@ def test_repair_waits_for_no_writer(path):
 def test_wrong_types_of_new_settings_are_refused(path):
     with pytest.raises((WrongTypeError, simdb.ConfigurationError)):
         simdb.open(path, mode="rw")  # type: ignore[arg-type]
+
+
+# -- items of one width, which lie beside the documents --------------------------------------------
+
+
+@pytest.fixture
+def vectors(path, monkeypatch):
+    """A store of 300 vectors in 38 blocks of items, and the vectors."""
+    monkeypatch.setattr(tables, "ITEM_BLOCK_BYTES", 2_048)
+    rows = np.random.default_rng(1).normal(size=(300, 64)).astype(np.float32)
+    with simdb.open(path, threads=1) as database:
+        stored = database.collection("v", simdb.Vector(64, "euclidean"), max_distance=1, seed=1)
+        stored.add_many((number, row) for number, row in enumerate(rows))
+        stored.delete_many([5, 6])
+    return rows
+
+
+def flip_a_bit_of(path, vector):
+    """Flip a bit of a stored vector, past whoever has the store open."""
+    data = path.read_bytes()
+    place = data.index(vector.tobytes())
+    assert data.count(vector.tobytes()) == 1
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(bytes([data[place] ^ 1]))
+
+
+def change_items(path, change):
+    """Change the table of items within a transaction, its keys and values given."""
+    with simdb.open(path, threads=1) as database:
+        environment = database._handle.environment
+        with environment.write(1) as transaction:
+            blocks = [(bytes(k), bytes(v)) for k, v in transaction.scan(Table.ITEMS, b"")]
+            change(transaction, blocks)
+
+
+def test_a_damaged_item_is_not_handed_out_though_its_block_was_verified_before(path, vectors):
+    with simdb.open(path, threads=1) as database:
+        stored = database["v"]
+        assert database.check(deep=True).sound
+        assert np.array_equal(stored.get(100).item, vectors[100])
+        flip_a_bit_of(path, vectors[100])
+        for ask in (lambda: stored.get(100), lambda: list(stored.items())):
+            with pytest.raises(CorruptionError):
+                ask()
+        assert np.array_equal(stored.get(200).item, vectors[200])
+        assert "items" in {problem.table for problem in database.check().problems}
+        with pytest.raises(CorruptionError):  # a new checksum would hide the damage
+            stored.delete_many(range(98, 108))
+    with simdb.open(path, threads=1) as database, pytest.raises(CorruptionError):
+        database["v"].search(vectors[100], guarantee="exact")
+
+
+def drop_a_block(transaction, blocks):
+    transaction.delete(Table.ITEMS, blocks[9][0])
+
+
+def cut_a_block(transaction, blocks):
+    transaction.put(Table.ITEMS, blocks[9][0], blocks[9][1][:-64])
+
+
+def empty_a_block(transaction, blocks):
+    transaction.put(Table.ITEMS, blocks[9][0], b"")
+
+
+def move_a_block(transaction, blocks):
+    transaction.put(Table.ITEMS, blocks[9][0], blocks[8][1])
+
+
+@pytest.mark.parametrize("change", [drop_a_block, cut_a_block, empty_a_block, move_a_block])
+def test_items_that_are_gone_are_missed_by_scans_by_check_and_by_reading(path, vectors, change):
+    change_items(path, change)
+    with simdb.open(path, threads=1) as database:
+        stored = database["v"]
+        for ask in (
+            lambda: stored.search(vectors[0], guarantee="exact"),
+            lambda: list(stored.pairs(guarantee="exact")),
+            lambda: list(stored.items()),
+            lambda: [stored.get(number) for number in range(60, 90)],
+        ):
+            with pytest.raises(CorruptionError):
+                ask()
+        assert "items" in {problem.table for problem in database.check().problems}
+    with pytest.raises(CorruptionError):
+        simdb.open(path, untrusted=True)
+
+
+def test_items_under_other_numbers_than_the_documents_are_found(path, vectors):
+    def renumber(transaction, blocks):
+        value = bytearray(blocks[-1][1])
+        numbers = np.frombuffer(value, np.uint32, 1, 16 + 4 * (len(value) // 260 - 1))
+        assert numbers[0] == 299
+        value[16 + 4 * (len(value) // 260 - 1)] ^= 0x80  # 299 becomes 427
+        key = blocks[-1][0]
+        transaction.put(Table.ITEMS, key, values.seal(Table.ITEMS, key, bytes(value[8:])))
+
+    change_items(path, renumber)
+    with simdb.open(path, threads=1) as database:
+        problems = {problem.problem for problem in database.check().problems}
+    assert "are of other item numbers than the documents" in problems
+    assert "past the next item number 300" in problems
+
+
+def test_an_item_that_nobody_could_have_stored_is_found_by_a_deep_check(path, vectors):
+    def spoil(transaction, blocks):
+        key, value = blocks[3]
+        spoilt = value[8:-4] + np.float32(np.nan).tobytes()
+        transaction.put(Table.ITEMS, key, values.seal(Table.ITEMS, key, spoilt))
+
+    change_items(path, spoil)
+    with simdb.open(path, threads=1) as database:
+        problems = {problem.problem for problem in database.check(deep=True).problems}
+    assert "is no item of the collection's kind" in problems
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(0, -1), (1, -1), (7, -4), (7, 2**40), (8, [[1]]), (8, [[-1, 5]]), (6, 5)]
+)
+def test_a_state_whose_numbers_cannot_be_is_refused(path, vectors, place, value):
+    with simdb.open(path, threads=1) as database:
+        environment = database._handle.environment
+        with environment.write(1) as transaction:
+            name, sealed = next(
+                (bytes(key), bytes(value)) for key, value in transaction.scan(Table.META, b"#")
+            )
+            state = values.unpack(values.unseal(Table.META, name, memoryview(sealed)))
+            state[place] = value
+            transaction.put(Table.META, name, values.seal(Table.META, name, values.pack(state)))
+        environment.caches.clear()
+        with pytest.raises(CorruptionError):
+            list(database["v"].items())
+
+
+def test_a_state_of_another_width_is_found(path, vectors):
+    with simdb.open(path, threads=1) as database:
+        environment = database._handle.environment
+        with environment.write(1) as transaction:
+            name, sealed = next(
+                (bytes(key), bytes(value)) for key, value in transaction.scan(Table.META, b"#")
+            )
+            state = values.unpack(values.unseal(Table.META, name, memoryview(sealed)))
+            state[7] = 0
+            transaction.put(Table.META, name, values.seal(Table.META, name, values.pack(state)))
+        environment.caches.clear()
+        problems = {problem.problem for problem in database.check().problems}
+    assert "items of 0 bytes, not of 256" in problems
+
+
+def test_a_damaged_block_of_items_is_lost_by_its_keys_and_the_others_are_not(path, vectors):
+    with simdb.open(path, threads=1) as database:
+        environment = database._handle.environment
+        with environment.read() as transaction:
+            content = bytes(list(transaction.scan(Table.ITEMS, b""))[9][1])
+    data = path.read_bytes()
+    path.write_bytes(data.replace(content, bytes([content[0] ^ 1]) + content[1:]))
+    report, found = repaired(path)
+    lost = set(range(300)) - {5, 6} - set(found["v"])
+    assert not report.complete
+    assert 1 <= len(lost) <= 8
+    assert set(report.collections[0].lost_keys) == lost
+    assert all(np.array_equal(found["v"][key], vectors[key]) for key in found["v"])
+
+
+@pytest.mark.parametrize("width", [8, 64, 2_000])  # on pages of leaves, and on pages of their own
+def test_items_are_found_again_though_their_table_is_lost(path, width):
+    rows = np.random.default_rng(2).normal(size=(40, width)).astype(np.float32)
+    with simdb.open(path, sync="batch", threads=1) as database:
+        stored = database.collection("v", simdb.Vector(width, "euclidean"), max_distance=1)
+        for number, row in enumerate(rows):
+            stored.add(number, row)
+    data = path.read_bytes()
+    assert b"\x05\0items" in data  # the name of the table, in its node of the main one
+    path.write_bytes(data.replace(b"\x05\0items", b"\x05\0xxxxx"))
+    report, found = repaired(path)
+    assert "the table cannot be found" in {problem.problem for problem in report.problems}
+    assert set(found["v"]) == set(range(40))
+    assert all(np.array_equal(found["v"][key], rows[key]) for key in range(40))

@@ -168,6 +168,20 @@ def test_no_pair_is_lost_where_the_listing_is_cut(tmp_path, monkeypatch, pairs_a
         assert groups == {key for pair in expected for key in pair}
 
 
+def test_equal_items_are_met_in_one_band_only(tmp_path, monkeypatch):
+    counters = joining.JoinCounters()
+    monkeypatch.setattr(joining, "JoinCounters", lambda: counters)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many((number, set_text(range(10))) for number in range(200))
+        collection.add_many((-1 - number, set_text(range(number, 12))) for number in range(5))
+        found = found_pairs(collection)
+        assert {pair for pair in found if min(pair[:2]) >= 0} >= {(0, 1), (198, 199)}
+        assert len(found) == len(list(collection.pairs(guarantee="exact")))
+    equal = 200 * 199 // 2
+    assert equal <= counters.visited < 2 * equal
+
+
 def test_counters_say_what_the_join_did(tmp_path, monkeypatch):
     counters = joining.JoinCounters()
     monkeypatch.setattr(joining, "JoinCounters", lambda: counters)

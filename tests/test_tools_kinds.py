@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.lsh.fingerprints import SquaresFamily, simulated_rates
+from simdb.lsh.fingerprints import SquaresFamily, packed, simulated_rates
 from tools.benchmarks import bits, print_stores, vectors
 from tools.benchmarks.registry import Bench, Figure
 
@@ -138,3 +138,22 @@ def test_the_simulation_that_stores_are_held_against_is_near_the_books_share():
     family = SquaresFamily(print_stores.squares_kind(10_000), b"test")
     rates = simulated_rates(family, np.full(10_000, 0.2), np.full(10_000, 0.8), prints=500)
     assert abs(rates.looked_at / print_stores.BOOK_SHARE - 1) < 0.15
+
+
+def test_a_print_with_functions_of_one_group_alone_has_no_candidates(tmp_path):
+    random = np.random.default_rng(8)
+    with simdb.open(tmp_path / "prints.simdb") as database:
+        kind = print_stores.squares_kind(200)
+        collection = database.collection("prints", kind, threshold=0.01, seed=1)
+        many = random.random((50, 200)) < 0.4
+        collection.add_many(enumerate([np.flatnonzero(row).tolist() for row in many]))
+        with collection._opened() as (_, _, signer):
+            family = signer.family
+        assert isinstance(family, SquaresFamily)
+        for group in (0, 1):
+            (squares,) = family.functions[group * 1_024 : group * 1_024 + 1].tolist()
+            signature = packed(family, np.isin(np.arange(200), squares)[np.newaxis])
+            groups = family.bucket_keys(signature).groups
+            assert groups is not None
+            assert set(groups.tolist()) == {group}
+            assert collection.search(squares).candidates == 0

@@ -258,7 +258,7 @@ def _print_audit(report: AuditReport, bound: str, measured: str) -> None:
     if report.recall_interval is not None:
         low, high = report.recall_interval
         interval = f" (95 %: {low:.4f} to {high:.4f})"
-    measured = "no true pairs in the sample" if report.recall is None else f"{report.recall:.4f}"
+    recall = "no true pairs in the sample" if report.recall is None else f"{report.recall:.4f}"
     expected = "not known" if isnan(report.expected_recall) else f"{report.expected_recall:.4f}"
     print_fields(
         {
@@ -267,7 +267,7 @@ def _print_audit(report: AuditReport, bound: str, measured: str) -> None:
             bound.replace("_", " "): f"{report.threshold:g}",
             "true pairs": report.true_pairs,
             "found": report.found_pairs,
-            "recall measured": measured + interval,
+            "recall measured": recall + interval,
             f"recall expected at the {bound.replace('_', ' ')}": expected,
             "candidates": report.candidates,
             "true among them": "-" if report.precision is None else f"{report.precision:.4f}",

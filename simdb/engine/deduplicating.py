@@ -111,6 +111,16 @@ class Deduplicator:
     ) -> None:
         if not self._collection.state.live:
             return
+        # Equal rows are looked up once: a class of many equal items is read as a whole.
+        first_equal = _first_equal(items, signed.comparable)
+        copies = np.flatnonzero(first_equal != np.arange(len(items)))
+        firsts = signed.comparable.copy()
+        firsts[copies] = False
+        self._decide_firsts(items, signed._replace(comparable=firsts), decisions)
+        decisions.stored[copies] = decisions.stored[first_equal[copies]]
+        decisions.value[copies] = decisions.value[first_equal[copies]]
+
+    def _decide_firsts(self, items: Sequence[bytes], signed: Signed, decisions: Decisions) -> None:
         candidates = self._propose(signed, FIRST_LIMIT)
         self._compare_in_order(items, candidates, decisions)
         open_rows = np.flatnonzero(candidates.cut & (decisions.stored < 0))

@@ -8,8 +8,10 @@ from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.kinds import describe_kind, is_distance, outer_threshold
 from simdb.exact.thresholds import Threshold
 from simdb.storage.blocks import BlockReader
+from simdb.storage.bucket_sizes import largest_bucket
 from simdb.storage.chunks import HEADER_SIZE, POSTING_BYTES
-from simdb.storage.tables import CollectionReader, CollectionState
+from simdb.storage.epochs import open_postings
+from simdb.storage.tables import CollectionReader
 
 SYMBOL_BYTES = 8
 CHUNK_ENTRY_BYTES = 12  # bucket key and item number
@@ -23,6 +25,7 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
     chunks = sum(run.end_chunk - run.first_chunk for run in runs)
     signatures = state.index.signature_width * state.live
     bands = entries * CHUNK_ENTRY_BYTES + chunks * HEADER_SIZE
+    largest = largest_bucket(collection.bands)
     return {
         "name": settings.name,
         "items": state.live,
@@ -51,10 +54,12 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
             "merges_under_way": len(state.index.bands.merges),
             "bucket_entries": entries,
             "bucket_bytes": bands,
+            "largest_bucket": largest.entries,
+            "largest_bucket_bound": largest.bound,
             "signature_bytes": signatures,
             "bytes_per_item": (bands + signatures) / state.live if state.live else 0.0,
         },
-        "exact_index": describe_exact(settings, state),
+        "exact_index": describe_exact(settings, collection),
         "item_numbers_used": state.next_number,
         "commits": state.changes,
     }
@@ -66,8 +71,11 @@ def _bound(settings: CollectionSettings) -> dict[str, Any]:
     return {"threshold": float(outer_threshold(settings.kind, settings.threshold))}
 
 
-def describe_exact(settings: CollectionSettings, state: CollectionState) -> dict[str, Any] | None:
+def describe_exact(
+    settings: CollectionSettings, collection: CollectionReader
+) -> dict[str, Any] | None:
     """Return counts and sizes of an exact index, None without one."""
+    state = collection.state
     exact = state.index.exact
     if exact is None:
         return None
@@ -75,6 +83,7 @@ def describe_exact(settings: CollectionSettings, state: CollectionState) -> dict
     entries = exact.current.postings.entries
     chunks = sum(run.end_chunk - run.first_chunk for run in runs)
     size = entries * POSTING_BYTES + chunks * HEADER_SIZE + exact.current.frequent * SYMBOL_BYTES
+    largest = largest_bucket(open_postings(collection.transaction, exact.current))
     building = exact.building
     return {
         "floor": str(Threshold(settings.exact_floor)) if settings.exact_floor else None,
@@ -85,6 +94,8 @@ def describe_exact(settings: CollectionSettings, state: CollectionState) -> dict
         "postings": entries,
         "postings_bytes": size,
         "bytes_per_posting": size / entries if entries else 0.0,
+        "largest_bucket": largest.entries,
+        "largest_bucket_bound": largest.bound,
         "postings_per_item": exact.entries_per_item,
         "scanned_per_probe": exact.scanned * state.live,
         "lowest_scanned_per_probe": exact.baseline * state.live,

@@ -392,6 +392,7 @@ def delete_keys(
         present = [number for number in numbers if number is not None]
         if present and not (absent and all_or_nothing):
             writer.remove(present)
-            writer.index_writer(writer.state.index).merge_after(MERGED_A_DELETION * len(present))
+            merged = MERGED_A_DELETION * len(present)
+            writer.index_writer(writer.state.index).merge_after_deleting(merged)
             writer.save()
     return absent

@@ -28,6 +28,7 @@ from simdb.engine.searching import propose, stored_signatures
 from simdb.engine.signing import Signed, Signer
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
+from simdb.items.symbols import polynomial_base
 from simdb.lsh.family import BucketKeys
 from simdb.measures.compared import Compared
 from simdb.storage.tables import CollectionReader
@@ -37,6 +38,8 @@ PAIRS_AT_ONCE = 8_192
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBED_AT_ONCE = 1_024  # new items
 LARGE_BUCKET = 64  # entries
+# Base of a polynomial and a final word; signatures are keyed by the secret of the store already.
+_CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF58476D1CE4E5B9)
 
 NumberPairs: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
@@ -145,6 +148,7 @@ def candidate_pairs(
     counters: JoinCounters,
     *,
     classes: npt.NDArray[np.int64] | None = None,
+    in_first_band: bool = False,
     only_first: bool = False,
     at_once: int | None = None,
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
@@ -156,12 +160,16 @@ def candidate_pairs(
         needed: equal words of signature below which a pair is dropped.
         counters: added to.
         classes: int64 (items,); pairs of items of one class are left out.
+        in_first_band: they are not left out in buckets of the first band.
         only_first: list only the pairs of the first member of each bucket; a pair comes in every
             bucket that it shares.
         at_once: how many; ``PAIRS_AT_ONCE`` by default.
     """
     room = at_once or PAIRS_AT_ONCE
     members, ends = _classified(buckets, classes)
+    if classes is not None and in_first_band:
+        kept = np.repeat(buckets.bands == 0, np.diff(buckets.starts))
+        ends[kept] = np.flatnonzero(kept) + 1
     # No band is before the first one, so that no pair is left to an earlier band's bucket.
     bands = np.zeros_like(buckets.bands) if only_first else buckets.bands
     cursor = np.full(3, -1, np.int64)
@@ -182,7 +190,7 @@ def candidate_pairs(
                 *place,
             )
         else:
-            values, offsets, groups = buckets.item_keys
+            values, offsets, groups, _ = buckets.item_keys
             if groups is None:
                 groups = np.zeros(values.size, np.uint8)
             written = kernels.buckets.keyed_bucket_pairs(
@@ -289,8 +297,31 @@ def _candidates_of_all(
     needed = signer.needed_matches(bound)
     at_once = _pairs_at_once(signer, collection)
     for buckets in bucket_slices(signer, collection, memory):
-        for left, right in candidate_pairs(buckets, signer, needed, counters, at_once=at_once):
-            yield buckets.numbers[left], buckets.numbers[right]
+        for left, right in candidate_pairs(
+            buckets,
+            signer,
+            needed,
+            counters,
+            classes=_signature_classes(buckets),
+            in_first_band=True,
+            at_once=at_once,
+        ):
+            one, other = buckets.numbers[left], buckets.numbers[right]
+            yield np.minimum(one, other), np.maximum(one, other)
+
+
+def _signature_classes(buckets: BucketSlice) -> npt.NDArray[np.int64] | None:
+    """Return classes of items with equal signatures if a bucket is large; None if none is.
+
+    Their pairs are all of the first band, so that buckets of later bands need not look at each:
+    equal items would be met in every band. Different signatures are one class with a probability
+    below 2^-50, as different bands are one bucket.
+    """
+    sizes = np.diff(buckets.starts)
+    if buckets.item_keys is not None or not sizes.size or int(sizes.max()) <= LARGE_BUCKET:
+        return None
+    hashed = kernels.sketching.bucket_keys(buckets.signatures, 1, *_CLASS_HASH)
+    return np.unique(hashed[:, 0], return_inverse=True)[1].astype(np.int64)
 
 
 def _pairs_at_once(signer: Signer, collection: CollectionReader) -> int:

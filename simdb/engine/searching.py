@@ -86,8 +86,8 @@ def propose(
     if buckets.groups is None:
         packed = _distinct(probe_of, items)
     else:
-        groups = int(buckets.groups.max(initial=0)) + 1
-        packed = _in_every_group(probe_of, items, buckets.groups[found.queries], groups)
+        groups = buckets.groups[found.queries]
+        packed = _in_every_group(probe_of, items, groups, buckets.group_count)
     probes, numbers = _unpacked(packed)
     if collection.state.marked:
         alive = collection.alive(numbers)
@@ -102,16 +102,16 @@ def _in_every_group(
     probes: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.uint32],
     groups: npt.NDArray[np.uint8],
-    every_group: int,
+    group_count: int,
 ) -> npt.NDArray[np.uint64]:
     """Return the pairs that share a bucket of every group, packed (MMDS 3.8.5)."""
     packed: npt.NDArray[np.uint64] | None = None
     if groups.size and probes[0] == probes[-1]:  # bitmaps are quicker, and one probe needs few
         found = kernels.fingerprints.in_every_group(
-            numbers, groups, every_group, int(numbers.max()) + 1
+            numbers, groups, group_count, int(numbers.max()) + 1
         )
         return (np.uint64(probes[0]) << np.uint64(32)) | found.astype(np.uint64)
-    for group in range(every_group):
+    for group in range(group_count):
         inside = groups == group
         pairs = _distinct(probes[inside], numbers[inside])
         packed = pairs if packed is None else np.intersect1d(packed, pairs, assume_unique=True)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from simdb.datatypes import Guarantee
 from simdb.engine.catalogue import CollectionSettings
-from simdb.engine.kinds import bound_of, has_symbols, is_distance, outer_bound
+from simdb.engine.kinds import bound_of, has_symbols, index_remedy, is_distance, outer_bound
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Bound, Threshold, admits
@@ -112,8 +112,12 @@ def serve(
         return exact
     if measure is not Measure.JACCARD or not settings.is_probable:
         if guarantee == "probable":
+            helps = [Remedy("guarantee", "exact", "misses nothing")] if settings.is_exact else []
+            if measure is Measure.JACCARD:
+                helps.append(index_remedy(settings.kind, settings.threshold))
             raise ConfigurationError(
-                f"collection {settings.name!r} has no probable index for {measure} similarity"
+                f"collection {settings.name!r} has no probable index for {measure} similarity",
+                remedies=helps,
             )
         require_index(settings, exact.criterion)
     can_be_exact = without_index or serves_exactly(settings, exact.criterion)
@@ -179,10 +183,18 @@ def _serve_probably(
         beyond = "above" if is_distance(kind) else "below"
         raise ThresholdTooLowError(
             f"{argument} {shown} is {beyond} {planned}, for which collection {settings.name!r} is "
-            f"planned{finds}",
+            f"planned{finds}{_exact_from(settings)}",
             remedies=remedies,
         )
     return exact._replace(guarantee="probable", recall=recall, scans=False)
+
+
+def _exact_from(settings: CollectionSettings) -> str:
+    """Say from where on an exact index serves, if there is one."""
+    floor = settings.posted_floor
+    if floor is None:
+        return ""
+    return f" (its exact index serves {outer_bound(settings.kind, floor)} and above)"
 
 
 def _is_permitted(recall: float, min_recall: float | None) -> bool:

@@ -20,11 +20,13 @@ class BucketKeys(NamedTuple):
         offsets: int64 (n + 1,); those of item i are ``values[offsets[i]:offsets[i + 1]]``.
         groups: uint8 (m,), or None where there is one group. Candidates must share a key of
             *every* group: an AND of the ORs (MMDS 3.8.5).
+        group_count: how many groups there are; an item may have keys of fewer.
     """
 
     values: npt.NDArray[np.uint64]
     offsets: npt.NDArray[np.int64]
     groups: npt.NDArray[np.uint8] | None = None
+    group_count: int = 1
 
     def __len__(self) -> int:
         return self.offsets.size - 1
@@ -42,18 +44,18 @@ class BucketKeys(NamedTuple):
         offsets = np.append(0, np.cumsum(counts))
         places = np.arange(int(offsets[-1])) + np.repeat(self.offsets[rows] - offsets[:-1], counts)
         groups = None if self.groups is None else self.groups[places]
-        return BucketKeys(self.values[places], offsets, groups)
+        return BucketKeys(self.values[places], offsets, groups, self.group_count)
 
     def sorted_within(self) -> BucketKeys:
         """Return the same keys, ascending within each item."""
         order = np.lexsort((self.values, np.repeat(np.arange(len(self)), self.counts)))
         groups = None if self.groups is None else self.groups[order]
-        return BucketKeys(self.values[order], self.offsets, groups)
+        return BucketKeys(self.values[order], self.offsets, groups, self.group_count)
 
     @property
     def every_group(self) -> int:
         """A bit for each group."""
-        return 1 if self.groups is None else (1 << int(self.groups.max(initial=0)) + 1) - 1
+        return (1 << self.group_count) - 1
 
     @classmethod
     def of_matrix(cls, keys: npt.NDArray[np.uint64], has_keys: npt.NDArray[np.bool_]) -> BucketKeys:
@@ -78,6 +80,7 @@ class BucketKeys(NamedTuple):
             np.concatenate([part.values for part in parts]),
             np.append(0, np.cumsum(counts)),
             np.concatenate(groups) if groups else None,
+            parts[0].group_count,
         )
 
 

@@ -73,7 +73,7 @@ class SquaresFamily:
 
         numbers, offsets = fingerprints.members(self.yes(signatures))
         groups = (numbers // self.group_size).astype(np.uint8)
-        return BucketKeys(self.keys_of(numbers), offsets, groups)
+        return BucketKeys(self.keys_of(numbers), offsets, groups, self.groups)
 
     def keys_of(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Return the bucket keys of functions by number; two functions never have the same."""

@@ -308,13 +308,21 @@ class BlockWriter(BlockReader):
     # -- dropping the dead -------------------------------------------------------------------
 
     def drop_dead(
-        self, block: Block, dead: npt.NDArray[np.bool_], *, share: float = DEAD_SHARE
+        self,
+        block: Block,
+        dead: npt.NDArray[np.bool_],
+        *,
+        share: float = DEAD_SHARE,
+        in_pieces: bool = False,
     ) -> int:
         """Rewrite a block without its dead records if more than ``share`` of them are dead.
 
         Args:
             block: as found in this transaction since its last write.
             dead: bool (records,).
+            share: of dead records up to which a block is left as it is.
+            in_pieces: write what is left of a block of fixed width as several of about
+                ``TARGET_BYTES``: a full map has no place for a large one.
 
         Returns:
             The number of records that were dropped.
@@ -330,8 +338,13 @@ class BlockWriter(BlockReader):
         records = [bytes(block.record(place)) for place in alive.tolist()]
         first = unpack_numbered(block.key)[1]
         self._writer.delete(self._table, block.key)
-        size = self._put(numbers, [records], sizes_of([records]), checksums) if records else 0
-        replacement = [[int(numbers[0]), size]] if records else []
+        at_once = max(1, TARGET_BYTES // self._width if in_pieces and self._width else len(records))
+        replacement = []
+        for begin in range(0, len(records), at_once):
+            some = slice(begin, begin + at_once)
+            part = [records[some]]
+            size = self._put(numbers[some], part, sizes_of(part), checksums[some])
+            replacement.append([int(numbers[begin]), size])
         for place, (known, _) in enumerate(self._tail.blocks):
             if known == first:
                 self._tail.blocks[place : place + 1] = replacement

@@ -433,6 +433,19 @@ class Environment:
         parts = ("branch_pages", "leaf_pages", "overflow_pages")
         return sum(table[part] for table in tables for part in parts)
 
+    def room_to_rewrite(self, transaction: Any) -> int:  # noqa: ANN401 - lmdb.Transaction
+        """Return the bytes of the map that a transaction can surely use for large values.
+
+        Those past the last page that was ever used; or, where a quarter of the map is free, half of
+        that, however scattered.
+        """
+        information = self._environment.info()
+        page: int = self._environment.stat()["psize"]
+        size: int = information["map_size"]
+        after: int = size - (information["last_pgno"] + 1) * page
+        free = size - self.pages_in_use(transaction) * page
+        return max(after, free // 2 if free > size // 4 else 0)
+
     def _require_reserve(self, transaction: Any, before: int) -> None:  # noqa: ANN401
         information = self._environment.info()
         limit = _without_reserve(information["map_size"]) // self._environment.stat()["psize"]

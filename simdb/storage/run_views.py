@@ -243,6 +243,15 @@ class RunView:
             cached.verified[number - cached.base] = 1
             addresses.verified[position] = 1
 
+    def keys_of_runs(self) -> Iterator[Iterator[npt.NDArray[np.uint64]]]:
+        """Yield the sorted keys of each run, chunk by chunk, where they lie; not verified."""
+        self._transaction.require_open()
+        for run in self._addresses.runs:
+            cached = self._addresses.cached[run.number]
+            chunks_left = cached.owners[_chunks_within(cached, run)]
+            skipped = [run.offset, *[0] * len(chunks_left)]
+            yield (chunk.keys[skip:] for chunk, skip in zip(chunks_left, skipped, strict=False))
+
     def verify_chunk(self, key: bytes) -> None:
         """Compare a chunk with its checksum, whether or not this process has done so before.
 

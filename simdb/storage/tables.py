@@ -35,6 +35,8 @@ from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
 ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
 LARGEST_WIDTH = 2**30  # bytes of an item; far past any kind's
+LEAST_ROOM_TO_MERGE = 2**23  # bytes: chunks at every level, of both indexes
+LEAST_REWRITTEN = 2**19  # bytes by a step where room is short; a block more at most
 FEW = 16  # items that are read one by one
 MARKS_PER_RECORD = 8_192
 MARK_BYTES = MARKS_PER_RECORD // 8
@@ -579,7 +581,13 @@ class CollectionWriter(CollectionReader):
         self._marks = None
 
     def _drop_dead(self, blocks: BlockReader, numbers: npt.NDArray[np.uint32]) -> None:
+        """Rewrite blocks of deleted items that are dead enough, as far as there is room.
+
+        In a full map they stay as they are until nothing in them is alive, or ``compact`` is asked
+        for: deleting an item must not fail for want of room to rewrite its neighbours.
+        """
         assert isinstance(blocks, BlockWriter)
+        most = self._most_rewritten()
         begin = 0
         while begin < numbers.size:
             block = blocks.find(int(numbers[begin]))
@@ -587,19 +595,34 @@ class CollectionWriter(CollectionReader):
                 begin += 1
                 continue
             begin = int(np.searchsorted(numbers, block.numbers[-1], side="right"))
-            blocks.drop_dead(block, ~self.alive(block.numbers))
+            alive = self.alive(block.numbers)
+            size = len(block.records) * int(np.count_nonzero(alive)) // alive.size
+            if not size or blocks.bytes_written + size <= most:
+                blocks.drop_dead(block, ~alive)
+
+    def _most_rewritten(self) -> int:
+        """Return the bytes of one table that a commit may rewrite to give others free.
+
+        The pages that it frees can be used by later commits only, so in a full map all that it
+        writes comes out of what is kept for deleting.
+        """
+        return self.transaction.room_to_rewrite() // 8
 
     def drop_dead_step(self, blocks: BlockWriter, start: int, most_bytes: int) -> int | None:
         """Rewrite blocks with any dead record; return where to go on, or None at the end."""
         spent = 0
         position = start
+        short = self._most_rewritten() < most_bytes
+        most_bytes = LEAST_REWRITTEN if short else most_bytes
         while spent < most_bytes:
             block = next(blocks.scan(position), None)
             if block is None:
                 return None
             position = int(block.numbers[-1]) + 1
             size = len(block.records)
-            spent += size if blocks.drop_dead(block, ~self.alive(block.numbers), share=0) else 1_024
+            dead = ~self.alive(block.numbers)
+            dropped = blocks.drop_dead(block, dead, share=0, in_pieces=short)
+            spent += size if dropped else 1_024
         return position
 
 
@@ -663,6 +686,11 @@ class IndexWriter:
 
     def _writers(self) -> list[RunWriter]:
         return [self.bands] if self.postings is None else [self.bands, self.postings]
+
+    def merge_after_deleting(self, items: int) -> None:
+        """Do the merging that is due after a deletion, which must not fail in a full map."""
+        if self._transaction.room_to_rewrite() >= LEAST_ROOM_TO_MERGE:
+            self.merge_after(items)
 
     def merge_after(self, changed_items: int) -> None:
         """Do the merging that is due after so many items were added or deleted."""

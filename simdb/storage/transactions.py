@@ -153,6 +153,10 @@ class WriteTransaction(ReadTransaction):
         self.written_states: dict[int, Any] = {}
         self.pages_before: int | None = None
 
+    def room_to_rewrite(self) -> int:
+        """Return the bytes that the map has for values of some length, besides small ones."""
+        return self.environment.room_to_rewrite(self._transaction)
+
     def note_insertion(self) -> None:
         """Note that it adds items or an index: it must leave room in the map for deleting."""
         if self.pages_before is None:

@@ -19,7 +19,11 @@ REFUSED: list[tuple[str, type[Exception], Any]] = [
     ("a key that is absent", simdb.KeyNotFoundError, lambda c, key, item: c.delete("absent")),
     ("a key of no type", simdb.WrongTypeError, lambda c, key, item: c.add(1.5, item)),
     ("an item of no type", simdb.UsageError, lambda c, key, item: c.add("new", object())),
-    ("a bad batch", simdb.UsageError, lambda c, key, item: c.add_many([("n", item), ("m", {})])),
+    (
+        "a bad batch",
+        simdb.UsageError,
+        lambda c, key, item: c.add_many([("n", item), ("m", object())]),
+    ),
     (
         "a threshold above 1",
         simdb.ConfigurationError,

@@ -151,13 +151,16 @@ PEOPLE = simdb.Record(
 )
 SQUARES = simdb.Fingerprint(80, 80, square=10, items="squares", measure="squares", functions=64)
 
+# Answers are exact ones, so that bands and rows matter little; to plan them would take longest.
+PLANNED = {"bands": 6, "rows": 2}
+
 SUBJECTS = {
     subject.name: subject
     for subject in (
         Subject(
             "texts",
             simdb.Text(simdb.WordShingles(1)),
-            {"threshold": 0.5, "exact_floor": 0.5, "seed": 1},
+            {"threshold": 0.5, "exact_floor": 0.5, "seed": 1, **PLANNED},
             _words,
             similarity=lambda a, b: jaccard(a.split(), b.split()),
         ),
@@ -172,7 +175,7 @@ SUBJECTS = {
         Subject(
             "bags",
             simdb.Bag("maximum"),
-            {"threshold": 0.6, "exact_floor": 0.5, "seed": 3},
+            {"threshold": 0.6, "exact_floor": 0.5, "seed": 3, **PLANNED},
             _bag,
             back=lambda bag: sorted(Counter(bag).elements()),
             similarity=_bag_similarity,
@@ -180,7 +183,7 @@ SUBJECTS = {
         Subject(
             "bits",
             simdb.Bits(72),
-            {"max_distance": 4, "seed": 4},
+            {"max_distance": 4, "seed": 4, **PLANNED},
             _bits,
             back=lambda row: [int(bit) for bit in row],
             similarity=_hamming,
@@ -190,7 +193,7 @@ SUBJECTS = {
         Subject(
             "vectors",
             simdb.Vector(6, "manhattan"),
-            {"max_distance": 3, "seed": 5},
+            {"max_distance": 3, "seed": 5, **PLANNED},
             _vector,
             back=lambda row: [int(number) for number in row],
             similarity=_manhattan,
