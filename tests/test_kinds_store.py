@@ -260,6 +260,19 @@ def test_searches_find_what_brute_force_finds(case, items, collection, guarantee
     assert missed == 0 if guarantee == "exact" else missed <= 2
 
 
+def test_bits_by_tanimoto_similarity_are_scanned_without_an_exact_index(tmp_path):
+    case = CASES["tanimoto"]
+    items = case.items(np.random.default_rng(3))
+    with simdb.open(tmp_path / "scan.simdb") as database:
+        made = database.collection("c", case.kind, threshold=0.8)
+        made.add_many(enumerate(items))
+        for item in items[:25]:
+            matches = made.search(item, threshold=0.6, guarantee="exact")
+            expected = {n for n, other in enumerate(items) if tanimoto(item, other) >= 0.6}
+            assert {match.key for match in matches} == expected
+            assert matches.candidates == len(items)
+
+
 def test_the_best_few_are_the_best_of_all(case, items, collection):
     matches = collection.search(items[0])
     assert collection.search(items[0], limit=1)[0] == matches[0]

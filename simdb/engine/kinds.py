@@ -69,6 +69,11 @@ def has_symbols(kind: config.Kind) -> bool:
     return isinstance(kind, config.Text | config.Set | config.Bag)
 
 
+def can_be_scanned(kind: config.Kind) -> bool:
+    """Whether an item is compared with all others quicker than symbols would be made of them."""
+    return not has_symbols(kind) or isinstance(kind, config.Bits)
+
+
 def is_distance(kind: config.Kind) -> bool:
     """Whether items are compared by a distance, not by a similarity."""
     if isinstance(kind, config.Bits):

@@ -7,7 +7,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from simdb.datatypes import Guarantee
 from simdb.engine.catalogue import CollectionSettings
-from simdb.engine.kinds import bound_of, has_symbols, index_remedy, is_distance, outer_bound
+from simdb.engine.kinds import (
+    bound_of,
+    can_be_scanned,
+    has_symbols,
+    index_remedy,
+    is_distance,
+    outer_bound,
+)
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Bound, Threshold, admits
@@ -105,9 +112,11 @@ def serve(
             adding=adding,
         )
     if guarantee == "exact":
-        if not without_index:
-            require_index(settings, exact.criterion)
-        return exact
+        if without_index or serves_exactly(settings, exact.criterion):
+            return exact
+        if can_be_scanned(settings.kind) and measure is Measure.JACCARD:
+            return exact._replace(scans=True)
+        require_index(settings, exact.criterion)
     if guarantee == "auto" and serves_exactly(settings, exact.criterion):
         return exact
     if measure is not Measure.JACCARD or not settings.is_probable:

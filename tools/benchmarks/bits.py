@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb import engine
 from simdb.config import Bits
 from simdb.exact.thresholds import Threshold
 from simdb.lsh.families import BitSampling
@@ -128,23 +127,13 @@ def stored(count: int, seed: int, work: str, memory: int = COUNTS[0]) -> dict[st
                 "found": len(found),
                 "compared": found.candidates,
                 "hamming": processor(lambda: near.search(probe, guarantee="exact")),
-                "tanimoto": processor(lambda: _scanned(alike, other)),
-                "found by tanimoto": len(_scanned(alike, other).documents),
+                "tanimoto": processor(lambda: alike.search(other, guarantee="exact")),
+                "found by tanimoto": len(alike.search(other, guarantee="exact")),
             }
     timed |= _faiss(vectors, int(BitsMeasure("hamming").scan(vectors[:1], vectors, LIMIT)[0].size))
     large = generator.integers(0, 2**64, (memory, LENGTH // 64), dtype=np.uint64)
     timed["reading"] = processor(large.sum) / large.nbytes * vectors.nbytes
     return timed
-
-
-def _scanned(collection: simdb.Collection, item: bytes) -> engine.searching.Similar:
-    """Compare an item with all stored ones: what a search does where no index is.
-
-    Collections of Tanimoto similarity answer by their exact index, if they have one, or not at all.
-    """
-    with collection._opened() as (reader, _, signer):
-        bound = Threshold(Fraction(SIMILAR))
-        return engine.scanning.search(signer, reader, signer.items.encode(item), bound, None)
 
 
 @measure("bits", "exact scans of bit vectors against reading them and against faiss, one core")
