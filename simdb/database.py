@@ -179,7 +179,7 @@ class Database:
             return self[name]
         wanted = engine.settings.plan_settings(
             name,
-            engine.kinds.require_kind(kind),
+            engine.kind_values.require_kind(kind),
             bound=engine.kinds.planned_bound(kind, threshold, max_distance),
             recall=recall,
             bands=bands,
@@ -219,7 +219,7 @@ class Database:
         """
         wanted = engine.settings.plan_settings(
             engine.catalogue.check_name(name),
-            engine.kinds.require_kind(kind),
+            engine.kind_values.require_kind(kind),
             bound=engine.kinds.planned_bound(kind, threshold, max_distance),
             recall=recall,
             bands=bands,

@@ -15,6 +15,7 @@ from simdb.cli import (
     maintaining,
     planning,
     querying,
+    repairing,
     retrieving,
     storing,
 )
@@ -91,6 +92,7 @@ for command in (
     maintaining.check,
     maintaining.compact,
     maintaining.backup,
+    repairing.repair,
     maintaining.rebuild,
     maintaining.audit,
     planning.plan,

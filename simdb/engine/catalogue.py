@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from simdb import config
+from simdb.engine.kind_values import describe_kind, restore_kind
 from simdb.engine.kinds import (
     curve_of,
-    describe_kind,
     expected_keys,
     family_of,
     index_remedy,
-    restore_kind,
 )
 from simdb.errors import (
     CollectionNotFoundError,

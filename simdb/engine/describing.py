@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from simdb.engine.catalogue import CollectionSettings
-from simdb.engine.kinds import describe_kind, is_distance, outer_threshold
+from simdb.engine.kind_values import describe_kind
+from simdb.engine.kinds import is_distance, outer_threshold
 from simdb.exact.thresholds import Threshold
 from simdb.storage.blocks import BlockReader
 from simdb.storage.bucket_sizes import largest_bucket

@@ -21,12 +21,12 @@ def build(path: Path, seed: int, changes: int) -> Model:
     generator = random.Random(seed)
     with simdb.open(path, threads=1) as database:
         model = subjects.make(database)
-        for name in subjects.SUBJECTS:
-            change = _more(name, 0, 6)
-            subjects.carry_out(database, change)
-            subjects.apply(model, change)
         for _ in range(changes):
             change = subjects.draw(generator, model)
+            subjects.carry_out(database, change)
+            subjects.apply(model, change)
+        for name in subjects.SUBJECTS:
+            change = _more(name, 900, 8)
             subjects.carry_out(database, change)
             subjects.apply(model, change)
     return model
