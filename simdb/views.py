@@ -32,7 +32,7 @@ from simdb.errors import (
     KeyNotFoundError,
     WrongTypeError,
 )
-from simdb.exact.thresholds import Threshold, ThresholdLike
+from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.results import Groups, Pairs
 from simdb.storage import values
 from simdb.storage.keys import decode_user_key, encode_user_key
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from simdb.engine.catalogue import CollectionSettings
     from simdb.engine.serving import AskedGuarantee, Served
     from simdb.engine.signing import Signer
+    from simdb.exact.measures import Measure
     from simdb.handle import Handle
     from simdb.lsh.planning import Plan
     from simdb.measures.calibration import Calibration
@@ -261,13 +262,9 @@ class CollectionView:
         if limit is not None:
             _require_positive("limit", limit)
         with self._opened() as (collection, settings, signer):
-            served = engine.serving.serve(
-                settings,
-                engine.kinds.parse_bound(settings.kind, threshold, max_distance),
-                min_recall,
-                guarantee,
-                measure=engine.serving.parse_measure(measure),
-            )
+            wanted = engine.serving.parse_measure(measure)
+            bound = _bound_by(wanted, settings.kind, threshold, max_distance)
+            served = engine.serving.serve(settings, bound, min_recall, guarantee, measure=wanted)
             encoded = [signer.items.encode(item) for item in items]
             return [_search_one(signer, collection, item, served, limit) for item in encoded]
 
@@ -278,6 +275,7 @@ class CollectionView:
         max_distance: ThresholdLike | None = None,
         guarantee: AskedGuarantee = "auto",
         min_recall: float | None = None,
+        measure: str = "jaccard",
         since: int | None = None,
         resume: str | None = None,
     ) -> Pairs:
@@ -299,19 +297,26 @@ class CollectionView:
                 items fit into the memory setting. Kinds without symbols are compared all with all,
                 which takes quadratic time.
             min_recall: as for ``search``.
+            measure: ``"jaccard"``; with an exact index that serves it also ``"dice"`` and
+                ``"cosine"``: then each item is looked up in the index.
             since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned.
             resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
                 the same arguments. Pairs that are done are not compared again; in memory, all items
-                are loaded again, else the postings are read again.
+                are loaded again, else the postings are read again. By Jaccard similarity only.
 
         Returns:
             An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
         """
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        bound = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
-        served = engine.serving.serve(settings, bound, min_recall, guarantee, without_index=True)
+        wanted = engine.serving.parse_measure(measure)
+        if wanted != "jaccard":
+            engine.exact_measuring.require_symmetric(wanted)
+        bound = _bound_by(wanted, settings.kind, threshold, max_distance)
+        served = _serve_join(settings, bound, min_recall, guarantee, wanted, resume=resume)
         first = 0 if since is None else _item_number(since)
+        if served.measure != "jaccard":
+            return Pairs(lambda: self._measured_pair_batches(served, first), "exact", 1.0)
         if resume is not None and (served.scans or not served.is_exact):
             raise ConfigurationError("only exact pairs of sets of symbols can be resumed")
         if served.is_exact and not served.scans:
@@ -343,6 +348,17 @@ class CollectionView:
             for inner, token in batches:
                 batch = engine.kinds.outer_pairs(signer.settings.kind, inner)
                 yield batch, partial(_with_keys, collection, batch), token
+                self._require_open()
+
+    def _measured_pair_batches(
+        self, served: Served, since: int
+    ) -> Iterator[tuple[PairBatch, Callable[[], list[Pair]], None]]:
+        with self._opened() as (collection, _, signer):
+            side = engine.exact_crossing.Side(signer, collection)
+            for batch in engine.exact_measuring.pairs(
+                side, served.criterion, self._join_resources(), since=since
+            ):
+                yield batch, partial(_with_keys, collection, batch), None
                 self._require_open()
 
     def _join_resources(self) -> engine.exact_joining.JoinResources:
@@ -418,6 +434,7 @@ class CollectionView:
         max_distance: ThresholdLike | None = None,
         guarantee: AskedGuarantee = "auto",
         min_recall: float | None = None,
+        measure: str = "jaccard",
         resume: str | None = None,
     ) -> Pairs:
         """Find all pairs of an item of this collection and a similar one of another.
@@ -436,7 +453,10 @@ class CollectionView:
             max_distance: largest distance of a pair, where the collections measure distances.
             guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
             min_recall: as for ``search``.
-            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``.
+            measure: as for ``search``, each item of this collection being a probe among the stored
+                items of the other; all but ``"jaccard"`` need an exact index of the other.
+            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``. By
+                Jaccard similarity only.
 
         Raises:
             ConfigurationError: the kinds of items differ.
@@ -447,8 +467,9 @@ class CollectionView:
             engine.exact_crossing.require_same_kind(self._refresh(transaction).settings, settings)
         if guarantee == "auto" and engine.kinds.has_symbols(settings.kind):
             guarantee = "exact"
-        bound = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
-        served = engine.serving.serve(settings, bound, min_recall, guarantee, without_index=True)
+        wanted = engine.serving.parse_measure(measure)
+        bound = _bound_by(wanted, settings.kind, threshold, max_distance)
+        served = _serve_join(settings, bound, min_recall, guarantee, wanted, resume=resume)
         if resume is not None and (served.scans or not served.is_exact):
             raise ConfigurationError("only exact joins of sets of symbols can be resumed")
         counters = engine.joining.JoinCounters()
@@ -474,18 +495,23 @@ class CollectionView:
                 found = engine.scanning.cross(other_signer, own, others, served.bound)
                 batches = ((batch, None) for batch in found)
             elif served.is_exact:
-                batches = engine.exact_crossing.cross(
-                    engine.exact_crossing.Side(signer, own),
-                    engine.exact_crossing.Side(other_signer, others),
-                    served.threshold,
-                    self._join_resources(),
-                    resume=resume,
-                )
+                left = engine.exact_crossing.Side(signer, own)
+                right = engine.exact_crossing.Side(other_signer, others)
+                resources = self._join_resources()
+                if served.measure == "jaccard":
+                    batches = engine.exact_crossing.cross(
+                        left, right, served.threshold, resources, resume=resume
+                    )
+                else:
+                    found = engine.exact_measuring.cross(left, right, served.criterion, resources)
+                    batches = ((batch, None) for batch in found)
             else:
                 found = engine.crossing.cross(own, others, other_signer, served.bound, counters)
                 batches = ((batch, None) for batch in found)
             for inner, token in batches:
-                batch = engine.kinds.outer_pairs(signer.settings.kind, inner)
+                batch = inner
+                if served.measure == "jaccard":
+                    batch = engine.kinds.outer_pairs(signer.settings.kind, inner)
                 yield batch, partial(_with_keys_of_both, own, others, batch), token
                 self._require_open()
                 other._require_open()
@@ -685,6 +711,43 @@ def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32
             raise KeyNotFoundError(f"item number {int(distinct[place])} is not stored")
         found.append(key)
     return found
+
+
+def _bound_by(
+    measure: Measure,
+    kind: config.Kind,
+    threshold: ThresholdLike | None,
+    max_distance: ThresholdLike | None,
+) -> Bound | None:
+    """Read what a caller asks for; only Jaccard's similarity may have the other union of bags."""
+    if measure == "jaccard" or threshold is None or not engine.kinds.is_of_sums(kind):
+        return engine.kinds.parse_bound(kind, threshold, max_distance)
+    engine.kinds.parse_bound(kind, None, max_distance)
+    return Threshold.parse(threshold)
+
+
+def _serve_join(
+    settings: CollectionSettings,
+    bound: Bound | None,
+    min_recall: float | None,
+    guarantee: AskedGuarantee,
+    measure: Measure,
+    *,
+    resume: str | None,
+) -> Served:
+    """Choose how pairs are found; by another measure than Jaccard's, in the exact index only.
+
+    Raises:
+        ConfigurationError: also of a token, if the measure is another one.
+    """
+    by_jaccard = measure == "jaccard"
+    if resume is not None and not by_jaccard:
+        raise ConfigurationError(
+            f"only pairs by jaccard similarity can be resumed, not by {measure}"
+        )
+    return engine.serving.serve(
+        settings, bound, min_recall, guarantee, measure=measure, without_index=by_jaccard
+    )
 
 
 def _search_one(

@@ -35,6 +35,7 @@ COMMANDS = [
     "check",
     "compact",
     "backup",
+    "repair",
     "rebuild",
     "plan",
     "audit",

@@ -45,6 +45,14 @@ def pairs(
     guarantee: GuaranteeText = "auto",
     exact: Exact = False,
     min_recall: MinRecall = None,
+    measure: Annotated[
+        str,
+        typer.Option(
+            "--measure",
+            metavar="jaccard|dice|cosine",
+            help="Of similarity; all but jaccard need an exact index.",
+        ),
+    ] = "jaccard",
     since: Annotated[
         int | None,
         typer.Option("--since", metavar="N", help="Only pairs that came with items added since."),
@@ -65,6 +73,7 @@ def pairs(
         found = source.pairs(
             guarantee=asked,
             min_recall=min_recall,
+            measure=measure,
             since=since,
             resume=resume,
             **bound.of(source.kind),
@@ -89,6 +98,14 @@ def join(
     guarantee: GuaranteeText = "auto",
     exact: Exact = False,
     min_recall: MinRecall = None,
+    measure: Annotated[
+        str,
+        typer.Option(
+            "--measure",
+            metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored",
+            help="Of similarity, LEFT's items being probes; all but jaccard need an exact index.",
+        ),
+    ] = "jaccard",
     resume: Resume = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -106,7 +123,12 @@ def join(
         source = opened.enter_context(viewed_collection(context, store, left))
         other = opened.enter_context(viewed_collection(context, right_store or store, right))
         found = source.join(
-            other, guarantee=asked, min_recall=min_recall, resume=resume, **bound.of(other.kind)
+            other,
+            guarantee=asked,
+            min_recall=min_recall,
+            measure=measure,
+            resume=resume,
+            **bound.of(other.kind),
         )
         count = _print_pairs(found, as_json=as_json)
         of_distance = measures_distance(other.kind)

@@ -126,12 +126,11 @@ def _in_memory(
 def _probed(
     left: Side, right: Side, token: CrossToken, resources: JoinResources
 ) -> Iterator[tuple[PairBatch, str]]:
-    threshold = token.threshold
-    prober = Prober(right.collection, jaccard(threshold))
+    prober = Prober(right.collection, jaccard(token.threshold))
     order, start = prober.epoch.order, token.place.range
     batches = arranged_batches(
         left.collection, right.signer, order, resources.pool, start=max(0, start)
     )
-    pairs = PairProber(right.signer, right.collection, prober, threshold)
+    pairs = PairProber(right.signer, right.collection, prober)
     for batch, done in pair_batches(batches, pairs, resources.require_open, earlier_only=False):
         yield batch, str(token.after(Place(done, 0)))

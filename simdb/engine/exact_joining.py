@@ -223,7 +223,7 @@ def _new_pairs(
     batches = arranged_batches(
         collection, signer, prober.epoch.order, resources.pool, start=token.done
     )
-    pairs = PairProber(signer, collection, prober, threshold)
+    pairs = PairProber(signer, collection, prober)
     for batch, done in pair_batches(batches, pairs, resources.require_open, earlier_only=True):
         yield batch, str(token.after(done))
 

@@ -13,10 +13,10 @@ from simdb.datatypes import PairBatch
 from simdb.engine.exact_arranging import first_identical
 from simdb.engine.exact_classes import stored_sets
 from simdb.engine.exact_loading import Batch
-from simdb.engine.exact_searching import Prober
+from simdb.engine.exact_searching import Prober, similarities_of
 from simdb.engine.signing import Signer
 from simdb.exact.joins import CHUNK
-from simdb.exact.thresholds import Threshold
+from simdb.measures.compared import Compared
 from simdb.storage.tables import CollectionReader
 
 COMPARED_AT_ONCE = 256  # items
@@ -38,24 +38,25 @@ class PairProber:
 
     Args:
         signer: of the collection.
-        collection: with an exact index that serves the threshold.
-        prober: of that index, by Jaccard similarity at the threshold.
-        threshold: least similarity.
+        collection: with an exact index that serves the criterion of the prober.
+        prober: of that index.
     """
 
-    def __init__(
-        self, signer: Signer, collection: CollectionReader, prober: Prober, threshold: Threshold
-    ) -> None:
+    def __init__(self, signer: Signer, collection: CollectionReader, prober: Prober) -> None:
         self._signer = signer
         self._collection = collection
         self._prober = prober
-        self._threshold = threshold
 
-    def similar(self, batch: Batch) -> Iterator[Found]:
+    def similar(self, batch: Batch, *, earlier_only: bool) -> Iterator[Found]:
         """Yield the number of each item of a batch with the stored items similar to it.
 
         Identical items of the batch are looked up once.
+
+        Args:
+            batch: of items by ascending number.
+            earlier_only: leave out the stored items that come after the batch.
         """
+        end = batch.numbers[-1] if earlier_only else None
         sets = batch.sets
         first = first_identical(sets, sets.sizes > 0)
         comes_again = np.bincount(first, minlength=first.size) > 1
@@ -65,7 +66,8 @@ class PairProber:
             one = int(first[place])
             found = remembered.get(one)
             if found is None:
-                found = self._look_up(sets.values[sets.offsets[place] : sets.offsets[place + 1]])
+                keys = sets.values[sets.offsets[place] : sets.offsets[place + 1]]
+                found = self._look_up(keys, end)
                 if comes_again[one]:
                     rows += found.numbers.size
                     if rows > REMEMBERED:
@@ -73,18 +75,22 @@ class PairProber:
                     remembered[one] = found
             yield batch.numbers[place], found
 
-    def _look_up(self, keys: npt.NDArray[np.uint64]) -> Similar:
+    def _look_up(self, keys: npt.NDArray[np.uint64], end: int | None) -> Similar:
+        criterion = self._prober.criterion
         candidates = self._prober.candidates(keys, keys.size)
+        if end is not None:
+            candidates = candidates[: np.searchsorted(candidates, end)]
         numbers = [np.empty(0, np.uint32)]
         similarities = [np.empty(0, np.float64)]
         for begin in range(0, candidates.size, COMPARED_AT_ONCE):
             some = candidates[begin : begin + COMPARED_AT_ONCE]
             sets = stored_sets(self._signer, self._collection, self._prober.epoch, some)
             shared, sizes, _ = kernels.overlaps.probe_overlaps(keys, sets.values, sets.offsets)
-            unions = sizes + keys.size - shared
-            met = self._threshold.meets_many(shared, unions)
+            met = np.flatnonzero(shared >= criterion.needed_overlaps(keys.size, sizes))
+            shared, sizes = shared[met], sizes[met]
+            compared = Compared(shared, sizes + keys.size - shared)
             numbers.append(some[met])
-            similarities.append(shared[met] / unions[met])
+            similarities.append(similarities_of(criterion.measure, compared, keys.size, sizes))
         return Similar(np.concatenate(numbers), np.concatenate(similarities))
 
 
@@ -107,7 +113,7 @@ def pair_batches(
     for batch in batches:
         gathered: list[Found] = []
         count = 0
-        for number, found in prober.similar(batch):
+        for number, found in prober.similar(batch, earlier_only=earlier_only):
             similar = found
             if earlier_only:
                 earlier = int(np.searchsorted(found.numbers, number))

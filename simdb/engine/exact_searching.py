@@ -60,6 +60,7 @@ class Prober:
 
     Attributes:
         epoch: the order in which probes must be arranged.
+        criterion: what similar enough means.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Prober:
             raise ConfigurationError("the collection has no exact index")
         self.epoch: Epoch = epoch
         self.counters = counters or SearchCounters()
-        self._criterion = criterion
+        self.criterion = criterion
         self._filters = filters
         self._collection = collection
         self._view: RunView = open_postings(collection.transaction, exact.current)
@@ -89,7 +90,7 @@ class Prober:
                 criterion looks up.
             size: symbols of the probe.
         """
-        prefix = self._criterion.probe_prefix(size)
+        prefix = self.criterion.probe_prefix(size)
         looked_up = keys[:prefix]
         found = self._view.probe(looked_up)
         items = self._view.column(found, ITEM)
@@ -102,7 +103,7 @@ class Prober:
         probing = kernels.probing
         offsets = np.searchsorted(found.queries, np.arange(looked_up.size + 1, dtype=np.uint32))
         hits = probing.Hits(offsets.astype(np.int64), items, positions, sizes - positions)
-        bounds = bounds_of(self._criterion, size, int(sizes.max()), self._filters.position)
+        bounds = bounds_of(self.criterion, size, int(sizes.max()), self._filters.position)
         shift = kernels.ordering.table_shift(items.size)
         numbers, _ = probing.probe_candidates(hits, bounds, self._filters.flags, shift)
         self.counters.candidates += numbers.size

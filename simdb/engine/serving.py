@@ -14,6 +14,7 @@ from simdb.engine.kinds import (
     index_remedy,
     is_distance,
     outer_bound,
+    outer_threshold,
 )
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
@@ -228,8 +229,11 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
         ConfigurationError, ThresholdTooLowError: it has not; the message names the remedy.
     """
     needed = criterion.floor
+    shown = needed
+    if needed is not None and criterion.measure is Measure.JACCARD:
+        shown = Threshold(outer_threshold(settings.kind, needed.fraction))
     if not settings.is_exact:
-        floor = needed or criterion.threshold
+        floor = shown or criterion.threshold
         raise ConfigurationError(
             f"collection {settings.name!r} has no exact index",
             remedies=[Remedy("exact_floor", floor, "adds one", "rebuild")],
@@ -242,9 +246,9 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
             f"{settings.name!r} has not",
             remedies=[Remedy("containment", value=True, effect="makes it one", method="rebuild")],
         )
-    at = "" if criterion.measure is Measure.JACCARD else f" ({criterion.measure}: floor {needed})"
+    at = "" if criterion.measure is Measure.JACCARD else f" ({criterion.measure}: floor {shown})"
     raise ThresholdTooLowError(
         f"threshold {criterion.threshold}{at} is below the floor {settings.posted_floor} of the "
         f"exact index of collection {settings.name!r}",
-        remedies=[Remedy("exact_floor", needed, "lowers it", "rebuild")],
+        remedies=[Remedy("exact_floor", shown, "lowers it", "rebuild")],
     )

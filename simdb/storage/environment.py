@@ -53,6 +53,8 @@ from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
 MAGIC = "simdb"
 FORMAT_VERSION = 2
+PLENTY_OF_ROOM = 2**36
+LARGEST_PAGE = 2**16
 ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable chooses another
 LARGEST_MAP = 2**40
 SMALLEST_MAP = 2**28
@@ -426,6 +428,13 @@ class Environment:
             if pages_before is not None:
                 self._require_reserve(transaction, pages_before)
             transaction.commit()
+
+    @property
+    def has_plenty_of_room(self) -> bool:
+        """Whether so much of the map is unused that no single transaction could fill it."""
+        information = self._environment.info()
+        unused: int = information["map_size"] - (information["last_pgno"] + 1) * LARGEST_PAGE
+        return unused > PLENTY_OF_ROOM
 
     def pages_in_use(self, transaction: Any) -> int:  # noqa: ANN401 - lmdb.Transaction
         """Return the pages of all tables as a transaction sees them."""

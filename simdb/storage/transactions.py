@@ -159,7 +159,7 @@ class WriteTransaction(ReadTransaction):
 
     def note_insertion(self) -> None:
         """Note that it adds items or an index: it must leave room in the map for deleting."""
-        if self.pages_before is None:
+        if self.pages_before is None and not self.environment.has_plenty_of_room:
             self.pages_before = self.environment.pages_in_use(self._transaction)
 
     def put(self, table: Table, key: bytes, value: bytes | bytearray | memoryview) -> None:
