@@ -55,13 +55,13 @@ def test_scanning_a_store_finds_exactly_the_vectors_of_a_tanimoto_similarity(tmp
         kind = simdb.Bits(bits.LENGTH, measure="tanimoto")
         collection = database.collection("alike", kind, threshold=bits.SIMILAR)
         collection.add_many(enumerate(packed))
-        found = bits._scanned(collection, packed[0])
-        assert {document.number for document in found.documents} == expected
+        found = collection.search(packed[0], guarantee="exact")
+        assert {match.key for match in found} == expected
         assert found.candidates == 61
         assert 5 < len(expected) < 55
-        assert found.values[0] == 1.0
+        assert found[0].similarity == 1.0
         # What is similar to the vector without a set bit is nothing, not even itself.
-        assert not bits._scanned(collection, packed[-1]).documents
+        assert not collection.search(packed[-1], guarantee="exact")
 
 
 def test_bits_are_judged_by_the_time_of_reading_and_by_faiss(bench, monkeypatch):
