@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -261,6 +262,7 @@ def plan_of(
     return plan(threshold, recall, bands, rows, curve_of(kind, threshold))
 
 
+@lru_cache(maxsize=256)
 def bound_of(kind: config.Kind, value: Fraction) -> Bound:
     """Return a stored similarity or distance as a bound."""
     return MaximumDistance(value) if is_distance(kind) else Threshold(value)

@@ -68,7 +68,10 @@ def propose(
     buckets = signed.buckets.select(usable)
     if buckets.groups is not None:
         limit = NO_LIMIT  # what is cut off in one group might be all that another has
-    owners = usable[np.repeat(np.arange(usable.size), buckets.counts)]
+    if probes_count == 1:  # most searches
+        owners = np.zeros(buckets.values.size, np.int64)
+    else:
+        owners = np.repeat(usable, buckets.counts)
     found = collection.bands.probe(buckets.values, limit=limit)
     items = collection.bands.column(found, 0)
     # Of one probe no entry needs to be told whose it is.

@@ -34,7 +34,7 @@ class MinHash:
     def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
         """Return one key a band; none of an empty set."""
         keys = self._banding.bucket_keys(signatures)
-        return BucketKeys.of_matrix(keys, (signatures != 0).any(axis=1))
+        return BucketKeys.of_matrix(keys, np.asarray(signatures.any(axis=1)))
 
     def needed_matches(self, least: Fraction) -> int:
         """Return how many rows a pair at a similarity shares but for 1 in 10,000 times."""
