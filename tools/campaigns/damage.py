@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import simdb
-from simdb.storage import environment
+from simdb.storage.structure import structure_problems
 from tools.campaigns import children, kills, subjects
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
@@ -99,7 +99,7 @@ def _read_collection(
 def _read_untrusted(path: Path, model: Model, seed: int) -> str:
     """Do what ``untrusted=True`` does, the child being this process; then read."""
     try:
-        if environment.structure_problems(path):
+        if structure_problems(path):
             return "refused by its pages"
         with simdb.open(path, read_only=True, threads=1) as database:
             if not database.check(deep=True).sound:

@@ -8,7 +8,6 @@ import random
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import simdb
 from tools.campaigns import children, kills, shim, subjects
@@ -24,7 +23,7 @@ def _backup(database: simdb.Database, target: Path) -> None:
     database.backup(target, compact=True)
 
 
-def _work(name: str) -> Callable[[Any, Model], Iterator[Change]]:
+def _work(name: str) -> Callable[[Model], Iterator[Change]]:
     return kills.operations()[name]
 
 
@@ -51,11 +50,10 @@ def _fail_at(
                 if name == "backup":
                     _backup(database, path.with_name("copy.simdb"))
                 else:
-                    for change in _work(name)(database, known):
+                    for change in _work(name)(known):
                         say(["begin", change])
                         subjects.carry_out(database, change)
-                        if change[1] != "rebuild":
-                            subjects.apply(known, change)
+                        subjects.apply(known, change)
                         say(["done"])
             except simdb.SimdbError as failure:
                 raised = type(failure).__name__
@@ -82,8 +80,8 @@ def _judge(ending: children.Ending, path: Path, model: Model, seed: int) -> str:
     """Return what is wrong with how a child with a fault ended, nothing if all is well."""
     if ending.died or ending.error:
         return f"the child ended: {ending.how}"
-    events = kills._without_rebuild([e for e in ending.answers if e[0] in {"begin", "done"}])
-    known, instead = kills._replay(events, model)
+    events = [event for event in ending.answers if event[0] in {"begin", "done"}]
+    known, instead = kills.replay(events, model)
     reads = [answer[1] for answer in ending.answers if answer[0] == "read"]
     if any(read not in (known, instead) for read in reads):
         return "the store reads as neither state"
@@ -162,7 +160,7 @@ def memory(run: Run) -> None:
             try:
                 known = subjects.copy_of(model)
                 with simdb.open(path, threads=1) as database:
-                    for change in kills.operations()["merge"](database, known):
+                    for change in kills.operations()["merge"](known):
                         say(["begin", change])
                         subjects.carry_out(database, change)
                         say(["done"])
@@ -180,7 +178,7 @@ def memory(run: Run) -> None:
         if not ends:
             run.fail(f"limit {limit:,}: the child ended: {ending.how}")
         events = [answer for answer in ending.answers if answer[0] != "end"]
-        known, instead = kills._replay(events, model)
+        known, instead = kills.replay(events, model)
         found = kills.verify(path, [known, instead], run.seed + number)
         if found not in {"0", "1"}:
             run.fail(f"limit {limit:,}: {found}")

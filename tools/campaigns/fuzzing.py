@@ -23,9 +23,9 @@ from simdb.engine.catalogue import CollectionSettings
 from simdb.interchange.reading import open_rows
 from simdb.interchange.rows import ReadingOptions
 from simdb.storage import chunks, keys, salvage, values
+from simdb.storage.collection_state import CollectionState
 from simdb.storage.keys import Table
 from simdb.storage.lost_blocks import block_within
-from simdb.storage.tables import CollectionState
 from tools.campaigns import children, kills
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign

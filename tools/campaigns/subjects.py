@@ -142,6 +142,20 @@ def _squares(generator: random.Random) -> list[int]:
     return sorted(generator.sample(range(64), generator.choice([8, 20])))
 
 
+def _minutiae(generator: random.Random) -> list[list[int]]:
+    """Return minutiae, those of a few prints at places that are shared."""
+    shared = random.Random(generator.randrange(6))
+    places = shared.sample(range(80 * 80), 12)
+    for number in generator.sample(range(12), generator.choice([0, 1, 4, 12])):
+        places[number] = generator.randrange(80 * 80)
+    return sorted([place % 80, place // 80, place % 360] for place in set(places))
+
+
+def _squares_shared(left: Any, right: Any) -> Fraction:
+    """Jaccard similarity of the squares of 10 by 10 that minutiae lie in."""
+    return jaccard(*({(x // 10, y // 10) for x, y, _ in minutiae} for minutiae in (left, right)))
+
+
 PEOPLE = simdb.Record(
     fields=[
         simdb.Field("name", weight=200, compare="exact"),
@@ -150,6 +164,7 @@ PEOPLE = simdb.Record(
     candidates=["name"],
 )
 SQUARES = simdb.Fingerprint(80, 80, square=10, items="squares", measure="squares", functions=64)
+MINUTIAE = simdb.Fingerprint(80, 80, square=10, border=0, measure="squares", functions=64)
 
 # Answers are exact ones, so that bands and rows matter little; to plan them would take longest.
 PLANNED = {"bands": 6, "rows": 2}
@@ -218,6 +233,14 @@ SUBJECTS = {
             item=set,
             back=sorted,
         ),
+        Subject(
+            "minutiae",
+            MINUTIAE,
+            {"threshold": 0.5, "seed": 8},
+            _minutiae,
+            back=lambda minutiae: sorted([int(number) for number in row] for row in minutiae),
+            similarity=_squares_shared,
+        ),
     )
 }
 
@@ -255,7 +278,7 @@ def apply(model: Model, change: Change) -> None:
     if verb == "delete_many":
         for key in rows:
             del model[name][key]
-    elif verb != "compact":
+    elif verb not in {"compact", "rebuild"}:
         model[name].update((key, value) for key, value in rows)
 
 
@@ -331,14 +354,14 @@ def _wrong_answers(
 def small_parts() -> Iterator[None]:
     """Make chunks, blocks, merges and epochs small, so that little data meets all of them."""
     from simdb.engine import exact_indexing
-    from simdb.storage import blocks, runs, tables
+    from simdb.storage import blocks, item_blocks, runs
 
     knobs = (
         (runs, "CHUNK_ENTRIES", 256),
         (runs, "SMALL_MERGE", 128),
         (runs, "FAN_IN", 4),
         (blocks, "TARGET_BYTES", 4_096),
-        (tables, "ITEM_BLOCK_BYTES", 1_024),
+        (item_blocks, "ITEM_BLOCK_BYTES", 1_024),
         (exact_indexing, "FIRST_TABLE", 60),
         (exact_indexing, "LEAST_REPOSTED", 20),
         (exact_indexing, "MEASURED_EVERY", 4),
