@@ -24,7 +24,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 TORTURE = CHECKOUT / "tools" / "torture.py"
 NAMES = (
     *("machine", "kill", "kill-points", "power-fail", "io-errors", "memory", "disk-full"),
-    *("damage", "processes", "fuzz", "skew"),
+    *("damage", "processes", "fuzz", "skew", "soak"),
 )
 needs_compiler = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compiler (cc)")
 

@@ -5,6 +5,7 @@
     python3 tools/run.py demo [arguments of simdb demo]
     python3 tools/run.py test [arguments of pytest]
     python3 tools/run.py setup
+    python3 tools/run.py audit   # asks PyPI for known weaknesses of what is installed
 
 Only the standard library is imported, and the environment is simdb's own, so this also works
 where the system's Python refuses to install packages (PEP 668).
@@ -127,10 +128,21 @@ def run_tests(arguments: list[str]) -> int:
     return failure
 
 
+def audit(arguments: list[str]) -> int:
+    """Ask PyPI for known weaknesses of everything that simdb was installed with.
+
+    Returns:
+        0 if none is known; 1 if there are some, or if a package could not be looked up.
+    """
+    python = environment_python()
+    require(python, "-m", "pip", "install", "--quiet", "pip-audit")
+    return run(python, "-m", "pip_audit", "--local", "--skip-editable", "--strict", *arguments)
+
+
 def main(arguments: list[str]) -> int:
     """Carry out one command."""
     command, *rest = arguments or ["help"]
-    if command not in {"demo", "test", "setup"}:
+    if command not in {"demo", "test", "setup", "audit"}:
         print(__doc__)
         return 0 if command in {"help", "-h", "--help"} else 2
     has_venv = all(importlib.util.find_spec(name) for name in ("venv", "ensurepip"))
@@ -143,6 +155,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if command == "demo":
         return run(environment_python().with_name("simdb"), "demo", *rest)
+    if command == "audit":
+        return audit(rest)
     return run_tests(rest)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 MODULES = (
     *("machine", "kills", "powerfail", "faults", "space", "damage"),
-    *("processes", "fuzzing", "skew"),
+    *("processes", "fuzzing", "skew", "soak"),
 )
 
 

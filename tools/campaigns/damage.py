@@ -20,6 +20,7 @@ from tools.campaigns.registry import Run, campaign
 from tools.campaigns.subjects import Model
 
 PAGE = 4_096
+PROBES = 6  # of a collection
 # LMDB's pages, and keys in them, have no checksum: a lookup led astray finds nothing.
 KINDS = ("cut short", "a bit", "16 bytes", "a page zeroed", "a page replaced", "a page header")
 
@@ -74,7 +75,7 @@ def _read_collection(
         return "", 1
     except simdb.CollectionNotFoundError:
         return f"WRONG: {name} is gone", 0
-    keys = [*generator.sample(sorted(known), min(20, len(known))), "absent"]
+    keys = [*generator.sample(sorted(known), min(PROBES, len(known))), "absent"]
     for key in keys:
         try:
             if subject.back(collection.get(key).item) != known.get(key):

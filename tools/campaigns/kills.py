@@ -33,8 +33,11 @@ def build(path: Path, seed: int, changes: int) -> Model:
     return model
 
 
-def verify(path: Path, allowed: list[Model], seed: int) -> str:
-    """Return which of the models a store holds, or what is wrong, looked at in a child."""
+def verify(path: Path, allowed: list[Model], seed: int, changed: str | None = None) -> str:
+    """Return which of the models a store holds, or what is wrong, looked at in a child.
+
+    With ``changed``, only the index of that collection is computed anew.
+    """
 
     def look() -> str:
         generator = random.Random(seed)
@@ -45,7 +48,7 @@ def verify(path: Path, allowed: list[Model], seed: int) -> str:
                 have = {name: len(known) for name, known in found.items()}
                 return f"holds {have}, none of {sizes}"
             place = allowed.index(found)
-            wrong = list(subjects.differences(database, found, generator))
+            wrong = list(subjects.differences(database, found, generator, changed=changed))
             if wrong:
                 return wrong[0]
             subjects.carry_out(database, ("sets", "add", [["after", [1]]]))
@@ -247,18 +250,18 @@ class _Stepped:
             for at in range(total):
                 self.path.write_bytes(self.content)
                 ending = steps_of(self.path, change, at, how)
-                wrong = self._verify([self.model, changed], at)
+                wrong = self._verify([self.model, changed], change[0], at)
                 if wrong:
                     self.run.fail(f"seed {self.seed}, {name}, {change[1:]}, {kind} {at}: {wrong}")
                 self.run.trial("killed" if ending.died else "ended before")
         self.content, self.model = after, changed
 
-    def _verify(self, allowed: list[Model], at: int) -> str:
+    def _verify(self, allowed: list[Model], name: str, at: int) -> str:
         """Return what is wrong with the file, nothing if it holds one of the models."""
         digest = hashlib.sha256(self.path.read_bytes()).digest()
         if self.passed.get(digest) in allowed:
             return ""
-        found = verify(self.path, allowed, self.seed + at)
+        found = verify(self.path, allowed, self.seed + at, name)
         if found not in {"0", "1"}:
             return found
         self.passed[digest] = allowed[int(found)]

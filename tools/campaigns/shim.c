@@ -137,8 +137,7 @@ ssize_t write(int fd, const void *data, size_t size) {
     return done;
 }
 
-int fdatasync(int fd) {
-    REAL(fdatasync);
+static int synced(int fd, int (*real)(int)) {
     long file;
     if (!ours(fd, &file)) return real(fd);
     if (skipping) return 0;
@@ -148,15 +147,14 @@ int fdatasync(int fd) {
     return result;
 }
 
+int fdatasync(int fd) {
+    REAL(fdatasync);
+    return synced(fd, real);
+}
+
 int fsync(int fd) {
     REAL(fsync);
-    long file;
-    if (!ours(fd, &file)) return real(fd);
-    if (skipping) return 0;
-    if (failing()) return -1;
-    int result = real(fd);
-    if (!result) put(SYNC, file, 0, 0, 0, NULL);
-    return result;
+    return synced(fd, real);
 }
 
 int ftruncate(int fd, off_t size) {
