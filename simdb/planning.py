@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from simdb import config
 from simdb.engine import exact_planning, kinds
@@ -70,6 +70,18 @@ def plan_exact(
     """
     floor = kinds.inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
     return exact_planning.measure(items_of(kind, b""), sample, floor, containment=containment)
+
+
+def posted_symbols(
+    kind: config.Kind, exact_floor: ThresholdLike, sizes: Sequence[int]
+) -> list[int]:
+    """Return how many symbols of items of so many symbols an exact index posts.
+
+    Raises:
+        ConfigurationError: the floor is out of range.
+    """
+    floor = kinds.inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
+    return [floor.prefix_length(size) for size in sizes]
 
 
 def expected_weight(

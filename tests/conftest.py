@@ -1,14 +1,17 @@
-"""Options, the folder of real data, and the effort that property tests make."""
+"""Options, the folder of real data, the effort that property tests make, and an open file."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from simdb.storage import registry
+from simdb.storage.environment import Environment
 
 hypothesis.settings.register_profile("dev", max_examples=50, deadline=None)
 hypothesis.settings.register_profile(
@@ -83,3 +86,19 @@ def data_directory(request: pytest.FixtureRequest) -> Path:
     if folder is None:
         pytest.skip("needs --data or SIMDB_DATA")
     return folder
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a store may be made."""
+    return tmp_path / "store.simdb"
+
+
+@pytest.fixture
+def environment(path: Path) -> Iterator[Environment]:
+    """A new open file, closed at the end."""
+    environment = registry.acquire(
+        path, read_only=False, sync="batch", map_size=None, busy_timeout=10
+    )
+    yield environment
+    registry.release(environment)

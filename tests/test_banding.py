@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from fractions import Fraction
 from math import sqrt
 
@@ -78,8 +79,9 @@ def test_bucket_keys_never_change():
 
 
 def test_signatures_of_another_length_are_refused():
-    with pytest.raises(ValueError, match=r"shape \(1, 5\) do not have 2 x 3 rows"):
-        Banding(2, 3, SECRET).bucket_keys(np.zeros((1, 5), np.uint16))
+    for shape in [(1, 5), (1, 7), (6,), (1, 6, 1)]:
+        with pytest.raises(ValueError, match=f"shape {re.escape(str(shape))} do not have 2 x 3"):
+            Banding(2, 3, SECRET).bucket_keys(np.zeros(shape, np.uint16))
 
 
 @pytest.mark.skipif(INTERPRETED, reason="needs compiled kernels")

@@ -11,9 +11,9 @@ import simdb
 from simdb.engine import catalogue
 from simdb.engine.signing import Signer
 from simdb.storage import values
+from simdb.storage.collection_writer import CollectionWriter
 from simdb.storage.environment import Environment
 from simdb.storage.keys import Table, collection_key, owner_prefix
-from simdb.storage.tables import CollectionWriter
 from tests.strategies import SURE, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))

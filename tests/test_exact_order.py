@@ -74,8 +74,53 @@ def test_a_sample_takes_sets_at_equal_distances():
 def test_a_table_with_a_symbol_twice_or_of_another_type_is_refused():
     with pytest.raises(ConfigurationError, match="twice"):
         SymbolOrder(np.array([1, 2, 1], np.uint64))
-    with pytest.raises(TypeError, match="uint64"):
-        SymbolOrder(np.array([1, 2], np.int64))
+    for table in (np.array([1, 2]), np.array([[1, 2]], np.uint64), np.array(1, np.uint64)):
+        with pytest.raises(TypeError, match="one-dimensional array of uint64"):
+            SymbolOrder(table)
+
+
+def test_symbols_as_frequent_as_each_other_are_ranked_by_value():
+    sets = [{9, 5, 7, 1}, {7, 9, 5}, {1, 2}, {2, 9}]
+    assert SymbolOrder.from_sample(*columns(sets)).frequent.tolist() == [1, 2, 5, 7, 9]
+    assert SymbolOrder.from_sample(*columns(sets), limit=3).frequent.tolist() == [5, 7, 9]
+
+
+@pytest.mark.parametrize(("sample", "seen"), [(10, 5), (9, 3), (5, 3), (4, 2), (3, 2), (2, 1)])
+def test_a_sample_counts_about_as_many_symbols_as_it_may(sample, seen):
+    # Five sets of two symbols: of n every second, third, ... is counted.
+    sets = [{2 * number, 2 * number + 1} for number in range(5)]
+    values, offsets = columns(sets)
+    repeated = np.repeat(values.reshape(5, 2), 2, axis=1).ravel()
+    order = SymbolOrder.from_sample(repeated, offsets * 2, sample=2 * sample)
+    assert order.frequent.size == 2 * seen
+
+
+def test_the_lowest_rank_is_the_key_of_the_least_frequent_symbol():
+    order = SymbolOrder(np.array([7, 3, 5], np.uint64))
+    assert order.lowest_rank == LARGEST - 2
+    assert order.keys(np.array([7, 3, 5], np.uint64)).tolist() == [
+        *(LARGEST - 2, LARGEST - 1, LARGEST)
+    ]
+    assert SymbolOrder().lowest_rank == LARGEST
+    assert SymbolOrder().symbols(np.array([0, LARGEST], np.uint64)).tolist() == [0, LARGEST]
+
+
+def test_arranged_sets_know_their_sizes():
+    sets = [{1, 2, 3}, set(), {4}]
+    arranged = SymbolOrder().arrange(*columns(sets))
+    assert len(arranged) == 3
+    assert arranged.sizes.tolist() == [3, 0, 1]
+
+
+def test_an_order_and_arranged_sets_stay_what_they_are():
+    order = SymbolOrder(np.array([7, 3], np.uint64))
+    arranged = order.arrange(*columns([{1, 2}]))
+    for thing, name in ((order, "frequent"), (arranged, "values")):
+        with pytest.raises(AttributeError):
+            setattr(thing, name, np.empty(0, np.uint64))
+    # Compared and hashed as objects, since arrays are neither.
+    assert len({order, SymbolOrder(order.frequent)}) == 2
+    assert len({arranged, order.arrange(*columns([{1, 2}]))}) == 2
 
 
 def crowded(generator: random.Random, size: int) -> list[int]:

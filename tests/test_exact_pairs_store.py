@@ -142,7 +142,7 @@ def test_many_equal_items_cost_no_square_until_their_pairs_are_asked_for(
                 signer,
                 reader,
                 Threshold.parse(0.8),
-                collection._join_resources(),
+                collection._lent().to_joins(),
                 counters=counters,
             )
             assert sum(len(batch) for batch, _ in islice(batches, 3)) > 100_000

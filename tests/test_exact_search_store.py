@@ -15,7 +15,7 @@ from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact.joins import Filters
 from simdb.exact.measures import Measure, similarity
 from simdb.exact.thresholds import Threshold
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 from tests import oracle
 from tests.exact_oracle import THRESHOLDS, adversarial_sets
 from tests.exact_stores import exact_store, matches_of, small_epochs

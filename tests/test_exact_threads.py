@@ -216,7 +216,7 @@ def test_the_pairs_of_a_store_their_order_and_tokens_do_not_depend_on_threads(
             collection = db["sets"]
             counters = Counters()
             with collection._opened() as (reader, _, signer):
-                resources = collection._join_resources()
+                resources = collection._lent().to_joins()
                 found = exact_joining.join(signer, reader, HALF, resources, counters=counters)
                 rows = [
                     (batch.left.tolist(), batch.right.tolist(), batch.similarity.tolist(), token)
@@ -241,7 +241,7 @@ def test_a_resumed_join_of_a_store_neither_reads_nor_compares_what_is_done(
         collection = db.collection("c", simdb.Set(), threshold=None, exact_floor="1/3", seed=3)
         collection.add_many(enumerate(corpus(7, 120)))
         with collection._opened() as (reader, _, signer):
-            resources = collection._join_resources()
+            resources = collection._lent().to_joins()
             rows = list(exact_joining.join(signer, reader, HALF, resources))
             verified = []
             for _, token in rows[:: max(1, len(rows) // 8)]:

@@ -1,4 +1,4 @@
-"""What simdb does when the system, the disk or the file fails it: typed errors, data intact."""
+"""What simdb does when the system or the disk fails it: typed errors, data intact."""
 
 # mypy: allow-untyped-calls
 
@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from typing import Any
 
 import lmdb
@@ -15,37 +14,19 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.engine import distrusting
 from simdb.errors import (
     CorruptionError,
     DatabaseFailedError,
     DatabaseFullError,
-    NotADatabaseError,
     StorageError,
     WrongTypeError,
 )
 from simdb.storage import environment as environments
-from simdb.storage import registry, runs, tables, values, watching
-from simdb.storage.keys import Table, collection_key, pack_chunk
+from simdb.storage import lmdb_errors, map_room, opening, registry, watching
+from simdb.storage.keys import Table
+from tests.damage import WORDS, filled
+from tests.environments import MIB
 from tests.forked import Child, answer_of
-
-MIB = 2**20
-WORDS = simdb.Text(simdb.WordShingles(1))
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "store.simdb"
-
-
-def filled(path, count=200):
-    """Make a store of so many texts, without the files beside it."""
-    with simdb.open(path, threads=1) as database:
-        texts = database.collection("c", WORDS, threshold=0.5, exact_floor=0.5, seed=1)
-        texts.add_many((f"k{number}", f"text number {number} of many") for number in range(count))
-    for beside in path.parent.glob(f"{path.name}-*"):
-        beside.unlink()
-
 
 # -- failed writes ---------------------------------------------------------------------------------
 
@@ -86,7 +67,7 @@ def write_with(database, code, method="commit"):
 def test_after_a_failed_write_nothing_is_written_until_the_store_is_opened_again(
     path, code, method, monkeypatch
 ):
-    monkeypatch.setattr(environments, "CUT_SHORT", 0)  # however full this machine's disk is
+    monkeypatch.setattr(lmdb_errors, "CUT_SHORT", 0)  # however full this machine's disk is
     filled(path)
     with simdb.open(path, threads=1) as database:
         texts = database["c"]
@@ -191,8 +172,8 @@ def test_a_map_filled_with_vectors_can_be_emptied_in_any_order(path):
 
 def test_a_map_is_larger_than_insertions_may_fill_by_a_twentieth_at_most():
     for size in (MIB, 3 * MIB, 64 * MIB, 2**30, 2**40):
-        whole = environments._with_reserve(size)
-        assert abs(environments._without_reserve(whole) - size) <= 1
+        whole = map_room.with_reserve(size)
+        assert abs(map_room.without_reserve(whole) - size) <= 1
         assert whole - size <= max(size // 20, 4 * MIB)
 
 
@@ -244,7 +225,7 @@ def test_a_store_whose_lock_file_was_removed_is_not_written_to(path, replaced):
 def test_a_lock_file_has_its_room_on_the_disk_before_it_is_mapped(path):
     registry.release(registry.acquire(path, read_only=False, sync="batch", map_size=None))
     status = path.with_name("store.simdb-lock").stat()
-    assert status.st_blocks * 512 >= status.st_size >= 64 * (environments.MOST_READERS - 1)
+    assert status.st_blocks * 512 >= status.st_size >= 64 * (opening.MOST_READERS - 1)
 
 
 def test_no_room_for_a_lock_file_is_a_full_disk_and_leaves_none(path, monkeypatch):
@@ -317,404 +298,9 @@ def test_without_a_mode_the_umask_decides(path):
     assert modes(path) == dict.fromkeys(("", "-lock", "-turn"), 0o600)
 
 
-# -- check reads again -----------------------------------------------------------------------------
-
-
-def damage_behind(path, table):
-    """Flip a bit at the end of the first value of a table, past whoever has the store open."""
-    with simdb.open(path, threads=1) as database:
-        environment = database._handle.environment
-        with environment.read() as transaction:
-            content = bytes(next(transaction.scan(table, b""))[1])
-    changed = bytearray(content)
-    changed[-1] ^= 1
-    data = path.read_bytes().replace(content, bytes(changed))
-    with path.open("r+b") as file:
-        file.write(data)
-
-
-@pytest.mark.parametrize(
-    ("table", "name"),
-    [(Table.SIGNATURES, "signatures"), (Table.BANDS, "bands"), (Table.POSTINGS, "postings")],
-)
-def test_check_reads_again_what_this_process_has_verified_before(path, table, name):
-    filled(path)
-
-    with simdb.open(path, threads=1) as database:
-        assert database.check(deep=True).sound
-        known = database._handle.environment.caches.copy()
-        assert known
-        damage_behind(path, table)
-        assert name in {problem.table for problem in database.check().problems}
-
-
-def test_a_merge_that_another_process_began_verifies_the_rest_of_a_chunk(path, monkeypatch):
-    monkeypatch.setattr(runs, "CHUNK_ENTRIES", 64)
-    environment = registry.acquire(path, read_only=False, sync="batch", map_size=None)
-    directory = runs.RunDirectory()
-    keys = np.arange(1_000, dtype=np.uint64)
-
-    def writer(transaction):
-        return runs.RunWriter(transaction, Table.BANDS, 1, directory)
-
-    for number in range(2):
-        with environment.write(1) as transaction:
-            items = np.full((1, 100), number, np.uint32)
-            writer(transaction).append(keys[number : number + 100], items, number, number)
-    with environment.write(1) as transaction:
-        assert writer(transaction).start_full_merge()
-        writer(transaction).step(lambda: np.empty(0, np.uint8))
-    begun = next(run for run in directory.runs if run.offset)
-    with environment.write(1) as transaction:
-        key = pack_chunk(1, begun.number, begun.first_chunk)
-        value = bytearray(transaction.get(Table.BANDS, key) or b"")
-        value[-1] ^= 1
-        transaction.put(Table.BANDS, key, bytes(value))
-    environment.caches.clear()  # as in another process
-    with pytest.raises(CorruptionError), environment.write(1) as transaction:
-        writer(transaction).step(lambda: np.empty(0, np.uint8))
-    registry.release(environment)
-
-
-# -- files that are not trusted --------------------------------------------------------------------
-
-
-def test_a_sound_file_is_opened_as_untrusted(path):
-    filled(path)
-    with simdb.open(path, untrusted=True) as database:
-        assert len(database["c"]) == 200
-    with simdb.open(path.with_name("new.simdb"), untrusted=True) as database:
-        assert list(database) == []
-
-
-def test_a_file_whose_pages_are_damaged_is_not_opened_as_untrusted(path):
-    filled(path)
-    data = bytearray(path.read_bytes())
-    for place in range(2 * 4_096, len(data), 4_096):
-        data[place + 10] ^= 0xFF
-    path.write_bytes(data)
-    with pytest.raises(CorruptionError, match="not opened"):
-        simdb.open(path, untrusted=True)
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_file_whose_checksums_hold_and_whose_numbers_lie_is_not_opened_as_untrusted(path):
-    """Whoever may write to a file can also write its checksums: the items decide."""
-    filled(path)
-    with lmdb.open(str(path), subdir=False, max_dbs=16, map_size=MIB * 64, lib_version=0) as raw:
-        handle = raw.open_db(b"bands")
-        with raw.begin(write=True) as transaction:
-            cursor = transaction.cursor(handle)
-            assert cursor.first()
-            key, value = bytes(cursor.key()), bytearray(cursor.value())
-            value[-4:] = b"\xf0\xff\xff\x7f"  # an item number far past the last
-            value[:8] = values.CHECKSUM.pack(values.checksum(Table.BANDS, key, bytes(value[8:])))
-            transaction.put(key, bytes(value), db=handle)
-    with pytest.raises(CorruptionError, match="not opened"):
-        simdb.open(path, untrusted=True)
-
-
-def test_what_ends_the_child_that_reads_an_untrusted_file_is_told(path, monkeypatch):
-    filled(path)
-    monkeypatch.setattr(distrusting, "_PROGRAM", "import os; os.abort()")
-    with pytest.raises(CorruptionError, match="SIGABRT"):
-        simdb.open(path, untrusted=True)
-    monkeypatch.setattr(sys, "executable", str(path / "absent"))
-    with pytest.raises(StorageError, match="no child process"):
-        simdb.open(path, untrusted=True)
-
-
-def test_a_foreign_file_is_no_database_for_untrusted_either(path):
-    path.write_bytes(b"plain text " * 1_000)
-    with pytest.raises(NotADatabaseError):
-        simdb.open(path, untrusted=True)
-
-
 # -- repair ----------------------------------------------------------------------------------------
-
-
-def repaired(path):
-    """Repair a store; return the report and what the new store holds."""
-    new = path.with_name("new.simdb")
-    report = simdb.repair(path, new, threads=1)
-    with simdb.open(new, threads=1) as database:
-        assert database.check(deep=True).sound
-        return report, {
-            name: {record.key: record.item for record in database[name].items()}
-            for name in database
-        }
-
-
-def test_a_sound_store_is_repaired_to_its_equal(path):
-    filled(path)
-    with simdb.open(path, threads=1) as database:
-        database["c"].replace("k5", "another text", metadata={"a": [1]})
-        database["c"].delete_many(["k6", "k7"])
-        database.collection("s", simdb.Set(), threshold=None, exact_floor=0.5).add(1, {1, 2})
-        expected = {record.key: record.item for record in database["c"].items()}
-        secret = database["c"]._present.settings.secret
-    before = path.read_bytes()
-    report, found = repaired(path)
-    assert path.read_bytes() == before
-    assert found == {"c": expected, "s": {1: frozenset({1, 2})}}
-    assert report.complete
-    assert report.problems == ()
-    assert [(part.name, part.items, part.lost) for part in report.collections] == [
-        ("c", 198, 0),
-        ("s", 1, 0),
-    ]
-    with simdb.open(path.with_name("new.simdb")) as database:
-        assert database["c"].get("k5").metadata == {"a": [1]}
-        assert database["c"]._present.settings.secret == secret
-
-
-def test_a_damaged_document_is_lost_by_its_key_and_the_others_are_not(path):
-    filled(path)
-    data = bytearray(path.read_bytes())
-    data[data.index(b"text number 77 of many")] ^= 1
-    path.write_bytes(data)
-    report, found = repaired(path)
-    assert not report.complete
-    assert report.collections[0].lost_keys == ("k77",)
-    assert report.collections[0].lost == 1
-    assert set(found["c"]) == {f"k{number}" for number in range(200)} - {"k77"}
-
-
-@pytest.mark.parametrize("table", [Table.SIGNATURES, Table.BANDS, Table.POSTINGS])
-def test_a_damaged_index_is_made_anew_from_the_items(path, table):
-    filled(path)
-    damage_behind(path, table)
-    with simdb.open(path, threads=1) as database:
-        assert not database.check().sound
-    report, found = repaired(path)
-    assert report.complete
-    assert len(found["c"]) == 200
-
-
-def test_without_its_meta_pages_a_store_gives_its_items_and_says_that_it_is_unsure(path):
-    filled(path)
-    with simdb.open(path, threads=1) as database:
-        expected = {record.key: record.item for record in database["c"].items()}
-    with path.open("r+b") as file:
-        file.write(bytes(8_192))
-    report, found = repaired(path)
-    assert found["c"].items() >= expected.items()
-    assert report.collections[0].uncertain == 200
-    assert not report.complete
-
-
-def test_settings_that_are_lost_are_reported(path):
-    filled(path)
-    with lmdb.open(str(path), subdir=False, max_dbs=16, map_size=MIB * 64, lib_version=0) as raw:
-        handle = raw.open_db(b"meta")
-        with raw.begin(write=True) as transaction:
-            key = collection_key("c")
-            value = bytearray(transaction.get(key, db=handle) or b"")
-            value[-1] ^= 1
-            transaction.put(key, bytes(value), db=handle)
-    report, found = repaired(path)
-    assert found == {} or len(found["c"]) == 200  # from an older copy of the settings
-    assert report.problems
-    assert report.lost_collections or found
-
-
-def test_repair_refuses_what_exists_what_is_absent_and_what_is_no_store(path, tmp_path):
-    filled(path)
-    with pytest.raises(StorageError, match="exists"):
-        simdb.repair(path, path)
-    with pytest.raises(simdb.DatabaseNotFoundError):
-        simdb.repair(tmp_path / "absent", tmp_path / "new")
-    (tmp_path / "text").write_text("no store")
-    with pytest.raises(NotADatabaseError):
-        simdb.repair(tmp_path / "text", tmp_path / "new")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["store.simdb", "text"]
-
-
-def test_repair_waits_for_no_writer(path):
-    filled(path)
-    environment = registry.acquire(path, read_only=False, sync="batch", map_size=None)
-    with environment.write(1), pytest.raises(simdb.DatabaseBusyError):
-        simdb.repair(path, path.with_name("new.simdb"))
-    registry.release(environment)
 
 
 def test_wrong_types_of_new_settings_are_refused(path):
     with pytest.raises((WrongTypeError, simdb.ConfigurationError)):
         simdb.open(path, mode="rw")  # type: ignore[arg-type]
-
-
-# -- items of one width, which lie beside the documents --------------------------------------------
-
-
-@pytest.fixture
-def vectors(path, monkeypatch):
-    """A store of 300 vectors in 38 blocks of items, and the vectors."""
-    monkeypatch.setattr(tables, "ITEM_BLOCK_BYTES", 2_048)
-    rows = np.random.default_rng(1).normal(size=(300, 64)).astype(np.float32)
-    with simdb.open(path, threads=1) as database:
-        stored = database.collection("v", simdb.Vector(64, "euclidean"), max_distance=1, seed=1)
-        stored.add_many((number, row) for number, row in enumerate(rows))
-        stored.delete_many([5, 6])
-    return rows
-
-
-def flip_a_bit_of(path, vector):
-    """Flip a bit of a stored vector, past whoever has the store open."""
-    data = path.read_bytes()
-    place = data.index(vector.tobytes())
-    assert data.count(vector.tobytes()) == 1
-    with path.open("r+b") as file:
-        file.seek(place)
-        file.write(bytes([data[place] ^ 1]))
-
-
-def change_items(path, change):
-    """Change the table of items within a transaction, its keys and values given."""
-    with simdb.open(path, threads=1) as database:
-        environment = database._handle.environment
-        with environment.write(1) as transaction:
-            blocks = [(bytes(k), bytes(v)) for k, v in transaction.scan(Table.ITEMS, b"")]
-            change(transaction, blocks)
-
-
-def test_a_damaged_item_is_not_handed_out_though_its_block_was_verified_before(path, vectors):
-    with simdb.open(path, threads=1) as database:
-        stored = database["v"]
-        assert database.check(deep=True).sound
-        assert np.array_equal(stored.get(100).item, vectors[100])
-        flip_a_bit_of(path, vectors[100])
-        for ask in (lambda: stored.get(100), lambda: list(stored.items())):
-            with pytest.raises(CorruptionError):
-                ask()
-        assert np.array_equal(stored.get(200).item, vectors[200])
-        assert "items" in {problem.table for problem in database.check().problems}
-        with pytest.raises(CorruptionError):  # a new checksum would hide the damage
-            stored.delete_many(range(98, 108))
-    with simdb.open(path, threads=1) as database, pytest.raises(CorruptionError):
-        database["v"].search(vectors[100], guarantee="exact")
-
-
-def drop_a_block(transaction, blocks):
-    transaction.delete(Table.ITEMS, blocks[9][0])
-
-
-def cut_a_block(transaction, blocks):
-    transaction.put(Table.ITEMS, blocks[9][0], blocks[9][1][:-64])
-
-
-def empty_a_block(transaction, blocks):
-    transaction.put(Table.ITEMS, blocks[9][0], b"")
-
-
-def move_a_block(transaction, blocks):
-    transaction.put(Table.ITEMS, blocks[9][0], blocks[8][1])
-
-
-@pytest.mark.parametrize("change", [drop_a_block, cut_a_block, empty_a_block, move_a_block])
-def test_items_that_are_gone_are_missed_by_scans_by_check_and_by_reading(path, vectors, change):
-    change_items(path, change)
-    with simdb.open(path, threads=1) as database:
-        stored = database["v"]
-        for ask in (
-            lambda: stored.search(vectors[0], guarantee="exact"),
-            lambda: list(stored.pairs(guarantee="exact")),
-            lambda: list(stored.items()),
-            lambda: [stored.get(number) for number in range(60, 90)],
-        ):
-            with pytest.raises(CorruptionError):
-                ask()
-        assert "items" in {problem.table for problem in database.check().problems}
-    with pytest.raises(CorruptionError):
-        simdb.open(path, untrusted=True)
-
-
-def test_items_under_other_numbers_than_the_documents_are_found(path, vectors):
-    def renumber(transaction, blocks):
-        value = bytearray(blocks[-1][1])
-        numbers = np.frombuffer(value, np.uint32, 1, 16 + 4 * (len(value) // 260 - 1))
-        assert numbers[0] == 299
-        value[16 + 4 * (len(value) // 260 - 1)] ^= 0x80  # 299 becomes 427
-        key = blocks[-1][0]
-        transaction.put(Table.ITEMS, key, values.seal(Table.ITEMS, key, bytes(value[8:])))
-
-    change_items(path, renumber)
-    with simdb.open(path, threads=1) as database:
-        problems = {problem.problem for problem in database.check().problems}
-    assert "are of other item numbers than the documents" in problems
-    assert "past the next item number 300" in problems
-
-
-def test_an_item_that_nobody_could_have_stored_is_found_by_a_deep_check(path, vectors):
-    def spoil(transaction, blocks):
-        key, value = blocks[3]
-        spoilt = value[8:-4] + np.float32(np.nan).tobytes()
-        transaction.put(Table.ITEMS, key, values.seal(Table.ITEMS, key, spoilt))
-
-    change_items(path, spoil)
-    with simdb.open(path, threads=1) as database:
-        problems = {problem.problem for problem in database.check(deep=True).problems}
-    assert "is no item of the collection's kind" in problems
-
-
-@pytest.mark.parametrize(
-    ("place", "value"), [(0, -1), (1, -1), (7, -4), (7, 2**40), (8, [[1]]), (8, [[-1, 5]]), (6, 5)]
-)
-def test_a_state_whose_numbers_cannot_be_is_refused(path, vectors, place, value):
-    with simdb.open(path, threads=1) as database:
-        environment = database._handle.environment
-        with environment.write(1) as transaction:
-            name, sealed = next(
-                (bytes(key), bytes(value)) for key, value in transaction.scan(Table.META, b"#")
-            )
-            state = values.unpack(values.unseal(Table.META, name, memoryview(sealed)))
-            state[place] = value
-            transaction.put(Table.META, name, values.seal(Table.META, name, values.pack(state)))
-        environment.caches.clear()
-        with pytest.raises(CorruptionError):
-            list(database["v"].items())
-
-
-def test_a_state_of_another_width_is_found(path, vectors):
-    with simdb.open(path, threads=1) as database:
-        environment = database._handle.environment
-        with environment.write(1) as transaction:
-            name, sealed = next(
-                (bytes(key), bytes(value)) for key, value in transaction.scan(Table.META, b"#")
-            )
-            state = values.unpack(values.unseal(Table.META, name, memoryview(sealed)))
-            state[7] = 0
-            transaction.put(Table.META, name, values.seal(Table.META, name, values.pack(state)))
-        environment.caches.clear()
-        problems = {problem.problem for problem in database.check().problems}
-    assert "items of 0 bytes, not of 256" in problems
-
-
-def test_a_damaged_block_of_items_is_lost_by_its_keys_and_the_others_are_not(path, vectors):
-    with simdb.open(path, threads=1) as database:
-        environment = database._handle.environment
-        with environment.read() as transaction:
-            content = bytes(list(transaction.scan(Table.ITEMS, b""))[9][1])
-    data = path.read_bytes()
-    path.write_bytes(data.replace(content, bytes([content[0] ^ 1]) + content[1:]))
-    report, found = repaired(path)
-    lost = set(range(300)) - {5, 6} - set(found["v"])
-    assert not report.complete
-    assert 1 <= len(lost) <= 8
-    assert set(report.collections[0].lost_keys) == lost
-    assert all(np.array_equal(found["v"][key], vectors[key]) for key in found["v"])
-
-
-@pytest.mark.parametrize("width", [8, 64, 2_000])  # on pages of leaves, and on pages of their own
-def test_items_are_found_again_though_their_table_is_lost(path, width):
-    rows = np.random.default_rng(2).normal(size=(40, width)).astype(np.float32)
-    with simdb.open(path, sync="batch", threads=1) as database:
-        stored = database.collection("v", simdb.Vector(width, "euclidean"), max_distance=1)
-        for number, row in enumerate(rows):
-            stored.add(number, row)
-    data = path.read_bytes()
-    assert b"\x05\0items" in data  # the name of the table, in its node of the main one
-    path.write_bytes(data.replace(b"\x05\0items", b"\x05\0xxxxx"))
-    report, found = repaired(path)
-    assert "the table cannot be found" in {problem.problem for problem in report.problems}
-    assert set(found["v"]) == set(range(40))
-    assert all(np.array_equal(found["v"][key], rows[key]) for key in range(40))

@@ -16,12 +16,13 @@ import pytest
 
 import simdb
 from simdb.engine.catalogue import CollectionSettings
-from simdb.storage import chunks, environment, keys, registry, values
+from simdb.storage import chunks, header, keys, registry, values
 from simdb.storage.blocks import BlockWriter, Tail
+from simdb.storage.collection_state import CollectionState, IndexState
+from simdb.storage.documents import encode_document
 from simdb.storage.epochs import COLUMNS, EpochState, ExactState
 from simdb.storage.keys import Table
 from simdb.storage.runs import Merge, Run, RunDirectory
-from simdb.storage.tables import CollectionState, IndexState, encode_document
 from tools import make_golden
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -65,8 +66,8 @@ def block_of(tmp_path, table, owner, *, width, numbers, records):
 def header_payload():
     return values.pack(
         {
-            "magic": environment.MAGIC,
-            "format": environment.FORMAT_VERSION,
+            "magic": header.MAGIC,
+            "format": header.FORMAT_VERSION,
             "uuid": uuid.UUID("00112233-4455-6677-8899-aabbccddeeff").bytes,
             "lmdb": [0, 9, 36],
             "created_by": "simdb-store 0.1.0",
@@ -187,7 +188,7 @@ def test_the_document_names_every_table_with_its_number():
 
 def test_the_document_names_the_present_format_and_every_field():
     text = DOCUMENT.read_text("utf-8")
-    assert f"format {environment.FORMAT_VERSION}" in text
+    assert f"format {header.FORMAT_VERSION}" in text
     assert f"{COLUMNS} columns" in text
     for name in [*values.unpack(header_payload()), *values.unpack(settings_payload())]:
         assert f"`{name}`" in text, name
@@ -205,14 +206,14 @@ def test_the_document_names_the_present_format_and_every_field():
 
 
 def test_the_header_of_a_new_store_has_the_documented_fields():
-    assert list(environment._header()) == list(values.unpack(header_payload()))
+    assert list(header.new_header((0, 9, 36))) == list(values.unpack(header_payload()))
 
 
 # -- golden stores ---------------------------------------------------------------------------------
 
 
 def test_there_is_a_golden_store_of_the_present_format():
-    assert f"format-{environment.FORMAT_VERSION}.simdb" in [path.name for path in GOLDEN]
+    assert f"format-{header.FORMAT_VERSION}.simdb" in [path.name for path in GOLDEN]
     assert all(path.stat().st_size <= make_golden.LARGEST_FILE for path in GOLDEN)
 
 

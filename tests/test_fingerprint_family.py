@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 from simdb.config import Fingerprint
 from simdb.items.fingerprints import FingerprintItems
 from simdb.kernels import fingerprints as kernels
+from simdb.lsh.amplification import And, Or
 from simdb.lsh.fingerprints import (
     SquaresFamily,
     candidate_pairs,
     chosen_functions,
     packed,
     rates_of,
+    second_prints,
+    share_of_functions,
     simulated_rates,
 )
 from tests import fingerprint_oracle as oracle
@@ -196,3 +201,52 @@ def test_prints_that_differ_in_fullness_meet_more_often_in_both_groups():
     alike = simulated_rates(family, densities, kept, prints=500)
     mixed = simulated_rates(family, densities, kept, fullness=np.array([0.5, 1.5]), prints=500)
     assert mixed.looked_at > 1.5 * alike.looked_at
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_the_share_of_functions_counts_all_of_them(size: int) -> None:
+    for shared in range(8):
+        every = list(combinations(range(7), size))
+        inside = sum(max(function) < shared for function in every)
+        (share,) = share_of_functions(np.array([shared]), 7, size)
+        assert share == pytest.approx(inside / len(every))
+
+
+def test_candidates_over_many_choices_of_functions_are_as_the_shared_squares_say():
+    kind = Fingerprint(
+        100, 1, items="squares", measure="squares", square=1, border=0, functions=200, groups=2
+    )
+    random = np.random.default_rng(11)
+    occupied = random.random((40, 100)) < random.uniform(0.2, 0.6, (40, 1))
+    left, right = np.triu_indices(40, 1)
+    shared = (occupied[left] & occupied[right]).sum(axis=1)
+    chances = And(2, Or(200)).probability(share_of_functions(shared, 100, 3))
+    found = np.zeros(len(left))
+    families = [SquaresFamily(kind, b"%d" % number) for number in range(200)]
+    for family in families:
+        signatures = packed(family, occupied)
+        found += candidate_pairs(family, signatures[left], signatures[right])
+    found /= len(families)
+    assert 0.1 < chances.mean() < 0.9
+    assert found.mean() == pytest.approx(chances.mean(), abs=0.01)
+    # 780 pairs: five standard deviations of each.
+    bound = 5 * np.sqrt(chances * (1 - chances) / len(families)) + 1 / len(families)
+    assert (np.abs(found - chances) < bound).all()
+
+
+def test_second_prints_keep_squares_and_density():
+    random = np.random.default_rng(12)
+    densities, kept = np.repeat([0.1, 0.3, 1.0], 400), np.repeat([0.6, 0.8, 1.0], 400)
+    for scale in (0.5, 1.0):
+        wanted = np.broadcast_to(densities * scale, (400, 1_200))
+        first = random.random(wanted.shape) < wanted
+        second = second_prints(random, first, wanted, densities, kept)
+        for part in (slice(0, 400), slice(400, 800), slice(800, 1_200)):
+            chance, ordinary = wanted[0, part.start], densities[part.start]
+            # 8,000 occupied squares at least: standard errors below 0.006.
+            assert second[:, part].mean() == pytest.approx(chance, abs=0.005)
+            again = second[:, part][first[:, part]].mean()
+            beyond = 0.0 if ordinary == 1 else (kept[part.start] - ordinary) / (1 - ordinary)
+            assert again == pytest.approx(chance + (1 - chance) * beyond, abs=0.02)
+            if scale == 1.0:
+                assert again == pytest.approx(kept[part.start], abs=0.02)

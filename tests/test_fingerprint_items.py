@@ -80,10 +80,53 @@ def test_squares_come_back_as_a_set():
     assert oracle.bits(words) == {0, 3, 14}
 
 
+def test_collections_and_arrays_of_squares_are_the_same_bytes():
+    items = FingerprintItems(SQUARES)
+    squares = [14, 0, 3]
+    forms: list[Any] = [squares, tuple(squares), set(squares), iter(squares)]
+    forms += [dict.fromkeys(squares), [np.int64(14), 0, np.uint8(3)]]
+    forms += [np.array(squares, kind) for kind in ("i8", "u1", "u8", ">i2", object)]
+    forms.append(np.array([14, 99, 0, 99, 3])[::2])
+    assert {items.encode(form) for form in forms} == {bytes([0b00001001, 0b01000000])}
+
+
+@pytest.mark.parametrize("columns", [15, 64, 100, 128])
+def test_rows_of_squares_have_the_features_of_each(columns: int) -> None:
+    kind = Fingerprint(
+        columns, 1, items="squares", measure="squares", square=1, border=0, functions=10
+    )
+    items = FingerprintItems(kind)
+    drawn = np.random.default_rng(columns).random((20, columns)) < 0.5
+    encoded = [items.encode(np.flatnonzero(row)) for row in drawn]
+    rows = np.frombuffer(b"".join(encoded), np.uint8).reshape(20, items.width)
+    buffer = np.empty(rows.size + 1, np.uint8)
+    buffer[1:] = rows.reshape(-1)
+    for form in (
+        rows,
+        rows.copy(),
+        np.repeat(rows, 2, axis=0)[::2],
+        buffer[1:].reshape(rows.shape),
+    ):
+        prints = items.features_of_rows(form)
+        assert prints.grids.flags.carray
+        assert np.array_equal(prints.grids, items.features(encoded).grids)
+        assert len(prints) == 20
+
+
 @pytest.mark.parametrize(
     ("item", "words"),
     [
         ([15], "numbered from 0 to 14; 15 is none"),
+        (np.array([3, 15, 16]), "numbered from 0 to 14; 15 is none"),
+        (np.array([-1]), "-1 is none"),
+        (np.array([2**64 - 1], np.uint64), f"{2**64 - 1} is none"),
+        ([0, 2**70], f"{2**70} is none"),
+        ([np.int64(1), -(2**70)], f"-{2**70} is none"),
+        (np.array([], np.int64), "at least one occupied"),
+        (np.array([1.0]), "must be an integer"),
+        (np.array([True]), "must be an integer"),
+        (np.array([[1, 2]]), "must be an integer"),
+        ({1: 2, None: 3}, "must be an integer"),
         ([-1], "-1 is none"),
         ([], "at least one occupied"),
         ([1.0], "must be an integer"),

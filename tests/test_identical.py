@@ -162,3 +162,25 @@ def test_progress_ends_at_the_number_of_files(tmp_path):
 def test_positions_below_one_are_refused(positions):
     with pytest.raises(ConfigurationError, match="positions must be"):
         identical_files([], positions=positions)
+
+
+def test_reads_that_bring_less_than_was_asked_for_change_nothing(tmp_path, monkeypatch):
+    """A signal, or a file system, may end a read early; only an empty one is the end."""
+    contents = {"a": b"x" * 5_000, "b": b"x" * 5_000, "c": b"x" * 4_999 + b"y"}
+    paths = write(tmp_path, contents)
+    expected = identical_files(paths)
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, place: read(file, min(size, 7), place))
+    assert identical_files(paths) == expected
+    assert names(expected) == [("a", "b")]
+
+
+def test_a_file_that_became_shorter_between_two_reads_is_reported(tmp_path, monkeypatch):
+    paths = write(tmp_path, dict.fromkeys(["a", "b"], b"x" * 500))
+    read = os.pread
+    monkeypatch.setattr(
+        os, "pread", lambda file, size, place: read(file, min(size, 7), place) if not place else b""
+    )
+    report = identical_files(paths)
+    assert not report.groups
+    assert {reason for _, reason in report.unreadable} == {"it became shorter while it was read"}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import log, log1p
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
+import simdb
 from simdb.config import Fingerprint
 from simdb.lsh.amplification import And, Or
-from simdb.lsh.fingerprints import Rates, SquaresFamily, simulated_rates
+from simdb.lsh.fingerprints import Rates, SquaresFamily, share_of_functions, simulated_rates
 
 DENSITY = Fraction(1, 5)
 AGAIN = Fraction(4, 5)
@@ -18,8 +21,8 @@ OTHERS = DENSITY**6  # two prints of different fingers in the bucket of one func
 MATES = DENSITY**3 * AGAIN**3  # two prints of one finger
 
 
-def book_family(squares: int, groups: int, functions: int = 1_024) -> SquaresFamily:
-    kind = Fingerprint(
+def book_kind(squares: int, groups: int, functions: int = 1_024) -> Fingerprint:
+    return Fingerprint(
         *(100, squares // 100),
         items="squares",
         measure="squares",
@@ -28,7 +31,10 @@ def book_family(squares: int, groups: int, functions: int = 1_024) -> SquaresFam
         groups=groups,
         functions=functions,
     )
-    return SquaresFamily(kind, b"secret")
+
+
+def book_family(squares: int, groups: int, functions: int = 1_024) -> SquaresFamily:
+    return SquaresFamily(book_kind(squares, groups, functions), b"secret")
 
 
 def simulated(squares: int, groups: int, functions: int = 1_024, prints: int = 1_000) -> Rates:
@@ -63,11 +69,33 @@ def test_section_3_8_5_two_groups_look_at_a_250th():
     assert 1 - float(both.probability(float(MATES))) == pytest.approx(0.030, abs=0.0005)
     assert float(both.probability(float(OTHERS))) == pytest.approx(0.00397, abs=0.0002)
     # With many squares the groups are nearly independent; among 1,000 a rich couple of prints
-    # shares a function in both groups more often: 1/210.
+    # shares a function in both groups more often: 1/209.
     many = simulated(10_000, 2)
     assert many.looked_at == pytest.approx(1 / 250, rel=0.1)
     assert many.false_negatives == pytest.approx(0.030, abs=0.015)
-    assert simulated(1_000, 2, prints=1_500).looked_at == pytest.approx(1 / 213, rel=0.1)
+    assert simulated(1_000, 2, prints=1_500).looked_at == pytest.approx(1 / 209, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("squares", "others", "missed"),
+    [(1_000, 208.64, 0.0424), (5_000, 239.44, 0.0321), (10_000, 243.89, 0.0309)],
+)
+def test_section_3_8_5_the_share_looked_at_tends_to_a_250th(
+    squares: int, others: float, missed: float
+) -> None:
+    shared = np.arange(squares + 1)
+    share = share_of_functions(shared, squares, 3)
+    both = And(2, Or(1_024)).probability(share)
+    # Independent squares: their number in common is binomial, and no simulation is needed.
+    strangers = stats.binom.pmf(shared, squares, 0.2 * 0.2)
+    mates = stats.binom.pmf(shared, squares, 0.2 * 0.8)
+    assert strangers @ share == pytest.approx(float(OTHERS))
+    assert mates @ share == pytest.approx(float(MATES))
+    assert 1 / (strangers @ both) == pytest.approx(others, abs=0.01)
+    assert 1 - mates @ both == pytest.approx(missed, abs=0.0001)
+    # What the chapter rounds to 1/250; independent functions are the limit of many squares.
+    limit = 1 / float(And(2, Or(1_024)).probability(float(OTHERS)))
+    assert others < limit == pytest.approx(248.5, abs=0.1)
 
 
 def test_exercise_3_8_2_one_group_of_2048_against_two_of_1024():
@@ -117,6 +145,21 @@ def test_exercise_3_8_4_many_many():
     single = Or(1_024)
     assert 1 - float(single.probability(float(MATES))) == pytest.approx(0.0150, abs=0.0001)
     assert float(single.probability(float(OTHERS))) == pytest.approx(0.0634, abs=0.0001)
+
+
+def test_exercise_3_8_4_pairs_of_a_store(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    first = random.random((300, 1_000)) < 0.2
+    second = random.random(first.shape) < np.where(first, 0.8, 0.05)  # 0.2 of the squares again
+    prints = [np.flatnonzero(row) for rows in (first, second) for row in rows]
+    with simdb.open(tmp_path / "prints.simdb") as database:
+        collection = database.collection("prints", book_kind(1_000, 1), threshold=0.01, seed=1)
+        collection.add_many(enumerate(prints))
+        found = {(pair.left, pair.right) for pair in collection.pairs(min_recall=0)}
+    mates = {(number, number + 300) for number in range(300)}
+    # 300 mates: 3 standard deviations; of others the mean over functions is 0.0630.
+    assert 1 - len(found & mates) / 300 == pytest.approx(0.015, abs=0.022)
+    assert len(found - mates) / (300 * 599 - 300) == pytest.approx(0.063, rel=0.1)
 
 
 def test_exercise_3_8_5_the_best_number_of_functions():

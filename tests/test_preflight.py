@@ -153,8 +153,8 @@ def test_the_newer_meta_page_decides_how_long_the_file_must_be(tmp_path):
         ).ljust(4_096, b"\0")
 
     for first, second, is_whole in [
-        ((1, 5), (9, 4), True),
-        ((9, 5), (1, 4), False),
+        ((1, 6), (9, 5), True),
+        ((9, 6), (1, 5), False),
         ((1, 4), (9, 5), False),
         ((9, 4), (1, 5), True),
     ]:
@@ -173,3 +173,49 @@ def test_a_missing_file_is_not_made_up(tmp_path):
     with pytest.raises(simdb.DatabaseNotFoundError):
         simdb.open(tmp_path / "no folder" / "store.simdb")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "agree"),
+    [
+        (0, 0, True),
+        (0, 1, True),
+        (2, 1, True),
+        (2, 3, True),
+        (10, 11, True),
+        (2, 5, False),
+        (6, 3, False),
+        (3, 2, False),
+        (1, 0, False),
+        (2**60, 7, False),
+    ],
+)
+def test_meta_pages_are_of_commits_that_follow_each_other(first, second, agree):
+    assert (preflight.contradiction(first, second) == "") is agree
+
+
+def test_a_store_whose_newer_meta_page_seems_older_is_refused_not_taken_back(store):
+    with simdb.open(store) as database:
+        collection = database.collection("c", simdb.Text())
+        for number in range(3):
+            collection.add(number, f"the last commit but {2 - number}")
+    data = bytearray(store.read_bytes())
+    places = (144, 4_096 + 144)
+    newer = max(places, key=lambda place: struct.unpack_from("<Q", data, place)[0])
+    struct.pack_into("<Q", data, newer, struct.unpack_from("<Q", data, newer)[0] % 2)
+    store.write_bytes(data)
+    for beside in store.parent.glob("store.simdb-*"):
+        beside.unlink()
+    assert "the last commit may be lost" in refused(store, CorruptionError)
+    report = simdb.repair(store, store.with_name("new.simdb"))
+    assert not report.certain
+
+
+def test_copies_of_stores_have_meta_pages_that_agree(store):
+    with simdb.open(store) as database:
+        for number in range(3):
+            database.collection(f"c{number}", simdb.Text())
+            for compact in (False, True):
+                target = store.with_name(f"{number}-{compact}.simdb")
+                database.backup(target, compact=compact)
+                preflight.inspect(target, nothing_wrong)

@@ -91,6 +91,8 @@ def test_numpy_values_are_taken_as_pythons():
         ({"name": "é" * 40_000}, "'name' has 80,000 bytes in UTF-8, more than the 65,535"),
         ({"name": "e" * 65_536}, "'name' has 65,536 bytes in UTF-8"),
         ({"height": "tall"}, "'height' is compared as a number, which 'tall' is not"),
+        ({"height": "1_000"}, "'height' is compared as a number"),
+        ({"height": "\u0663"}, "'height' is compared as a number"),
         ({"height": "nan"}, "'height' is compared as a number, which 'nan' is not"),
         ({"height": datetime.date(2001, 1, 1)}, "'height' is compared as a number"),
         ({"born": "19450493"}, "'born' is '19450493', which is no date of the calendar: "),

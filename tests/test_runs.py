@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections import Counter
 from itertools import pairwise
 
@@ -197,6 +198,289 @@ class Twin:
             while self.writer(transaction, directory).step(self.marks):
                 pass
         self.stored = directory.encode()
+
+
+# -- the rules, each by itself -------------------------------------------------------------------
+
+
+def idle(number: int, entries: int, dead: int = 0, merge: int = 0) -> Run:
+    return Run(number, 0, 0, 1, entries, dead, number, number, merge)
+
+
+def slow_level(entries: int) -> int:
+    """Count how often 128 entries must be multiplied by 8 to be more than these."""
+    level, limit = 0, 128
+    while entries >= limit:
+        level, limit = level + 1, limit * 8
+    return level
+
+
+def test_runs_of_one_level_differ_by_less_than_the_fan_in():
+    sizes = [0, 1, 15, 16, 127, 128, 129, 1023, 1024, 8191, 8192, 10**6, 2**30]
+    assert [idle(1, size).level for size in sizes] == [slow_level(size) for size in sizes]
+
+
+def test_a_directory_comes_back_as_it_was_stored():
+    directory = RunDirectory(
+        9, [Run(1, 2, 3, 4, 5, 6, 7, 8), Run(2, 0, 0, 1, 5, 0, 9, 9, 4, is_output=True)]
+    )
+    directory.merges.append(runs.Merge(4, -17))
+    stored = directory.encode()
+    assert stored == [
+        9,
+        [(1, 2, 3, 4, 5, 6, 7, 8, 0, False), (2, 0, 0, 1, 5, 0, 9, 9, 4, True)],
+        [(4, -17)],
+    ]
+    decoded = RunDirectory.decode(stored)
+    assert decoded.encode() == stored
+    assert decoded.entries == 10
+    assert RunDirectory().encode() == [1, [], []]
+    assert RunDirectory().entries == 0
+
+
+def test_numbers_of_runs_and_merges_are_given_in_order_and_never_twice():
+    directory = RunDirectory()
+    assert [directory.take_number() for _ in range(3)] == [1, 2, 3]
+    assert RunDirectory.decode(directory.encode()).take_number() == 4
+
+
+def test_the_dead_are_counted_once_and_in_the_output_of_a_merge_for_its_inputs():
+    directory = RunDirectory()
+    directory.runs += [
+        Run(1, 0, 0, 1, 9, 0, 0, 4),
+        Run(5, 0, 0, 0, 0, 0, 5, 9, 4, is_output=True),
+        Run(2, 0, 0, 1, 9, 0, 5, 7, 4),
+        Run(3, 0, 0, 1, 9, 0, 8, 9, 4),
+        Run(6, 0, 0, 1, 9, 0, 10, 10),
+    ]
+    for item, entries in [(0, 1), (4, 10), (5, 100), (9, 1_000), (10, 10_000), (11, 100_000)]:
+        directory.note_deleted(item, entries)
+    assert [run.dead for run in directory.runs] == [11, 1_100, 0, 0, 10_000]
+
+
+def due(group: list[Run]) -> list[list[int]]:
+    return [[run.number for run in one] for one in due_merges(group)]
+
+
+def runs_of(*sizes: int) -> list[Run]:
+    return [idle(number, size) for number, size in enumerate(sizes)]
+
+
+def test_as_many_successive_runs_of_a_level_as_the_fan_in_are_merged():
+    assert due(runs_of(*[100] * 7)) == []
+    assert due(runs_of(*[100] * 8)) == [list(range(8))]
+    assert due(runs_of(*[100] * 9)) == [list(range(9))]
+    assert due(runs_of(*[900] * 7, *[100] * 7)) == []
+    assert due(runs_of(*[900] * 7, *[100] * 8)) == [list(range(7, 15))]
+    assert due(runs_of(*[900] * 8, *[100] * 8)) == [list(range(8)), list(range(8, 16))]
+    assert due([]) == []
+
+
+def test_smaller_runs_are_merged_with_the_last_larger_one_behind_them():
+    assert due(runs_of(900, 100)) == []
+    assert due(runs_of(100, 900)) == [[0, 1]]
+    assert due(runs_of(100, 900, 100)) == [[0, 1]]
+    assert due(runs_of(100, 900, 100, 900, 100)) == [[0, 1, 2, 3]]
+    assert due(runs_of(9_000, 100, 900, 100)) == [[1, 2]]
+    assert due(runs_of(1_000_000, 9_000, 70_000, 900, 1_000, 100, 900)) == [[1, 2], [5, 6]]
+
+
+def test_a_run_is_rewritten_when_more_than_three_tenths_of_it_are_dead():
+    assert due([idle(0, 10, dead=3)]) == []
+    assert due([idle(0, 10, dead=4)]) == [[0]]
+    assert due([idle(0, 10, dead=3), idle(1, 10, dead=4), idle(2, 10, dead=4)]) == [[1], [2]]
+    assert due([idle(0, 900, dead=900), *runs_of(*[100] * 8)[1:]]) == [[0]]
+    # Where it is merged with others anyway, it is not rewritten by itself too.
+    assert due([idle(0, 10, dead=4), *runs_of(*[100] * 9)[1:]]) == [list(range(9))]
+
+
+def test_runs_that_are_being_merged_are_left_alone_and_part_those_around_them():
+    busy = [idle(4, 100, merge=9), idle(5, 100, merge=9)]
+    assert due([*runs_of(100, 100, 100, 100), *busy, *runs_of(*[100] * 8)[:7]]) == []
+    before, after = runs_of(*[100] * 8), [idle(10 + number, 100) for number in range(8)]
+    assert due([*before, *busy, *after]) == [list(range(8)), list(range(10, 18))]
+    assert due([idle(0, 10, dead=9, merge=9)]) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_look_tells_whether_anything_is_due(seed):
+    # What is due is looked for with a maximum at each run; after most commits it is nothing.
+    generator = random.Random(seed)
+    found: Counter[bool] = Counter()
+    for _ in range(100):
+        group = [
+            idle(number, entries, generator.choice([0, 0, entries * 3 // 10]))
+            for number, entries in enumerate(
+                generator.choice([10, 900, 9_000]) for _ in range(generator.randint(1, 12))
+            )
+        ]
+        if generator.random() < 0.8:
+            group.sort(key=lambda run: -run.entries)
+        if generator.random() < 0.2:
+            generator.choice(group).dead += 1
+        something = runs._something_due(group, [run.level for run in group], 0)
+        assert something == bool(due_merges(group))
+        assert type(something) is bool
+        found[something] += 1
+    assert min(found.values()) >= 10
+
+
+def entries_of(first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Make so many entries with keys of their own, of one item."""
+    keys = np.arange(count, dtype=np.uint64) * np.uint64(1_000) + np.uint64(first)
+    return keys, np.full((1, count), first, np.uint32)
+
+
+def append_runs(writer, sizes, first=0):
+    for item, size in enumerate(sizes, first):
+        writer.append(*entries_of(item, size), item, item)
+
+
+def written(transaction, directory):
+    """Read all chunks of all runs, with their entries."""
+    return {
+        run.number: [
+            struct.unpack_from("<I", transaction.get(Table.BANDS, key), 16)[0]
+            for number in range(run.first_chunk, run.end_chunk)
+            for key in [pack_chunk(INDEX, run.number, number)]
+        ]
+        for run in directory.runs
+    }
+
+
+def test_an_appended_run_is_cut_into_full_chunks(environment, tiny):
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        append_runs(writer, [0, 1, 16, 17, 48])
+        assert written(transaction, directory) == {1: [1], 2: [16], 3: [16, 1], 4: [16, 16, 16]}
+        assert transaction.statistics(Table.BANDS)["entries"] == 7
+    assert [runs.astuple_of_run(run) for run in directory.runs] == [
+        (1, 0, 0, 1, 1, 0, 1, 1, 0, False),
+        (2, 0, 0, 1, 16, 0, 2, 2, 0, False),
+        (3, 0, 0, 2, 17, 0, 3, 3, 0, False),
+        (4, 0, 0, 3, 48, 0, 4, 4, 0, False),
+    ]
+    # A header of 32 bytes a chunk, and 12 bytes an entry.
+    assert writer.counters.bytes == 7 * 32 + 82 * 12
+    assert (writer.counters.steps, writer.counters.entries) == (0, 0)
+
+
+def test_a_step_moves_the_smallest_entries_and_deletes_what_is_used_up(environment, tiny):
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        append_runs(writer, [20, 40])
+        assert not writer.step(lambda: NO_MARKS)
+        assert writer.start_full_merge()
+        first, second = directory.runs[1:]
+        output = directory.runs[0]
+        assert (output.number, output.first_item, output.last_item) == (4, 0, 1)
+        assert (output.is_output, output.merge) == (True, 3)
+        assert [(merge.number, merge.credit) for merge in directory.merges] == [(3, 0)]
+        assert not writer.start_full_merge()
+        # Of both runs every key of one is followed by that of the other.
+        assert writer.step(lambda: NO_MARKS)
+        assert (first.offset, second.offset, output.entries) == (8, 8, 16)
+        assert (first.entries, second.entries, output.end_chunk) == (12, 32, 1)
+        assert writer.step(lambda: NO_MARKS)
+        assert (first.first_chunk, first.offset) == (1, 0)
+        assert (second.first_chunk, second.offset) == (1, 0)
+        assert written(transaction, directory) == {4: [16, 16], 1: [4], 2: [16, 8]}
+        assert transaction.statistics(Table.BANDS)["entries"] == 5
+        assert writer.step(lambda: NO_MARKS)
+        assert writer.step(lambda: NO_MARKS)
+        assert [runs.astuple_of_run(run) for run in directory.runs] == [
+            (4, 0, 0, 4, 60, 0, 0, 1, 0, False)
+        ]
+        assert directory.merges == []
+        assert written(transaction, directory) == {4: [16, 16, 16, 12]}
+        assert transaction.statistics(Table.BANDS)["entries"] == 4
+        assert not writer.step(lambda: NO_MARKS)
+        assert (writer.counters.steps, writer.counters.entries) == (4, 60)
+        assert directory.next_number == 5
+
+
+def test_a_full_merge_starts_where_there_is_something_to_merge(environment, tiny):
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        assert not writer.start_full_merge()
+        append_runs(writer, [20])
+        assert not writer.start_full_merge()
+        directory.note_deleted(0, 1)
+        assert writer.start_full_merge() is True
+        assert writer.start_full_merge() is False
+
+
+def test_a_run_all_of_which_is_dead_leaves_nothing(environment, tiny):
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        append_runs(writer, [8])
+        directory.note_deleted(0, 8)
+        writer.merge_after(0, lambda: np.array([1], np.uint8))
+        assert (directory.runs, directory.merges) == ([], [])
+        assert transaction.statistics(Table.BANDS)["entries"] == 0
+
+
+def test_a_commit_merges_twice_as_many_entries_as_it_adds_in_whole_chunks(environment, tiny):
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        append_runs(writer, [40, 40, 40])
+        moved, left = [], []
+        for added in (0, 7, 1, 8, 16, 20, 40, 0):
+            writer.merge_after(added, lambda: NO_MARKS)
+            moved.append(writer.counters.entries)
+            left.append([merge.credit for merge in directory.merges])
+        # The last 8 entries are a chunk that is not full, for which less credit is enough.
+        assert moved == [0, 0, 16, 32, 64, 96, 120, 120]
+        assert left == [[0], [14], [0], [0], [0], [8], [], []]
+
+
+@pytest.mark.parametrize(("small", "moved"), [(29, 0), (30, 30)])
+def test_a_small_merge_is_done_at_once(environment, tiny, monkeypatch, small, moved):
+    monkeypatch.setattr(runs, "SMALL_MERGE", small)
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        append_runs(writer, [10, 10, 10])
+        writer.merge_after(0, lambda: NO_MARKS)
+        assert writer.counters.entries == moved
+
+
+def test_a_group_of_runs_is_merged_in_its_place_among_the_others(environment, tiny):
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        append_runs(writer, [1_100, 30, 30, 30])
+        writer.plan()
+        assert [(run.number, run.merge, run.is_output) for run in directory.runs] == [
+            (1, 0, False),
+            (6, 5, True),
+            (2, 5, False),
+            (3, 5, False),
+            (4, 5, False),
+        ]
+        assert (directory.runs[1].first_item, directory.runs[1].last_item) == (1, 3)
+        writer.plan()
+        assert len(directory.merges) == 1
+
+
+def test_a_step_goes_on_with_the_merge_that_began_first(environment, tiny):
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        append_runs(writer, [200, 200, 200, 20, 20, 20])
+        writer.plan()
+        assert [merge.number for merge in directory.merges] == [7, 9]
+        for _ in range(3):
+            assert writer.step(lambda: NO_MARKS)
+        assert {run.merge: run.entries for run in directory.runs if run.is_output} == {7: 48, 9: 0}
+
+
+# -- all of them together ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -450,6 +734,17 @@ def test_a_missing_chunk_is_damage(environment):
         transaction.delete(Table.BANDS, pack_chunk(INDEX, directory.runs[0].number, 0))
     with pytest.raises(CorruptionError, match="missing"):
         rows_of(environment, directory, keys)
+
+
+def test_a_merge_refuses_a_missing_chunk(environment, tiny):
+    directory = RunDirectory()
+    with environment.write(1) as transaction:
+        writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
+        append_runs(writer, [20, 20])
+        transaction.delete(Table.BANDS, pack_chunk(INDEX, 2, 0))
+        assert writer.start_full_merge()
+        with pytest.raises(CorruptionError):
+            writer.step(lambda: NO_MARKS)
 
 
 def test_a_merge_refuses_a_damaged_chunk_and_leaves_everything_as_it_was(environment, tiny):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from simdb import config
 from simdb.errors import BadItemError, CorruptionError
+from simdb.items.integer_sets import stored_integer_sets
 from simdb.items.kinds import items_of
 from simdb.items.sets import SetItems
 from simdb.items.text import MAXIMUM_ITEM_BYTES, TextItems
@@ -53,6 +54,41 @@ def symbols_of(*items: bytes | memoryview) -> tuple[list[int], list[int]]:
     assert symbols.values.dtype == np.uint64
     assert symbols.offsets.dtype == np.int64
     return symbols.values.tolist(), symbols.offsets.tolist()
+
+
+@st.composite
+def collections(draw: st.DrawFn) -> Any:
+    """Sets as they are given: of any plain type, in any order, with repeats."""
+    of = draw(st.sampled_from([list, tuple, set, frozenset]))
+    return of(draw(st.lists(small_integers, max_size=12) | st.lists(st.integers(0, 300))))
+
+
+@given(st.lists(collections(), max_size=8))
+@example([[], [3, 1, 3], [], (), {2**32, 2**32 - 1}, [-1], [2**63 - 1, -(2**63)], [0], []])
+@example([[256], [255], [65_536], [65_535]])
+@example([[]])
+def test_sets_stored_together_are_as_if_stored_one_by_one(items):
+    assert ITEMS.encode_many(items) == [ITEMS.encode(item) for item in items]
+    if any(len(item) for item in items):
+        assert stored_integer_sets(items) is not None
+
+
+@pytest.mark.parametrize(
+    "item", [["a", "b"], np.array([2, 1]), range(3), [np.int64(5), 1], {"x"}, np.array([])]
+)
+def test_sets_that_are_not_plain_integers_are_stored_one_by_one(item):
+    assert ITEMS.encode_many([[1, 2], item]) == [ITEMS.encode([1, 2]), ITEMS.encode(item)]
+
+
+@pytest.mark.parametrize(
+    "item", [[1, True], [1.0], [2**63], [-(2**63) - 1], "ab", {1: 2}, None, [1, "a"], [None]]
+)
+def test_a_bad_set_among_good_ones_is_refused_as_it_is_alone(item):
+    with pytest.raises(BadItemError) as alone:
+        ITEMS.encode(item)
+    with pytest.raises(BadItemError) as among:
+        ITEMS.encode_many([[1, 2], item, [3]])
+    assert str(among.value) == str(alone.value)
 
 
 @given(sets)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simdb.errors import ConfigurationError
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import MaximumDistance, Threshold, admits
 
 GRID = [Fraction(hundredths, 100) for hundredths in range(1, 101)]
 ODD = [Fraction(1, 3), Fraction(str(0.1 * 7)), Fraction(2, 7), Fraction(10**17 - 1, 10**17)]
@@ -59,8 +59,31 @@ def test_a_threshold_of_a_wrong_type_is_a_type_error(value):
 
 
 def test_a_threshold_made_directly_is_checked_too():
-    with pytest.raises(ConfigurationError):
-        Threshold(Fraction(3, 2))
+    for fraction in (Fraction(3, 2), Fraction(0), Fraction(-1, 2)):
+        with pytest.raises(ConfigurationError):
+            Threshold(fraction)
+    assert Threshold(Fraction(1)).fraction == 1
+
+
+def test_a_threshold_stays_what_it_is():
+    threshold = Threshold.parse(0.8)
+    for name in ("fraction", "other"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(threshold, name, Fraction(1, 2))
+    assert hash(threshold) == hash(Threshold.parse("4/5"))
+
+
+def test_numbers_are_read_up_to_a_length_and_an_exponent():
+    longest = "0." + "3" * 198
+    assert Threshold.parse(longest).fraction == Fraction(int("3" * 198), 10**198)
+    assert Threshold.parse("1e-400").fraction == Fraction(1, 10**400)
+    assert MaximumDistance.parse("1e400").fraction == 10**400
+    for value in (longest + "3", "1e-401"):
+        with pytest.raises(ConfigurationError):
+            Threshold.parse(value)
+    for value in ("1e401", "1" * 201):
+        with pytest.raises(ConfigurationError):
+            MaximumDistance.parse(value)
 
 
 def test_thresholds_print_as_decimals_or_fractions_that_read_back():
@@ -110,6 +133,29 @@ def test_sizes_and_prefixes_follow_their_definitions(fraction):
             length for other, length in shared.items() if other >= size
         )
     assert threshold.prefix_length(0) == threshold.posted_prefix_length(0) == 0
+
+
+@pytest.mark.parametrize("fraction", [*GRID[29::10], *ODD], ids=str)
+def test_no_position_and_no_prefix_serves_sets_that_cannot_be_similar(fraction):
+    threshold = Threshold(fraction)
+    for size in range(1, 20):
+        for other in range(1, 80):
+            can_be = Fraction(min(size, other), max(size, other)) >= fraction
+            lengths = [
+                threshold.shared_prefix_length(size, other),
+                threshold.shared_prefix_length(other, size),
+            ]
+            assert min(lengths) >= 0
+            assert (min(lengths) > 0) == can_be
+        for position in range(1, size + 1):
+            last = threshold.largest_position(size, position)
+            # The ratio of the documentation, above 0 wherever the last position is looked for.
+            reached = [
+                place
+                for place in range(1, 100)
+                if Fraction(size - position + 1, size + place - 1) >= fraction
+            ]
+            assert max(last, 0) == (reached[-1] if reached else 0)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +221,104 @@ def test_nothing_in_common_never_meets_a_threshold():
     ]
     empty = np.array([], np.int64)
     assert threshold.meets_many(empty, empty).size == threshold.needed_overlaps(empty).size == 0
+
+
+@pytest.mark.parametrize("largest", [100, 2**31, 10**10, 2**61])
+@pytest.mark.parametrize("fraction", [*GRID[::9], *ODD], ids=str)
+def test_pairs_far_from_the_threshold_are_decided_right_at_every_magnitude(fraction, largest):
+    threshold = Threshold(fraction)
+    generator = random.Random(largest)
+    unions = [generator.randint(1, largest) for _ in range(200)]
+    overlaps = [generator.randint(0, union) for union in unions]
+    assert threshold.meets_many(np.array(overlaps), np.array(unions)).tolist() == [
+        Fraction(overlap, union) >= fraction and overlap > 0
+        for overlap, union in zip(overlaps, unions, strict=True)
+    ]
+
+
+def test_the_largest_products_within_64_bits_and_the_next_ones_are_exact():
+    for largest in (3_037_000_499, 3_037_000_500):
+        threshold = Threshold(Fraction(largest - 1, largest))
+        unions = np.full(3, largest)
+        overlaps = np.array([largest - 2, largest - 1, largest])
+        assert threshold.meets_many(overlaps, unions).tolist() == [False, True, True]
+        assert threshold.minimum_sizes(unions).tolist() == [largest - 1] * 3
+
+
+def test_the_needed_overlaps_keep_the_shape_of_the_sizes():
+    threshold = Threshold.parse("2/3")
+    for size in (10, 10**10):
+        sizes = np.array([[size, size + 1, size + 2], [0, 1, 2]])
+        assert threshold.minimum_sizes(sizes).tolist() == [
+            [threshold.minimum_size(value) for value in part] for part in sizes.tolist()
+        ]
+
+
+def test_similarities_in_floats_are_compared_in_floats():
+    threshold = Threshold.parse("1/2")
+    overlaps = np.array([0.0, -1.0, 0.4, 0.5, 0.6, 1.2, 0.0, 6.0])
+    unions = np.array([1.0, -4.0, 1.0, 1.0, 1.0, 2.5, 0.0, 10.0])
+    assert threshold.meets_many(overlaps, unions).tolist() == [
+        *(False, False, False, True, True, False, False, True)
+    ]
+
+
+def test_similar_items_come_best_first_by_the_order_of_their_bound():
+    values = np.array([0.5, 1.0, 0.75])
+    assert np.argsort(Threshold.parse(0.5).order(values)).tolist() == [1, 2, 0]
+    assert np.argsort(MaximumDistance.parse(1).order(values)).tolist() == [0, 2, 1]
+
+
+# -- distances ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0, Fraction(0)), (8, Fraction(8)), (0.1, Fraction(1, 10)), ("7/2", Fraction(7, 2))],
+)
+def test_a_distance_is_the_number_that_was_written(value, expected):
+    assert MaximumDistance.parse(value).fraction == expected
+    assert str(MaximumDistance.parse("3.50")) == "3.5"
+    assert str(MaximumDistance.parse("7/3")) == "7/3"
+
+
+@pytest.mark.parametrize("value", [-1, "-0.1", "x", True, False, np.True_, "nan", "inf"])
+def test_a_distance_that_is_no_number_of_at_least_0_is_refused(value):
+    with pytest.raises(ConfigurationError, match="far must be a number of at least 0, not"):
+        MaximumDistance.parse(value, name="far")
+
+
+def test_a_distance_stays_what_it_is_and_compares_as_a_number():
+    distance = MaximumDistance.parse(2)
+    for name in ("fraction", "other"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(distance, name, Fraction(1, 2))
+    assert MaximumDistance.parse("1/3") < MaximumDistance.parse(0.34) < distance
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint32, np.uint64, np.float64])
+def test_a_distance_is_met_by_ratios_up_to_it(kind):
+    numerators = np.array([0, 6, 7, 8, 13, 14, 15, 70, 71], kind)
+    denominators = np.array([1, 2, 2, 2, 4, 4, 4, 20, 20], kind)
+    assert MaximumDistance.parse("7/2").meets_many(numerators, denominators).tolist() == [
+        *(True, True, True, False, True, True, False, True, False)
+    ]
+
+
+def test_whole_distances_are_compared_without_rounding():
+    # In float64, 2^53 and 2^53 + 1 are one number.
+    numerators = np.array([2**53, 2**53 + 1])
+    ones = np.ones(2, np.int64)
+    distance = MaximumDistance.parse(2**53)
+    assert distance.meets_many(numerators, ones).tolist() == [True, False]
+    assert distance.meets_many(numerators, ones.astype(np.float64)).tolist() == [True, True]
+
+
+def test_a_bound_admits_what_is_no_wider():
+    for own, other, admitted in [("0.5", "0.4", False), ("0.5", "0.5", True), ("0.5", "0.6", True)]:
+        assert admits(Threshold.parse(own), Threshold.parse(other)) == admitted
+    for own, other, admitted in [("5", "4", True), ("5", "5", True), ("5", "6", False)]:
+        assert admits(MaximumDistance.parse(own), MaximumDistance.parse(other)) == admitted
 
 
 def test_doubles_would_lose_the_pair_that_lies_on_the_threshold():

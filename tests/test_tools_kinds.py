@@ -8,6 +8,7 @@ import pytest
 import simdb
 from simdb.lsh.fingerprints import SquaresFamily, packed, simulated_rates
 from tools.benchmarks import bits, print_stores, vectors
+from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure
 
 
@@ -96,36 +97,74 @@ def test_the_recall_of_stored_vectors_is_held_against_exact_searches(bench):
     assert figure.reached
 
 
-def test_look_ups_in_a_store_of_made_prints_are_as_simulated(bench, monkeypatch):
-    monkeypatch.setattr(print_stores, "BATCH", 250)
-    monkeypatch.setattr(print_stores, "PROBED_BATCHES", 2)
+def few_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(print_stores, "SIMULATED_SQUARES", 300_000)
+    monkeypatch.setattr(print_stores, "SIMULATED_PAIRS", 300_000)
+    monkeypatch.setattr(print_stores, "MADE_TOGETHER", 250)
+    monkeypatch.setattr(print_stores, "STORED_TOGETHER", 500)
+    monkeypatch.setattr(print_stores, "MOST_QUERIES", 400)
     monkeypatch.setattr(print_stores, "QUERIES", 40)
-    print_stores.add_store(bench, "uniform", np.full(300, 0.2), limit=1e4)
+
+
+def test_look_ups_in_a_store_of_made_prints_are_as_predicted(bench, monkeypatch):
+    few_prints(monkeypatch)
+    print_stores.add_store(bench, "uniform", SquareStatistics.uniform(300), limit=1e4)
     title = "600 prints of 300 squares, uniform"
     figures = by_name(bench)
     assert figures[f"{title}, build"].value
     assert figures[f"{title}, look-up, p50"].reached
     answer = bench.details[f"fingerprints, {title}"]
     assert answer["compared by brute force"] == 600
-    # 40 look-ups of 600 prints each; candidates of one print vary with how full it is.
-    assert 0.5 < answer["share"] / answer["predicted"]["looked_at"] < 2
-    assert answer["rank-1 hits"] == 1 - answer["false negatives"]
-    assert answer["false negatives"] < 0.25
+    assert answer["look-ups"] == 120  # 40 of each part
+    # Candidates of one print vary with how full it is, and with the functions of the store.
+    assert answer["share"] == pytest.approx(answer["expected"], rel=0.2)
+    assert answer["share"] == pytest.approx(answer["simulated"]["looked_at"], rel=0.2)
+    assert answer["rank-1 hits"] == answer["found"] == 1 - answer["false negatives"]
+    assert answer["false negatives"] < 0.15
     (kept,) = bench.work.glob("*.simdb")
     bench.figures.clear()
-    print_stores.add_store(bench, "uniform", np.full(300, 0.2))
+    print_stores.add_store(bench, "uniform", SquareStatistics.uniform(300))
     assert f"{title}, build" not in by_name(bench)
     assert kept.exists()
 
 
-def test_a_made_second_print_keeps_its_squares_and_its_density():
-    random = np.random.default_rng(2)
-    wanted = np.full(40_000, 0.2)
-    first = random.random(40_000) < wanted
-    second = print_stores.second_print(random, first, wanted)
-    # Standard errors are 0.0045 and 0.002.
-    assert abs(second[first].mean() - print_stores.KEPT) < 0.02
-    assert abs(second.mean() - 0.2) < 0.01
+def test_look_ups_of_measured_statistics_are_as_simulated(bench, monkeypatch):
+    few_prints(monkeypatch)
+    random = np.random.default_rng(5)
+    densities = random.uniform(0.1, 0.5, 150)
+    statistics = SquareStatistics(densities, 0.5 + densities / 2, np.array([0.6, 1.0, 1.4]))
+    assert statistics.plain() == SquareStatistics.of_plain(statistics.plain()).plain()
+    print_stores.add_store(bench, "uneven", statistics)
+    answer = bench.details["fingerprints, 600 prints of 150 squares, uneven"]
+    assert answer["expected"] is None
+    assert answer["share"] == pytest.approx(answer["simulated"]["looked_at"], rel=0.2)
+    missed = answer["simulated"]["false_negatives"]
+    assert answer["false negatives"] == pytest.approx(missed, abs=0.12)
+
+
+def test_made_prints_are_the_same_in_every_part_and_of_the_density():
+    statistics = SquareStatistics.uniform(2_000)
+    made, wanted = statistics.made(0, 100, 1)
+    again, _ = statistics.made(0, 100, 1)
+    other, _ = statistics.made(250, 100, 1)
+    assert np.array_equal(made, again)
+    assert not np.array_equal(made, other)
+    assert wanted.shape == made.shape
+    assert abs(made.mean() - 0.2) < 0.005  # standard error 0.0009
+
+
+def test_probes_are_second_prints_of_stored_ones():
+    statistics = SquareStatistics.uniform(2_000)
+    probes = print_stores.Probes.made(statistics, 5_000, 3)
+    assert len(probes.owners) == print_stores.MOST_QUERIES // 2  # 5 of 10 parts
+    assert len(set(probes.owners)) == len(probes.owners)
+    for place in (0, 1, 500):
+        own = probes.owners[place]
+        part = own - own % print_stores.MADE_TOGETHER
+        made, _ = statistics.made(part, print_stores.MADE_TOGETHER, 3)
+        assert np.array_equal(made[own - part], probes.first[place])
+    assert abs(probes.second[probes.first].mean() - print_stores.KEPT) < 0.01
+    assert abs(probes.second.mean() - 0.2) < 0.01
 
 
 def test_large_grids_have_as_many_squares_as_were_asked_for():

@@ -85,9 +85,7 @@ class Statistics:
 
     def print_of(self, random: np.random.Generator, finger: Floats) -> Floats:
         """Make another print of a finger."""
-        kept = random.random(len(finger)) < random.choice(self.kept)
-        again = finger[kept]
-        again = again + random.normal(0.0, [_JITTER, _JITTER, _DIRECTION_JITTER], again.shape)
+        again = finger + random.normal(0.0, [_JITTER, _JITTER, _DIRECTION_JITTER], finger.shape)
         turn = random.normal(0.0, self.turns)
         cosine, sine = np.cos(np.radians(turn)), np.sin(np.radians(turn))
         x, y = (again[:, :2] - SIDE / 2).T
@@ -96,6 +94,9 @@ class Statistics:
         again[:, 1] = sine * x + cosine * y + SIDE / 2 + shift_y
         again[:, 2] += turn
         again = again[((again[:, :2] >= 0.0) & (again[:, :2] < SIDE)).all(axis=1)]
+        # What has left the plate is a part of what real prints do not have in common.
+        kept = random.choice(self.kept) * len(finger) / max(1, len(again))
+        again = again[random.random(len(again)) < kept]
         fresh = self._drawn(random, len(finger) - len(again), finger)
         return np.concatenate((again, fresh))
 

@@ -5,6 +5,7 @@
     python3 tools/run.py demo [arguments of simdb demo]
     python3 tools/run.py test [arguments of pytest]
     python3 tools/run.py setup
+    python3 tools/run.py coverage [arguments of tools/measure_coverage.py]
     python3 tools/run.py audit   # asks PyPI for known weaknesses of what is installed
 
 Only the standard library is imported, and the environment is simdb's own, so this also works
@@ -142,7 +143,7 @@ def audit(arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Carry out one command."""
     command, *rest = arguments or ["help"]
-    if command not in {"demo", "test", "setup", "audit"}:
+    if command not in {"demo", "test", "setup", "audit", "coverage"}:
         print(__doc__)
         return 0 if command in {"help", "-h", "--help"} else 2
     has_venv = all(importlib.util.find_spec(name) for name in ("venv", "ensurepip"))
@@ -151,13 +152,10 @@ def main(arguments: list[str]) -> int:
         print(missing, file=sys.stderr)
         return 2
     set_up(development=command != "demo")
-    if command == "setup":
-        return 0
     if command == "demo":
         return run(environment_python().with_name("simdb"), "demo", *rest)
-    if command == "audit":
-        return audit(rest)
-    return run_tests(rest)
+    work = {"setup": lambda _: 0, "audit": audit, "test": run_tests}
+    return work[command](rest)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,9 @@ def dedupe(
     require_inputs([source])
     began = time.monotonic()
     with _workspace(context, store, output, sync) as database:
-        present = database[collection] if collection in database else None  # noqa: SIM401 - no dict
+        present: Collection | None = None
+        if collection in database:
+            present = database[collection]
         held = wanted.kind_for(None if present is None else present.kind)
         feed = Feed(
             [source],

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from simdb.cli.kinds import KINDS, name_of, plural_of
 from simdb.cli.options import one_of, shingles_from, text_kind
@@ -22,6 +22,8 @@ from simdb.config import (
 )
 from simdb.errors import ConfigurationError, UsageError
 from simdb.interchange import KindOfRows
+
+_Made = TypeVar("_Made")
 
 # The settings that may follow the name of a kind, in order: bits:1024:tanimoto.
 _IN_THE_NAME: dict[KindOfRows, tuple[str, ...]] = {
@@ -148,22 +150,19 @@ def _made(name: KindOfRows, chosen: dict[str, Any]) -> Kind:
             in_name = "".join(f":{place.upper()}" for place in _IN_THE_NAME.get(name, ()))
             way = f"--kind {name}{in_name}, or with --settings" if in_name else "--settings"
             raise ConfigurationError(f"--kind {name} needs {needed}: give it as {way}")
-    made: Kind = _constructed(KINDS[name], name, chosen, KINDS[name])
-    return made
+    construct: Callable[..., Kind] = KINDS[name]
+    return _constructed(KINDS[name], name, chosen, construct)
 
 
 def _changed(base: Kind, chosen: dict[str, Any]) -> Kind:
     if not chosen:
         return base
-    changed: Kind = _constructed(
-        type(base), name_of(base), chosen, lambda **new: replace(base, **new)
-    )
-    return changed
+    return _constructed(type(base), name_of(base), chosen, lambda **new: replace(base, **new))
 
 
 def _constructed(
-    known: type[Any], what: str, chosen: dict[str, Any], construct: Callable[..., Any]
-) -> Any:  # noqa: ANN401 - the class depends on the kind
+    known: type[Any], what: str, chosen: dict[str, Any], construct: Callable[..., _Made]
+) -> _Made:
     """Call what makes a setting; its errors name the option."""
     names = [field.name for field in fields(known)]
     for name in chosen:
@@ -179,11 +178,11 @@ def _constructed(
         raise ConfigurationError(f"--settings: {what}: {error}") from error
 
 
-def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
+def _as_it_is(value: object) -> object:
     return value
 
 
-def _shingles(value: Any) -> Shingles:  # noqa: ANN401 likewise
+def _shingles(value: object) -> Shingles:
     """Return shingles from ``"word:3"`` or from ``{"of": "word", "size": 3}``."""
     if isinstance(value, str):
         return shingles_from(value)
@@ -194,28 +193,28 @@ def _shingles(value: Any) -> Shingles:  # noqa: ANN401 likewise
         )
     settings = {name: part for name, part in value.items() if name != "of"}
     known = _SHINGLES[value["of"]]
-    made: Shingles = _constructed(known, f"{value['of']} shingles", settings, known)
-    return made
+    construct: Callable[..., Shingles] = known
+    return _constructed(known, f"{value['of']} shingles", settings, construct)
 
 
-def _fields(value: Any) -> list[Field]:  # noqa: ANN401 likewise
+def _fields(value: object) -> list[Field]:
     """Return the fields of a record: each an object of settings, or a name alone."""
     return [_object(one, "name", Field, "a field") for one in _listed(value, "fields")]
 
 
-def _rules(value: Any) -> list[list[Equal]]:  # noqa: ANN401 likewise
+def _rules(value: object) -> list[list[Equal]]:
     """Return the rules of a record: each a name, an object, or a list of them."""
     rules = [one if isinstance(one, list) else [one] for one in _listed(value, "candidates")]
     return [[_object(part, "field", Equal, "a rule") for part in rule] for rule in rules]
 
 
-def _listed(value: Any, name: str) -> Sequence[Any]:  # noqa: ANN401 likewise
+def _listed(value: object, name: str) -> Sequence[object]:
     if not isinstance(value, list):
         raise ConfigurationError(f"--settings: {name} must be a list, not {json.dumps(value)}")
     return value
 
 
-def _object(value: Any, name: str, known: type[Any], what: str) -> Any:  # noqa: ANN401 likewise
+def _object(value: object, name: str, known: type[_Made], what: str) -> _Made:
     given = {name: value} if isinstance(value, str) else value
     if not isinstance(given, Mapping) or name not in given:
         raise ConfigurationError(
@@ -225,7 +224,7 @@ def _object(value: Any, name: str, known: type[Any], what: str) -> Any:  # noqa:
 
 
 # The settings that are made of settings.
-_NESTED: dict[str, Callable[[Any], Any]] = {
+_NESTED: dict[str, Callable[[object], object]] = {
     "shingles": _shingles,
     "fields": _fields,
     "candidates": _rules,

@@ -13,7 +13,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -43,8 +42,8 @@ class CommandGroup(TyperGroup):
         complete_var: str | None = None,
         standalone_mode: bool = True,
         windows_expand_args: bool = True,
-        **extra: Any,  # noqa: ANN401 typer leaves it open
-    ) -> Any:  # noqa: ANN401 likewise
+        **extra: object,
+    ) -> int:
         """Run a command; in standalone mode leave the process with its exit code."""
         if standalone_mode:
             # A polite end, as Ctrl-C: temporary files and throw-away stores are removed.
@@ -61,13 +60,14 @@ class CommandGroup(TyperGroup):
             )
             code = result if isinstance(result, int) else 0
             sys.stdout.flush()
-        except Exception as error:  # noqa: BLE001 none is passed over: each is told
+        except Exception as error:  # noqa: BLE001 - none is passed over: each is told
             code = _reported(error)
         if standalone_mode:
             sys.exit(code)
         return code
 
-    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # noqa: ANN401
+    # typer's own annotation names the base of this class, which is private to it.
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Run the command of a context; typer would otherwise report some errors on its own."""
         try:
             return super().invoke(ctx)

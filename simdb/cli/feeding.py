@@ -25,12 +25,17 @@ class Waiting:
 
     reader: RowReader
     line: int
+    key: Key
     raw: bytes
 
     @property
     def place(self) -> str:
         """Where the row stands, for a message."""
         return self.reader.place(self.line)
+
+    def about(self, problem: str) -> str:
+        """Return what is wrong with the row, with its key where the place needs it."""
+        return self.reader.naming(self.key) + problem
 
 
 class Feed:
@@ -88,7 +93,7 @@ class Feed:
                         self._refuse(reader, row)
                         continue
                     raw = row.raw if self._keep_raw else b""
-                    self._waiting.append(Waiting(reader, row.line, raw))
+                    self._waiting.append(Waiting(reader, row.line, row.key, raw))
                     if self._keep_lines:
                         yield row.key, row.item, {_LINE: row.line}
                     elif row.metadata is None:
@@ -122,7 +127,7 @@ class Feed:
                 problem = outcome.problem or "cannot be stored"
                 if outcome.within_input:
                     problem += self._earlier(waiting.reader, outcome.key)
-                self._tell_bad(waiting.place, problem)
+                self._tell_bad(waiting.place, waiting.about(problem))
             yield outcome, waiting
 
     def placed(self, error: UsageError) -> UsageError:
@@ -132,7 +137,7 @@ class Feed:
             return error
         # The row's number among those handed over means nothing to the user of a file.
         waiting = self._waiting[number - self.done]
-        text = f"{waiting.place}: {error.problem.removeprefix(f'row {number}: ')}"
+        text = f"{waiting.place}: {waiting.about(error.problem.removeprefix(f'row {number}: '))}"
         if isinstance(error, KeyExistsError):
             if error.within_input:
                 text += self._earlier(waiting.reader, error.key)

@@ -45,7 +45,7 @@ def has_exact_index(kind: Kind) -> bool:
     return isinstance(kind, Text | Set | Bag)
 
 
-def plain_item(item: Any) -> Any:  # noqa: ANN401 - the class depends on the kind
+def plain_item(item: object) -> object:
     """Return an item as JSON can hold it, in a form that ``add`` reads back.
 
     Sets and bags are sorted lists, bit vectors texts of 0 and 1, vectors and minutiae lists; dates
@@ -60,7 +60,7 @@ def plain_item(item: Any) -> Any:  # noqa: ANN401 - the class depends on the kin
     if isinstance(item, tuple):
         return [list(minutia) for minutia in item]
     if isinstance(item, Mapping):
-        return {name: _plain_value(value) for name, value in item.items()}
+        return plain_record(item)
     return item
 
 
@@ -68,11 +68,15 @@ def _bits(item: np.ndarray[Any, Any]) -> str:
     return "".join(map(str, item.tolist()))
 
 
-def _plain_value(value: Any) -> Any:  # noqa: ANN401 - of a field of a record
-    return value.isoformat() if isinstance(value, datetime.date) else value
+def plain_record(item: Mapping[str, object]) -> dict[str, object]:
+    """Return a record as JSON can hold it."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime.date) else value
+        for name, value in item.items()
+    }
 
 
-def shown_item(item: Any) -> str:  # noqa: ANN401 likewise
+def shown_item(item: object) -> str:
     """Return an item as text for people."""
     if isinstance(item, Counter):
         counted = sorted(item.items())

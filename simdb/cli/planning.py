@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from simdb.planning import ExactPlan
 
 _DEFAULT_FLOOR = Fraction(4, 5)
+_DEFAULT_FLOOR_OF_SUMS = Fraction(4, 9)  # the same bags: S = J / (1 + J)
 _SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 
 
@@ -118,11 +119,17 @@ def plan(
     if not has_exact_index(chosen):
         raise UsageError(f"{plural_of(chosen)} of this measure have no exact index")
     bound.of(chosen)
-    floor = thresholds.Threshold(bound.threshold or _DEFAULT_FLOOR)
+    default = _DEFAULT_FLOOR_OF_SUMS if _adds_up(chosen) else _DEFAULT_FLOOR
+    floor = thresholds.Threshold(bound.threshold or default)
     options = InputOptions(text_field, id_field, format_name, False, pattern, elements, separator)
     require_inputs(inputs or [])
     measured = _measured(inputs, options, chosen, floor, sample) if inputs else None
-    _show_exact(floor, measured, as_json=as_json)
+    _show_exact(chosen, floor, measured, as_json=as_json)
+
+
+def _adds_up(kind: Kind) -> bool:
+    """Whether items are bags whose union adds the counts up, so that no similarity is above 1/2."""
+    return isinstance(kind, Bag) and kind.union == "sum"
 
 
 def _measured(
@@ -138,8 +145,13 @@ def _measured(
         raise feed.placed(error) from error
 
 
-def _show_exact(floor: thresholds.Threshold, measured: ExactPlan | None, *, as_json: bool) -> None:
-    prefixes = [(size, floor.prefix_length(size)) for size in _SIZES]
+def _show_exact(
+    kind: Kind, floor: thresholds.Threshold, measured: ExactPlan | None, *, as_json: bool
+) -> None:
+    from simdb.planning import posted_symbols
+
+    posted_of_each = posted_symbols(kind, floor.fraction, _SIZES)
+    prefixes = list(zip(_SIZES, posted_of_each, strict=True))
     if as_json:
         counted = {} if measured is None else dataclasses.asdict(measured)
         if measured is not None:
@@ -186,10 +198,15 @@ class _Planned:
         return "distance" if measures_distance(self.kind) else "similarity"
 
     @property
+    def bounded_by(self) -> str:
+        """What the bound is called."""
+        return "largest distance" if measures_distance(self.kind) else "threshold"
+
+    @property
     def end(self) -> float:
         """The end of the axis: no similarity is higher, and no distance of interest."""
         if not measures_distance(self.kind):
-            return 0.5 if isinstance(self.kind, Bag) and self.kind.union == "sum" else 1.0
+            return 0.5 if _adds_up(self.kind) else 1.0
         largest = 3 * float(self.bound) or 1.0
         if isinstance(self.kind, Bits):
             return min(largest, float(self.kind.length))
@@ -224,7 +241,9 @@ def _draw(path: Path, planned: _Planned) -> None:
 
     if isnan(planned.plan.expected_recall(float(planned.bound))):
         raise UsageError("no probability is known that could be drawn")
-    axis = Axis(planned.measured, 0.0, planned.end, planned.plan.family.probability)
+    axis = Axis(
+        planned.measured, 0.0, planned.end, planned.plan.family.probability, planned.bounded_by
+    )
     construction = Or(planned.plan.bands, And(planned.plan.rows))
     curve = curve_of(construction, axis, float(planned.bound))
     title = index_in_words(planned.kind, planned.plan.bands, planned.plan.rows)
@@ -244,7 +263,7 @@ def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
         )
         return
     print_line(index_in_words(planned.kind, plan.bands, plan.rows))
-    at = "largest distance" if measures_distance(planned.kind) else "threshold"
+    at = planned.bounded_by
     if isnan(expected):
         print_line(f"no recall can be stated at the {at}: simdb audit measures it")
     else:

@@ -28,12 +28,14 @@ class Axis:
         probability: that one base function agrees on two items of this similarity or distance; it
             must rise all along, or fall all along. None: the axis is that probability, which for
             minhash is the similarity (MMDS 3.3.3).
+        bound: what the value is called that the curve is planned for.
     """
 
     label: str = "similarity"
     lowest: float = 0.0
     highest: float = 1.0
     probability: Callable[[float], float] | None = None
+    bound: str = "threshold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class Curve:
 
     Attributes:
         points: float64 (n, 2): value of the axis, probability of a candidate pair.
-        threshold, fixed_point, steepest: values of the axis; None where there is none.
+        threshold, fixed_point, steepest: values of the axis, the first of them the similarity or
+            the largest distance that is planned for; None where there is none.
         slope: of the curve at ``steepest``, per unit of the base functions' probability.
     """
 
@@ -106,7 +109,7 @@ def draw_curve(path: Path, curve: Curve, axis: Axis | None = None, title: str = 
         axes = figure.subplots()
         axes.plot(curve.points[:, 0], curve.points[:, 1], color="black")
         marks = (
-            (f"threshold {_shown(curve.threshold)}", curve.threshold, "-"),
+            (f"{axis.bound} {_shown(curve.threshold)}", curve.threshold, "-"),
             (f"fixed point {_shown(curve.fixed_point)}", curve.fixed_point, "--"),
             (f"steepest {_shown(curve.steepest)}, slope {curve.slope:.3g}", curve.steepest, ":"),
         )

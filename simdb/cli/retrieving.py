@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simdb.cli.kinds import KINDS, name_of, plain_item, shown_item
+from simdb.cli.kinds import KINDS, name_of, plain_item, plain_record, shown_item
 from simdb.cli.options import (
     AsJson,
     CollectionName,
@@ -194,8 +194,10 @@ def export(
 def _exported(record: Entry, id_field: str, item_field: str | None) -> bytes:
     """Return an item as a line; a record, for which there is no field, as fields of the line."""
     metadata: Mapping[str, Any] = record.metadata or {}
-    plain = plain_item(record.item)
-    item = plain if item_field is None else {item_field: plain}
+    if item_field is None:
+        item = plain_record(record.item)
+    else:
+        item = {item_field: plain_item(record.item)}
     if id_field in item:
         raise UsageError(
             f"the record {record.key!r} has a field {id_field!r}: name another with --id-field"

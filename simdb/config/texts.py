@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from simdb.config.checks import require_positive
 from simdb.errors import ConfigurationError
+
+_WORD = re.compile(r"\w+")
 
 # The words that tie prose together. News text is full of them and its surroundings
 # (menus, captions, advertisements) are not: MMDS 3.2.4.
@@ -51,10 +56,10 @@ class WordShingles:
 
 @dataclass(frozen=True, slots=True)
 class StopWordShingles:
-    """Every stop word together with the ``following`` words after it (MMDS 3.2.4).
+    r"""Every stop word together with the ``following`` words after it (MMDS 3.2.4).
 
-    Stop words are compared without regard to case. A stop word with fewer than ``following``
-    words after it begins no shingle.
+    Stop words are compared without regard to case; each is a run of ``\w``. A stop word with fewer
+    than ``following`` words after it begins no shingle.
     """
 
     following: int = 2
@@ -63,9 +68,17 @@ class StopWordShingles:
     def __post_init__(self) -> None:
         require_positive("StopWordShingles.following", self.following)
         words: object = self.stop_words  # what a caller gives is not always what is declared
-        if isinstance(words, str) or not self.stop_words:
+        if isinstance(words, str) or not isinstance(words, Iterable) or not words:
             raise ConfigurationError("StopWordShingles.stop_words must be a sequence of words")
-        object.__setattr__(self, "stop_words", tuple(self.stop_words))
+        kept = tuple(words)
+        for word in kept:
+            if not isinstance(word, str) or not _WORD.fullmatch(unicodedata.normalize("NFC", word)):
+                raise ConfigurationError(
+                    f"StopWordShingles.stop_words has {word!r}, which no text has as a word: a "
+                    "word is a run of letters, digits and underscores, as the don and the t of "
+                    "don't"
+                )
+        object.__setattr__(self, "stop_words", kept)
 
 
 Shingles: TypeAlias = CharacterShingles | WordShingles | StopWordShingles

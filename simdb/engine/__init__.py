@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simdb.engine import (
+        answering,
         auditing,
         calibrating,
         catalogue,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "answering",
     "auditing",
     "calibrating",
     "catalogue",

@@ -22,7 +22,7 @@ from simdb.engine.searching import propose
 from simdb.engine.signing import Signer
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.items.symbols import SymbolSets
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 BIN_WIDTH = 0.05
 READ_AT_ONCE = 2_000  # items

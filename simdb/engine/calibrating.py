@@ -27,7 +27,7 @@ from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
 from simdb.items.records import RecordItems
 from simdb.measures.calibration import Calibration, Mean, Sums, calibrate_sums, require_edges
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 # The difference of two items, as they were given; None where it is unknown.

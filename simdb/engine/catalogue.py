@@ -26,6 +26,7 @@ from simdb.items.kinds import items_of
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
 from simdb.storage import values
+from simdb.storage.collection_state import CollectionState, IndexState
 from simdb.storage.epochs import EpochState, ExactState
 from simdb.storage.keys import (
     COLLECTION_PREFIX,
@@ -38,7 +39,6 @@ from simdb.storage.keys import (
     state_key,
 )
 from simdb.storage.runs import RunDirectory
-from simdb.storage.tables import CollectionState, IndexState
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
 SECRET_BYTES = 32

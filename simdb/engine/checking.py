@@ -15,8 +15,10 @@ from simdb.engine.signing import Signer
 from simdb.errors import CorruptionError, SimdbError
 from simdb.lsh.family import BucketKeys
 from simdb.storage.block_format import Block
+from simdb.storage.collection_reader import CollectionReader
+from simdb.storage.deletion_marks import marked
+from simdb.storage.documents import decode_document
 from simdb.storage.keys import Table, owner_prefix, pack_chunk
-from simdb.storage.tables import CollectionReader, decode_document, marked
 
 MOST_PROBLEMS = 1_000
 SWEEP_ENTRIES = 262_144

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from simdb.engine.signing import Signer
 from simdb.measures.compared import Compared
 from simdb.storage.bulk import cut_rows
-from simdb.storage.tables import CollectionReader, Document
+from simdb.storage.collection_reader import CollectionReader
+from simdb.storage.documents import Document
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches

@@ -19,7 +19,7 @@ from simdb.engine.scanning import item_slices
 from simdb.engine.searching import Candidates, propose
 from simdb.engine.signing import Signed, Signer
 from simdb.exact.thresholds import Bound
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 PAIRS_AT_ONCE = 262_144
 PROBES_AT_ONCE = 1_024

@@ -29,8 +29,8 @@ from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.lsh.family import BucketKeys
 from simdb.measures.compared import Compared
+from simdb.storage.collection_reader import CollectionReader
 from simdb.storage.run_views import NO_LIMIT
-from simdb.storage.tables import CollectionReader
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
 COMPARED_A_WAVE = 4  # stored candidates of a row compared at once

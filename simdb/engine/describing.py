@@ -11,8 +11,8 @@ from simdb.exact.thresholds import Threshold
 from simdb.storage.blocks import BlockReader
 from simdb.storage.bucket_sizes import largest_bucket
 from simdb.storage.chunks import HEADER_SIZE, POSTING_BYTES
+from simdb.storage.collection_reader import CollectionReader
 from simdb.storage.epochs import open_postings
-from simdb.storage.tables import CollectionReader
 
 SYMBOL_BYTES = 8
 CHUNK_ENTRY_BYTES = 12  # bucket key and item number

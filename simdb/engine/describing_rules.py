@@ -10,7 +10,7 @@ import numpy as np
 from simdb import config
 from simdb.engine.catalogue import CollectionSettings
 from simdb.lsh.records import RecordFamily, large_bucket_warnings, rule_costs
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 
 def describe_rules(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from simdb.errors import CorruptionError, StorageError
-from simdb.storage import environment
+from simdb.storage.structure import structure_problems
 
 _PROGRAM = """
 import sys
@@ -36,7 +36,7 @@ def require_sound(path: Path) -> None:
         NotADatabaseError, FormatVersionError: it is no store of this format.
         StorageError: no child process could be started.
     """
-    problems = environment.structure_problems(path)
+    problems = structure_problems(path)
     if problems:
         raise CorruptionError(f"{path} is damaged: {problems[0]}; not opened")
     searched = os.pathsep.join(entry for entry in sys.path if entry)

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from simdb.engine.exact_arranging import Epoch, open_epoch
 from simdb.engine.signing import Signer
 from simdb.errors import CorruptionError
+from simdb.storage.collection_reader import CollectionReader
 from simdb.storage.epochs import ITEM, POSITION, SIZE, EpochState, open_postings
 from simdb.storage.keys import pack_chunk
 from simdb.storage.run_views import RunView
-from simdb.storage.tables import CollectionReader
 
 SWEEP_ENTRIES = 262_144
 RECOMPUTED_BYTES = 4 * 2**20  # of items

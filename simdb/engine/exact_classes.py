@@ -19,8 +19,8 @@ from simdb.engine.exact_arranging import Epoch, arrange
 from simdb.engine.exact_loading import arranged_batches
 from simdb.engine.signing import Signer
 from simdb.exact.order import ArrangedSets
+from simdb.storage.collection_reader import CollectionReader
 from simdb.storage.epochs import ITEM, SIZE
-from simdb.storage.tables import CollectionReader
 
 CONFIRMED_SYMBOLS = 2**20  # compared at once
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4)

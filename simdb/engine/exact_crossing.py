@@ -23,7 +23,7 @@ from simdb.errors import ConfigurationError
 from simdb.exact.joins import Counters, two_sided_join
 from simdb.exact.ranges import BEGINNING, Place
 from simdb.exact.thresholds import Threshold
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 
 class Side(NamedTuple):

@@ -18,6 +18,9 @@ from simdb.engine.exact_arranging import Epoch, Prefixes, open_epoch
 from simdb.engine.signing import Signed, Signer
 from simdb.exact.order import SymbolOrder
 from simdb.storage.bulk import chosen_items
+from simdb.storage.collection_reader import CollectionReader
+from simdb.storage.collection_state import IndexState
+from simdb.storage.collection_writer import CollectionWriter
 from simdb.storage.epochs import (
     EpochState,
     ExactState,
@@ -27,7 +30,6 @@ from simdb.storage.epochs import (
 )
 from simdb.storage.keys import Table
 from simdb.storage.runs import RunWriter
-from simdb.storage.tables import CollectionReader, CollectionWriter, IndexState
 from simdb.storage.transactions import WriteTransaction
 
 FIRST_TABLE = 10_000  # live items at which the first table of frequent symbols is made

@@ -40,7 +40,7 @@ from simdb.exact.joins import CHUNK, Counters, PairColumns, self_join
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.ranges import BEGINNING, OWN_PAIRS, Workers, numbered
 from simdb.exact.thresholds import Threshold
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 
 @dataclass(frozen=True, slots=True)

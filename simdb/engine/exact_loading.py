@@ -16,7 +16,7 @@ from simdb.engine.exact_indexing import current_epoch, sampled_order
 from simdb.engine.signing import Signer
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.storage.bulk import live_items
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 SHARE_OF_MEMORY = 2
 BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings

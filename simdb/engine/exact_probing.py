@@ -17,7 +17,7 @@ from simdb.engine.exact_searching import Prober, similarities_of
 from simdb.engine.signing import Signer
 from simdb.exact.joins import CHUNK
 from simdb.measures.compared import Compared
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 COMPARED_AT_ONCE = 256  # items
 REMEMBERED = 2**20  # similar items of items that come again

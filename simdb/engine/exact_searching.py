@@ -25,9 +25,9 @@ from simdb.exact.joins import Filters
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
 from simdb.measures.compared import Compared
+from simdb.storage.collection_reader import CollectionReader
 from simdb.storage.epochs import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.run_views import RunView
-from simdb.storage.tables import CollectionReader
 
 if TYPE_CHECKING:
     from simdb.kernels.probing import Bounds

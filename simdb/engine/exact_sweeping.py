@@ -24,8 +24,8 @@ from simdb.exact.joins import ALONE, Counters
 from simdb.exact.order import ArrangedSets
 from simdb.exact.ranges import Workers, in_order
 from simdb.exact.thresholds import Threshold
+from simdb.storage.collection_reader import CollectionReader
 from simdb.storage.epochs import ITEM, POSITION, SIZE
-from simdb.storage.tables import CollectionReader
 
 if TYPE_CHECKING:
     from simdb.kernels.joining import Candidates

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from simdb.errors import ConfigurationError
 from simdb.exact.ranges import Place
 from simdb.exact.thresholds import Threshold
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from simdb.errors import CorruptionError
 from simdb.storage.block_format import Block
+from simdb.storage.documents import decode_document
 from simdb.storage.keys import decode_user_key
-from simdb.storage.tables import decode_document
 
 
 class Found(NamedTuple):

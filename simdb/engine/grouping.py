@@ -23,7 +23,7 @@ from simdb.engine.joining import (
 )
 from simdb.engine.signing import Signer
 from simdb.exact.thresholds import Bound
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 
 class Forest:

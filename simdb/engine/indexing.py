@@ -19,9 +19,10 @@ from simdb.engine.serving import serve
 from simdb.engine.signing import Signed, Signer
 from simdb.errors import KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
+from simdb.storage.collection_reader import CollectionReader
+from simdb.storage.collection_writer import CollectionWriter
 from simdb.storage.environment import Environment
 from simdb.storage.keys import decode_user_key
-from simdb.storage.tables import CollectionReader, CollectionWriter
 from simdb.storage.transactions import WriteTransaction
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.

@@ -31,7 +31,7 @@ from simdb.exact.thresholds import Bound
 from simdb.items.symbols import polynomial_base
 from simdb.lsh.family import BucketKeys
 from simdb.measures.compared import Compared
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
 PAIRS_AT_ONCE = 8_192

@@ -176,12 +176,23 @@ def parse_bound(
             raise ConfigurationError(
                 f"{kind} is compared by distance: give max_distance, not threshold"
             )
-        return None if max_distance is None else MaximumDistance.parse(max_distance)
+        return None if max_distance is None else _distance_within(kind, max_distance)
     if max_distance is not None:
         raise ConfigurationError(
             f"{kind} is compared by similarity: give threshold, not max_distance"
         )
     return None if threshold is None else inner_threshold(kind, Threshold.parse(threshold))
+
+
+def _distance_within(kind: config.Kind, max_distance: ThresholdLike) -> MaximumDistance:
+    """Read a distance that items of a kind can have."""
+    bound = MaximumDistance.parse(max_distance)
+    largest = largest_distance(kind)
+    if bound.fraction > largest:
+        raise ConfigurationError(
+            f"max_distance {bound} is more than {largest}, the largest distance of items of {kind}"
+        )
+    return bound
 
 
 def planned_bound(

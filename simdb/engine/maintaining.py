@@ -15,9 +15,12 @@ from simdb.engine.signing import Signer
 from simdb.errors import StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.storage.blocks import BlockWriter
+from simdb.storage.collection_reader import CollectionReader
+from simdb.storage.collection_state import IndexState
+from simdb.storage.collection_writer import CollectionWriter
 from simdb.storage.environment import Environment
 from simdb.storage.epochs import write_frequent
-from simdb.storage.tables import CollectionReader, CollectionWriter, IndexState, IndexWriter
+from simdb.storage.index_writer import IndexWriter
 from simdb.storage.transactions import WriteTransaction
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from simdb.errors import ConfigurationError, CorruptionError
 from simdb.items.kinds import items_of
 from simdb.storage import values
 from simdb.storage.block_format import Block
+from simdb.storage.deletion_marks import MARK_BYTES, MARKS_PER_RECORD
 from simdb.storage.keys import (
     COLLECTION_PREFIX,
     GARBAGE_KEY,
@@ -35,7 +36,6 @@ from simdb.storage.keys import (
 )
 from simdb.storage.lost_blocks import block_of, block_within, rows_of, rows_within
 from simdb.storage.salvage import DamagedFile, Record
-from simdb.storage.tables import MARK_BYTES, MARKS_PER_RECORD
 
 LOST_KEYS_KEPT = 1_000
 NO_NUMBER = 2**32  # past every item number
@@ -163,10 +163,15 @@ class Salvage:
         self._file.problems.append((table.name.lower(), f"the record of key {key.hex()}"))
 
     def _is_damaged(self, table: Table) -> bool:
-        """Whether something of a table could not be read."""
+        """Whether something of a table could not be read.
+
+        With a meta page, or the end of the file, the last commit may be lost, which changed any.
+        """
         noted = {name for name, _ in self._file.problems}
         return (
-            table in self._damaged or table.name.lower() in noted or table not in self._file.roots
+            table in self._damaged
+            or not noted.isdisjoint(("", table.name.lower()))
+            or table not in self._file.roots
         )
 
     # -- documents ---------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from simdb.measures.bits import BitsMeasure
 from simdb.measures.compared import Compared
 from simdb.measures.vectors import VectorMeasure
 from simdb.storage.bulk import cut_rows, live_items
-from simdb.storage.tables import CollectionReader
+from simdb.storage.collection_reader import CollectionReader
 
 READ_AT_ONCE = 2_000  # items
 

@@ -15,8 +15,9 @@ from simdb import kernels
 from simdb.engine.comparing import ComparedStored, compare_probe_with_stored
 from simdb.engine.signing import Signed, Signer
 from simdb.exact.thresholds import Bound
+from simdb.storage.collection_reader import FEW, CollectionReader
+from simdb.storage.documents import Document
 from simdb.storage.run_views import NO_LIMIT
-from simdb.storage.tables import FEW, CollectionReader, Document
 
 
 class Candidates(NamedTuple):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from math import isnan
 from typing import Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
+from simdb.config import Kind
 from simdb.datatypes import Guarantee
 from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.kinds import (
@@ -13,12 +16,14 @@ from simdb.engine.kinds import (
     has_symbols,
     index_remedy,
     is_distance,
+    is_of_sums,
     outer_bound,
     outer_threshold,
+    parse_bound,
 )
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
-from simdb.exact.thresholds import Bound, Threshold, admits
+from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 
@@ -71,6 +76,32 @@ def parse_measure(measure: object) -> Measure:
         raise ConfigurationError(f"measure must be one of {known}, not {measure!r}") from None
 
 
+def parse_since(since: object) -> int:
+    """Return the item number that pairs are wanted from.
+
+    Raises:
+        ConfigurationError: it is no whole number.
+    """
+    if not isinstance(since, int | np.integer) or isinstance(since, bool) or since < 0:
+        raise ConfigurationError(
+            f"since must be what checkpoint() or an AddReport says, not {since!r}"
+        )
+    return int(since)
+
+
+def bound_by(
+    measure: Measure,
+    kind: Kind,
+    threshold: ThresholdLike | None,
+    max_distance: ThresholdLike | None,
+) -> Bound | None:
+    """Read what a caller asks for; only Jaccard's similarity may have the other union of bags."""
+    if measure is Measure.JACCARD or threshold is None or not is_of_sums(kind):
+        return parse_bound(kind, threshold, max_distance)
+    parse_bound(kind, None, max_distance)
+    return Threshold.parse(threshold)
+
+
 def serve(
     settings: CollectionSettings,
     bound: Bound | None,
@@ -100,6 +131,12 @@ def serve(
     if guarantee not in ("auto", "exact", "probable"):
         raise ConfigurationError(
             f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
+        )
+    if without_index and bound is None and is_distance(settings.kind) and not settings.is_probable:
+        # Everything is within the largest distance: all pairs, a square of the collection.
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no distance of its own to find pairs within",
+            remedies=[Remedy("max_distance", ..., "says which are meant")],
         )
     wanted = bound_of(settings.kind, settings.threshold) if bound is None else bound
     exact = Served(wanted, measure, "exact", 1.0)
@@ -134,6 +171,40 @@ def serve(
     return _serve_probably(settings, exact, min_recall, can_be_exact=can_be_exact, adding=adding)
 
 
+def serve_join(
+    settings: CollectionSettings,
+    bound: Bound | None,
+    min_recall: float | None,
+    guarantee: AskedGuarantee,
+    measure: Measure,
+    *,
+    resume: str | None,
+    answers: Literal["pairs", "joins"],
+) -> Served:
+    """Choose how pairs are found; by another measure than Jaccard's, in the exact index only.
+
+    Args:
+        settings, bound, min_recall, guarantee, measure: as for ``serve``.
+        resume: the token to go on after, if there is one.
+        answers: what cannot go on, for the message.
+
+    Raises:
+        ConfigurationError: also of a token, if such an answer cannot be resumed.
+        ThresholdTooLowError: no index that may answer serves the bound.
+    """
+    by_jaccard = measure is Measure.JACCARD
+    if resume is not None and not by_jaccard:
+        raise ConfigurationError(
+            f"only pairs by jaccard similarity can be resumed, not by {measure}"
+        )
+    served = serve(
+        settings, bound, min_recall, guarantee, measure=measure, without_index=by_jaccard
+    )
+    if resume is not None and (served.scans or not served.is_exact):
+        raise ConfigurationError(f"only exact {answers} of sets of symbols can be resumed")
+    return served
+
+
 def _serve_by_scan(
     settings: CollectionSettings,
     exact: Served,
@@ -146,11 +217,10 @@ def _serve_by_scan(
     """Choose for a kind without symbols, whose exact answers come from comparing with all."""
     if exact.measure is not Measure.JACCARD:
         raise ConfigurationError(f"{settings.kind} has one measure; leave out {exact.measure!s}")
-    argument = "max_distance" if is_distance(settings.kind) else "threshold"
     if not settings.is_probable and (adding or guarantee == "probable"):
         raise ConfigurationError(
             f"collection {settings.name!r} has no index to find duplicates by",
-            remedies=[Remedy(argument, exact.bound, "adds one", "rebuild")],
+            remedies=[index_remedy(settings.kind, settings.threshold)],
         )
     if guarantee == "exact" or not settings.is_probable:
         return exact

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
 
-SLICE_BYTES = 131_072  # of items signed in one go: their features then stay in the cache
+# Of items signed in one go: their features then stay in the cache. Those of vectors are the bytes
+# themselves, and a matrix product of few vectors is slow.
+SLICE_BYTES = 131_072
+VECTOR_SLICE_BYTES = 524_288
 
 
 class Signed(NamedTuple):
@@ -138,7 +141,8 @@ class Signer:
 
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
         """Begin to sign a batch of items; without a pool it is done on return."""
-        parts = list(_slices(items))
+        is_vectors = isinstance(self.settings.kind, config.Vector)
+        parts = list(_slices(items, VECTOR_SLICE_BYTES if is_vectors else SLICE_BYTES))
         epoch = self.epoch
         if pool is None:
             return Signing([self._sign_part(part, epoch) for part in parts], [], self)
@@ -191,9 +195,9 @@ class Signing:
 
 
 def _slices(
-    items: Sequence[bytes | memoryview],
+    items: Sequence[bytes | memoryview], slice_bytes: int = SLICE_BYTES
 ) -> Iterator[Sequence[bytes | memoryview]]:
-    """Cut a batch into slices of about ``SLICE_BYTES``."""
+    """Cut a batch into slices of about so many bytes."""
     if len(items) == 1:
         yield items
         return
@@ -201,6 +205,6 @@ def _slices(
     begin = 0
     while begin < len(items):
         before = ends[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + SLICE_BYTES, side="right")))
+        end = max(begin + 1, int(np.searchsorted(ends, before + slice_bytes, side="right")))
         yield items[begin:end]
         begin = end

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +20,13 @@ from simdb.interchange.reader import RowReader
 from simdb.interchange.rows import Format, Item, ReadingOptions, Row, RowProblemError, whole_number
 
 _ARCHIVE = b"PK"  # with which a zip file begins
+_ARRAY = b"\x93NUMPY"
+# What NumPy, zipfile and zlib raise for files that are damaged or made to do harm.
+_UNREADABLE = (
+    *(ValueError, TypeError, OverflowError, SyntaxError, RecursionError, tokenize.TokenError),
+    *(EOFError, OSError, MemoryError, struct.error),
+    *(zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError),
+)
 
 
 class ArrayReader(RowReader):
@@ -70,13 +80,20 @@ class ArrayReader(RowReader):
         """Return the array of items and that of their keys."""
         try:
             with Path(self.source).open("rb") as file:
-                if file.read(len(_ARCHIVE)) == _ARCHIVE:
+                begin = file.read(len(_ARRAY))
+                if begin.startswith(_ARCHIVE):
                     file.seek(0)
                     with np.load(file, allow_pickle=False) as archive:
                         return self._of_archive(archive)
-            items = np.load(self.source, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-            raise BadItemError(f"{self.source}: no NumPy file that can be read: {error}") from error
+            is_array = begin == _ARRAY
+            items = np.load(self.source, mmap_mode="r", allow_pickle=False) if is_array else None
+        except BadItemError:
+            raise
+        except _UNREADABLE as error:
+            reason = str(error) or "it promises more than memory holds"
+            raise BadItemError(f"{self.source}: no NumPy file to be read: {reason}") from error
+        if items is None:
+            raise BadItemError(f"{self.source}: no NumPy file: it does not begin as one")
         if self.options.id_field is not None:
             raise BadItemError(
                 f"{self.source}: a .npy file has no keys beside its rows; their numbers are the "

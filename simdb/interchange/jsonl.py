@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import reprlib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -126,7 +127,7 @@ class JsonLinesReader(NamedFieldsReader):
             if type(count) is not int or count < 0:
                 raise RowProblemError(
                     f"the count of {shortened(element)} in the field {name!r} is "
-                    f"{shortened(str(count))}, not a whole number from 0"
+                    f"{reprlib.repr(count)}, not a whole number from 0"
                 )
         return dict(zip(self.tokens.typed(list(value)), value.values(), strict=True))
 

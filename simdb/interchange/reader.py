@@ -66,6 +66,10 @@ class RowReader(ABC):
         """Return where a row stands, for a message."""
         return f"{self.source}, line {line}"
 
+    def naming(self, key: Key) -> str:
+        """Return what a message about a row says of its key, beside ``place``; mostly nothing."""
+        return ""
+
     @property
     def bytes_read(self) -> int:
         """How many bytes of the input, as it is stored, were taken so far."""

@@ -113,6 +113,10 @@ class TextReader(RowReader):
         """Return where a row stands, for a message."""
         return self.source if self._folder is None else f"{self.source}, file {line}"
 
+    def naming(self, key: Key) -> str:
+        """Return the name of a file in the folder, as the message about one has it that is read."""
+        return "" if self._folder is None else f"{str(key)!a}: "
+
     def close(self) -> None:
         """Do nothing: every file is closed as soon as it was read."""
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.config import Bits
-from simdb.errors import BadItemError, CorruptionError
+from simdb.errors import BadItemError
+from simdb.items.one_width import require_sound, rows_of
 from simdb.items.symbols import SymbolSets, secret_words
 from simdb.items.text import MAXIMUM_ITEM_BYTES
 
@@ -81,15 +82,9 @@ class BitsItems:
         Raises:
             CorruptionError: one of them is no stored form of a vector of this length.
         """
-        joined = bytearray().join(items)  # and not bytes, which would be a type more to compile for
-        sizes = np.fromiter(map(len, items), np.int64, len(items))
-        wrong = np.flatnonzero(sizes != self.width)
-        if not wrong.size:
-            words = np.frombuffer(joined, "<u8").reshape(len(items), self.width // 8)
-            wrong = np.flatnonzero(words[:, -1] & self._past_end)
-            if not wrong.size:
-                return words.astype(np.uint64, copy=False)
-        raise CorruptionError(f"a stored bit vector, {wrong[0]} of its batch, cannot be read")
+        words = rows_of(items, self.width, "bit vector").view("<u8")
+        require_sound(words[:, -1] & self._past_end == 0, "bit vector")
+        return words.astype(np.uint64, copy=False)
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the set bits: different bits never share one.

@@ -136,8 +136,12 @@ class FingerprintItems:
 
     def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Prints:
         """Return prints of squares that lie one after the other, uint8 (n, width)."""
-        padded = np.zeros((len(rows), -(-self.width // 8) * 8), np.uint8)
-        padded[:, : self.width] = rows
+        padded = rows
+        # Kernels are compiled for aligned arrays that could be written to.
+        if self.width % 8 or not (rows.flags.carray and rows.ctypes.data % 8 == 0):
+            padded = np.empty((len(rows), -(-self.width // 8) * 8), np.uint8)
+            padded[:, : self.width] = rows
+            padded[:, self.width :] = 0
         none = np.zeros(len(rows) + 1, np.int64)
         grids = padded.view("<u8").astype(np.uint64, copy=False)
         return Prints(grids, np.empty((0, 3), np.int32), none)
@@ -173,25 +177,17 @@ class FingerprintItems:
         return np.unique(whole, axis=0).astype("<u2").tobytes()
 
     def _encode_squares(self, item: object) -> bytes:
-        if isinstance(item, str | bytes) or not isinstance(item, Iterable):
+        numbers = _square_numbers(item)
+        if not numbers.size:
+            raise BadItemError("a fingerprint must have at least one occupied grid square")
+        wrong = (numbers < 0) | (numbers >= self._squares)
+        if wrong.any():
             raise BadItemError(
-                f"a fingerprint must be a collection of square numbers, not "
-                f"{type(item).__name__} {reprlib.repr(item)}"
+                f"grid squares are numbered from 0 to {self._squares - 1:,}; "
+                f"{reprlib.repr(int(numbers[wrong][0]))} is none"
             )
         occupied = np.zeros(8 * self.width, np.bool_)
-        for square in item:
-            if isinstance(square, bool) or not isinstance(square, int | np.integer):
-                raise BadItemError(
-                    f"the number of a grid square must be an integer, not {reprlib.repr(square)}"
-                )
-            if not 0 <= square < self._squares:
-                raise BadItemError(
-                    f"grid squares are numbered from 0 to {self._squares - 1:,}; "
-                    f"{reprlib.repr(int(square))} is none"
-                )
-            occupied[square] = True
-        if not occupied.any():
-            raise BadItemError("a fingerprint must have at least one occupied grid square")
+        occupied[numbers.astype(np.int64)] = True
         return np.packbits(occupied, bitorder="little").tobytes()
 
     # -- what is read back -----------------------------------------------------------------------
@@ -215,6 +211,29 @@ class FingerprintItems:
         if past.any():
             raise CorruptionError("a stored fingerprint has squares past the end of the grid")
         return padded.view("<u8").astype(np.uint64)
+
+
+def _square_numbers(item: object) -> npt.NDArray[Any]:
+    """Return square numbers as they were given, as an array of integers (of Python's, if large)."""
+    if isinstance(item, np.ndarray) and item.ndim == 1 and item.dtype.kind in "iu":
+        return item
+    if isinstance(item, str | bytes) or not isinstance(item, Iterable):
+        raise BadItemError(
+            f"a fingerprint must be a collection of square numbers, not "
+            f"{type(item).__name__} {reprlib.repr(item)}"
+        )
+    squares = list(item)
+    # The types of all are told much sooner than one after the other is looked at.
+    if set(map(type, squares)) != {int}:
+        for square in squares:
+            if isinstance(square, bool) or not isinstance(square, int | np.integer):
+                raise BadItemError(
+                    f"the number of a grid square must be an integer, not {reprlib.repr(square)}"
+                )
+    try:
+        return np.array(squares, np.int64)
+    except OverflowError:
+        return np.array(squares, np.object_)
 
 
 def _array_of(item: object) -> npt.NDArray[np.float64]:

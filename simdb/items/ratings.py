@@ -73,8 +73,9 @@ class Stars:
     def occurrences(self, element: Key, rating: Number) -> tuple[Key, int]:
         """Return the element that a rating stands for, and how often it occurs."""
         if rating < 0 or rating % 1:
+            shown = f"{float(rating):g}" if isinstance(rating, Fraction) else rating
             raise BadItemError(
-                f"a number of stars must be whole and not negative, not {rating}: multiply half "
+                f"a number of stars must be whole and not negative, not {shown}: multiply half "
                 "stars by 2"
             )
         return element, int(rating)

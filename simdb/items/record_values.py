@@ -191,7 +191,9 @@ def read_number(name: str, value: Value) -> float | None:
     """
     if isinstance(value, str) and not value.strip():
         return None
-    if not isinstance(value, datetime.date):
+    # Python reads "1_000" and digits of other scripts too; in a table they are no numbers.
+    is_plain = not isinstance(value, str) or (value.isascii() and "_" not in value)
+    if is_plain and not isinstance(value, datetime.date):
         try:
             number = float(value)
         except ValueError:

@@ -14,6 +14,7 @@ import numpy as np
 from simdb import kernels
 from simdb.errors import CorruptionError
 from simdb.items.elements import PLAIN_COLLECTIONS, ElementForm, distinct, stored_elements
+from simdb.items.integer_sets import stored_integer_sets
 from simdb.items.symbols import SymbolSets, polynomial_base, secret_words
 
 _FORM = ElementForm("set")
@@ -57,6 +58,15 @@ class SetItems:
         if len(set(ordered)) < len(ordered):
             ordered = sorted(set(ordered))
         return _FORM.stored(ordered)
+
+    def encode_many(self, items: Sequence[object]) -> list[bytes]:
+        """Return the stored forms of many sets; those of Python's integers as one array.
+
+        Raises:
+            BadItemError: of a set that ``encode`` refuses.
+        """
+        stored = stored_integer_sets(items)
+        return list(map(self.encode, items)) if stored is None else stored
 
     def decode(self, data: bytes | memoryview) -> frozenset[int] | frozenset[str]:
         """Return the set of its stored form.

@@ -121,6 +121,40 @@ def class_ends(
             ends[member] = end
 
 
+@inlined
+def _following(
+    bucket: int,
+    first: int,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    only_first: bool,
+) -> tuple[int, int, int]:
+    """Return bucket, first and second member of the pairs after those of a first member."""
+    first += 1
+    if only_first or first >= starts[bucket + 1]:
+        bucket += 1
+        first = starts[bucket]
+    second = ends[first] if bucket < starts.size - 1 else first
+    return bucket, first, second
+
+
+@inlined
+def _equal_rows_unless_earlier(
+    one: npt.NDArray[np.uint16], other: npt.NDArray[np.uint16], rows: int, band: int
+) -> int:
+    """Return how many rows of two signatures agree, -1 if all of a band before this one do."""
+    equal = 0
+    for this_band in range(one.size // rows):
+        equal_here = 0
+        for row in range(this_band * rows, (this_band + 1) * rows):
+            equal_here += 1 if one[row] == other[row] else 0
+        equal += equal_here
+        if equal_here == rows and this_band < band:
+            equal = -1
+            break
+    return equal
+
+
 @kernel
 def bucket_pairs(
     starts: npt.NDArray[np.int64],
@@ -161,46 +195,23 @@ def bucket_pairs(
     written = 0
     bucket, first, second = cursor[0], cursor[1], cursor[2]
     if bucket < 0:
-        bucket = 0
-        first = starts[0]
-        second = ends[first] if first < members.size else first
-    while bucket < starts.size - 1:
-        end = starts[bucket + 1]
-        band = bands_of_buckets[bucket]
-        last_first = starts[bucket] + 1 if only_first else end - 1
-        while first < last_first:
-            while second < end:
-                if written == left.size:
-                    cursor[0], cursor[1], cursor[2] = bucket, first, second
-                    return written
-                counters[0] += 1
-                one, other = members[first], members[second]
-                equal = 0
-                earlier_band = False
-                for this_band in range(signatures.shape[1] // rows):
-                    equal_here = 0
-                    for row in range(this_band * rows, (this_band + 1) * rows):
-                        equal_here += 1 if signatures[one, row] == signatures[other, row] else 0
-                    equal += equal_here
-                    if equal_here == rows and this_band < band:
-                        earlier_band = True
-                        break
-                second += 1
-                if earlier_band:
-                    continue
-                if equal < needed:
-                    counters[1] += 1
-                    continue
-                left[written] = one
-                right[written] = other
-                written += 1
-            first += 1
-            if first < end:
-                second = ends[first]
-        bucket += 1
-        if bucket < starts.size - 1:
-            first = starts[bucket]
-            second = ends[first]
+        bucket, first, second = _following(bucket, starts[0], starts, ends, only_first)
+    while bucket < starts.size - 1 and written < left.size:
+        if second >= starts[bucket + 1]:
+            bucket, first, second = _following(bucket, first, starts, ends, only_first)
+            continue
+        counters[0] += 1
+        one, other = members[first], members[second]
+        second += 1
+        equal = _equal_rows_unless_earlier(
+            signatures[one], signatures[other], rows, bands_of_buckets[bucket]
+        )
+        if equal < needed:
+            counters[1] += 1 if equal >= 0 else 0
+            continue
+        left[written] = one
+        right[written] = other
+        written += 1
     cursor[0], cursor[1], cursor[2] = bucket, first, second
     return written
 
@@ -301,42 +312,28 @@ def keyed_bucket_pairs(
     written = 0
     bucket, first, second = cursor[0], cursor[1], cursor[2]
     if bucket < 0:
-        bucket = 0
-        first = starts[0]
-        second = ends[first] if first < members.size else first
-    while bucket < starts.size - 1:
-        end = starts[bucket + 1]
-        last_first = starts[bucket] + 1 if only_first else end - 1
-        while first < last_first:
-            one = members[first]
-            while second < end:
-                if written == left.size:
-                    cursor[0], cursor[1], cursor[2] = bucket, first, second
-                    return written
-                counters[0] += 1
-                other = members[second]
-                second += 1
-                if not only_first and not _is_smallest_shared(
-                    keys_of_buckets[bucket],
-                    values,
-                    groups,
-                    offsets[one],
-                    offsets[one + 1],
-                    offsets[other],
-                    offsets[other + 1],
-                    every_group,
-                ):
-                    counters[1] += 1
-                    continue
-                left[written] = one
-                right[written] = other
-                written += 1
-            first += 1
-            if first < end:
-                second = ends[first]
-        bucket += 1
-        if bucket < starts.size - 1:
-            first = starts[bucket]
-            second = ends[first]
+        bucket, first, second = _following(bucket, starts[0], starts, ends, only_first)
+    while bucket < starts.size - 1 and written < left.size:
+        if second >= starts[bucket + 1]:
+            bucket, first, second = _following(bucket, first, starts, ends, only_first)
+            continue
+        counters[0] += 1
+        one, other = members[first], members[second]
+        second += 1
+        if not only_first and not _is_smallest_shared(
+            keys_of_buckets[bucket],
+            values,
+            groups,
+            offsets[one],
+            offsets[one + 1],
+            offsets[other],
+            offsets[other + 1],
+            every_group,
+        ):
+            counters[1] += 1
+            continue
+        left[written] = one
+        right[written] = other
+        written += 1
     cursor[0], cursor[1], cursor[2] = bucket, first, second
     return written

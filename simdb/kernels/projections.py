@@ -21,8 +21,13 @@ _WORD_BITS = 16
 _LARGEST_BUCKET = 2.0**52
 _ROUNDING = 2.0**-50
 
-_ONE, _THREE, _LAST_BIT = np.uint64(1), np.uint64(3), np.uint64(7)
-_BYTE = np.uint32(8)
+_SINGLE_ROUNDING = np.float32(2.0**-21)
+_FARTHEST = np.float32(65_000)
+_FLOAT_ONE = np.float32(1)
+_NOTHING = np.float32(0)
+_LOWEST, _SIGN = np.uint32(1), np.uint32(31)
+_MAGNITUDE, _INFINITY = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
+_ROWS_AT_ONCE = 8
 
 
 @kernel
@@ -53,81 +58,125 @@ def product(
 
 
 @kernel
-def _settle_doubts(
-    projections: npt.NDArray[np.floating],
-    errors: npt.NDArray[np.floating],
-    vectors: npt.NDArray[np.float32],
+def _settle_signs(
+    projected: npt.NDArray[np.uint32],
+    limit: np.uint32,
+    vector: npt.NDArray[np.float32],
     directions: npt.NDArray[np.float32],
-    packed: npt.NDArray[np.uint8],
+    words: npt.NDArray[np.uint16],
+    bands: int,
+    sums: npt.NDArray[np.float64],
 ) -> None:
-    """Set every bit whose projection is not sure to be on its side as ``product`` says.
+    """Set every bit of one vector whose projection is not above the limit as ``product`` says."""
+    rows = directions.shape[0] // bands
+    width = words.size // bands
+    for column in range(projected.size):
+        if projected[column] & _MAGNITUDE <= limit:
+            row, band = column // bands, column % bands
+            bit = np.uint16(1 << (row % _WORD_BITS))
+            place = band * width + row // _WORD_BITS
+            word = words[place] & (np.uint16(0xFFFF) ^ bit)
+            if product(vector, directions[band * rows + row], sums) >= 0:
+                word |= bit
+            words[place] = word
 
-    Bit j of an item is bit j % 8 of its byte j // 8 in ``packed``.
+
+@inlined
+def _set_signs(
+    projected: npt.NDArray[np.uint32],
+    words: npt.NDArray[np.uint16],
+    of_bands: npt.NDArray[np.uint16],
+) -> None:
+    """Set the words of one vector by the signs of its projections.
+
+    The bands lie side by side in every row, so that one instruction does the same for many.
+    ``of_bands`` is room for a word a band.
     """
-    sums = np.empty(LANES, np.float64)
-    for item in range(vectors.shape[0]):
-        error = errors[item]
-        projected = projections[item]
-        doubts = np.int32(0)
-        for function in range(projected.size):
-            size = abs(projected[function])
-            doubts += np.int32(not ((size > error) & (size < np.inf)))
-        if doubts:
-            for function in range(projected.size):
-                size = abs(projected[function])
-                if not ((size > error) & (size < np.inf)):
-                    bit = np.uint8(1 << (function % 8))
-                    byte = packed[item, function // 8] & (np.uint8(255) ^ bit)
-                    if product(vectors[item], directions[function], sums) >= 0:
-                        byte |= bit
-                    packed[item, function // 8] = byte
+    bands = of_bands.size
+    width = words.size // bands
+    rows = projected.size // bands
+    for word in range(width):
+        first = word * _WORD_BITS
+        stop = min(rows, first + _WORD_BITS)
+        marker = np.uint16((1 << (stop - first)) & 0xFFFF)
+        for band in range(of_bands.size):
+            of_bands[band] = marker
+        whole = stop - (stop - first) % _ROWS_AT_ONCE
+        for row in range(first, whole, _ROWS_AT_ONCE):
+            signs = projected[row * bands :]
+            shift = np.uint32(row - first)
+            for band in range(of_bands.size):
+                bits = np.uint32(0)
+                for apart in range(_ROWS_AT_ONCE - 1, -1, -1):
+                    sign = signs[np.uint64(apart) * np.uint64(bands) + np.uint64(band)] >> _SIGN
+                    bits = (bits << _LOWEST) | (sign ^ _LOWEST)
+                of_bands[band] |= np.uint16(bits << shift)
+        for row in range(whole, stop):
+            signs = projected[row * bands :]
+            shift = np.uint32(row - first)
+            for band in range(of_bands.size):
+                of_bands[band] |= np.uint16(((signs[band] >> _SIGN) ^ _LOWEST) << shift)
+        for band in range(bands):
+            words[band * width + word] = of_bands[band]
 
 
 @kernel
-def _banded(packed: npt.NDArray[np.uint8], bands: int, rows: int) -> npt.NDArray[np.uint16]:
-    """Return bits packed without gaps as words band by band; three bytes must follow the last."""
-    width = rows // _WORD_BITS + 1
-    signatures = np.empty((packed.shape[0], bands * width), np.uint16)
-    for item in range(packed.shape[0]):
-        row = packed[item]
-        for band in range(bands):
-            for word in range(width):
-                first = np.uint64(band * rows + word * _WORD_BITS)
-                byte = first >> _THREE
-                bits = np.uint32(row[byte]) | (np.uint32(row[byte + _ONE]) << _BYTE)
-                bits |= np.uint32(row[byte + _ONE + _ONE]) << (_BYTE + _BYTE)
-                bits >>= np.uint32(first & _LAST_BIT)
-                marker = np.uint32(1) << np.uint32(min(rows - word * _WORD_BITS, _WORD_BITS))
-                bits = (bits & (marker - np.uint32(1))) | marker
-                signatures[item, band * width + word] = np.uint16(bits & np.uint32(0xFFFF))
-    return signatures
-
-
-def sign_words(
-    projections: npt.NDArray[np.floating],
-    errors: npt.NDArray[np.floating],
+def _sign_words(
+    projections: npt.NDArray[np.uint32],
+    limits: npt.NDArray[np.uint32],
     vectors: npt.NDArray[np.float32],
     directions: npt.NDArray[np.float32],
     bands: int,
+    signatures: npt.NDArray[np.uint16],
+) -> None:
+    """Write what ``sign_words`` returns, of float32 numbers as their bits.
+
+    Sizes of float32 are in the order of their bits, and infinity is above all that are finite.
+    """
+    of_bands = np.empty(bands, np.uint16)
+    sums = np.empty(LANES, np.float64)
+    for item in range(vectors.shape[0]):
+        projected, words = projections[item], signatures[item]
+        limit = limits[item] if limits[item] < _INFINITY else _MAGNITUDE
+        doubts = np.uint32(0)
+        for column in range(projected.size):
+            doubts += np.uint32(projected[column] & _MAGNITUDE <= limit)
+        _set_signs(projected, words, of_bands)
+        if doubts:
+            _settle_signs(projected, limit, vectors[item], directions, words, bands, sums)
+
+
+def sign_words(
+    projections: npt.NDArray[np.float32],
+    errors: npt.NDArray[np.float32],
+    vectors: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    bands: int,
+    out: npt.NDArray[np.uint16] | None = None,
 ) -> npt.NDArray[np.uint16]:
     """Return on which side of each hyperplane the vectors lie, a bit each (MMDS 3.7.2).
 
     Args:
-        projections: (n, bands * rows), of the vectors onto the directions, about.
-        errors: (n,), how far a projection of each vector can be from ``product``.
+        projections: float32 (n, rows * bands), of the vectors onto the directions, about: column
+            r * bands + b is that of row r of band b.
+        errors: float32 (n,), how far a projection of each vector can be from ``product``; infinity
+            where one can be no finite number.
         vectors: float32 (n, d), contiguous.
-        directions: float32 (bands * rows, d), contiguous: the normals of the hyperplanes.
+        directions: float32 (bands * rows, d), contiguous: the normals of the hyperplanes, band by
+            band.
         bands: into how many equal parts the directions fall.
+        out: contiguous, where the words are written.
 
     Returns:
         uint16 (n, bands * (rows // 16 + 1)): bit j of a band is bit j % 16 of its word j // 16, 1
         where the projection is at least 0; the bit after its last is set, so that no band is zero.
     """
-    functions = directions.shape[0]
-    packed = np.zeros((vectors.shape[0], -(-functions // 8) + 3), np.uint8)
-    packed[:, :-3] = np.packbits(projections >= 0, axis=1, bitorder="little")
-    _settle_doubts(projections, errors, vectors, directions, packed)
-    return _banded(packed, bands, functions // bands)
+    if out is None:
+        width = directions.shape[0] // bands // _WORD_BITS + 1
+        out = np.empty((vectors.shape[0], bands * width), np.uint16)
+    bits, limits = projections.view(np.uint32), errors.view(np.uint32)
+    _sign_words(bits, limits, vectors, directions, bands, out)
+    return out
 
 
 @inlined
@@ -143,6 +192,84 @@ def _word_of(bucket: np.float64) -> np.uint16:
 
 
 @kernel
+def _settle_buckets(
+    projected: npt.NDArray[np.floating],
+    error: float,
+    vector: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    shifts: npt.NDArray[np.float64],
+    bucket_width: float,
+    words: npt.NDArray[np.uint16],
+    unsure: npt.NDArray[np.bool_],
+    sums: npt.NDArray[np.float64],
+) -> None:
+    """Set the words of one vector in float64, and by ``product`` where that leaves a doubt."""
+    inverse = 1.0 / bucket_width
+    doubts = 0
+    for function in range(shifts.size):
+        quotient = (np.float64(projected[function]) + shifts[function]) * inverse
+        bucket = np.floor(quotient)
+        within = quotient - bucket
+        # Beside the error of the projection those of the sum and of the quotient.
+        margin = error * inverse + _ROUNDING * (abs(quotient) + 1.0)
+        doubt = not ((within > margin) & (within < 1.0 - margin))
+        unsure[function] = doubt
+        doubts += np.int64(doubt)
+        words[function] = _word_of(bucket)
+    if doubts:
+        for function in range(shifts.size):
+            if unsure[function]:
+                exact = product(vector, directions[function], sums) + shifts[function]
+                words[function] = _word_of(np.floor(exact / bucket_width))
+
+
+@kernel
+def _line_words(
+    projections: npt.NDArray[np.floating],
+    errors: npt.NDArray[np.floating],
+    vectors: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    shifts: npt.NDArray[np.float64],
+    bucket_width: float,
+    signatures: npt.NDArray[np.uint16],
+) -> None:
+    """Write what ``line_words`` returns."""
+    unsure = np.empty(shifts.size, np.bool_)
+    sums = np.empty(LANES, np.float64)
+    inverse = np.float32(1.0 / bucket_width)
+    moves = (shifts / bucket_width).astype(np.float32)
+    for item in range(vectors.shape[0]):
+        projected, words = projections[item], signatures[item]
+        error = np.float64(errors[item])
+        # In float32 at first, and where that leaves a doubt of one function, all in more digits.
+        # The inverse, the projection, their product, the shift and the sum are rounded, so that a
+        # quotient q is off by about 2^-24 (4 |q| + 4) at most; it is allowed twice as much.
+        least = np.float32(error * (1.0 / bucket_width)) + _SINGLE_ROUNDING
+        doubts = np.uint32(0)
+        for function in range(moves.size):
+            quotient = np.float32(projected[function]) * inverse + moves[function]
+            quotient = quotient if abs(quotient) < _FARTHEST else _NOTHING
+            bucket = np.floor(quotient)
+            within = quotient - bucket
+            margin = least + _SINGLE_ROUNDING * abs(quotient)
+            doubts += np.uint32(not ((within > margin) & (within < _FLOAT_ONE - margin)))
+            number = np.int32(bucket)
+            # Below 65,535 in size the bucket modulo 2^16, but for negative ones one less.
+            words[function] = np.uint16(number + np.int32(number >= 0))
+        if doubts:
+            _settle_buckets(
+                projected,
+                error,
+                vectors[item],
+                directions,
+                shifts,
+                bucket_width,
+                words,
+                unsure,
+                sums,
+            )
+
+
 def line_words(
     projections: npt.NDArray[np.floating],
     errors: npt.NDArray[np.floating],
@@ -150,6 +277,7 @@ def line_words(
     directions: npt.NDArray[np.float32],
     shifts: npt.NDArray[np.float64],
     bucket_width: float,
+    out: npt.NDArray[np.uint16] | None = None,
 ) -> npt.NDArray[np.uint16]:
     """Return in which bucket of each line the vectors lie, a word each (MMDS 3.7.4).
 
@@ -164,27 +292,9 @@ def line_words(
         directions: float32 (functions, d), contiguous.
         shifts: float64 (functions,), from 0 to the bucket width.
         bucket_width: above 0.
+        out: uint16 (n, functions), contiguous, where the words are written.
     """
-    signatures = np.empty((vectors.shape[0], shifts.size), np.uint16)
-    unsure = np.empty(shifts.size, np.bool_)
-    sums = np.empty(LANES, np.float64)
-    inverse = 1.0 / bucket_width
-    for item in range(vectors.shape[0]):
-        error = np.float64(errors[item]) * inverse
-        doubts = 0
-        for function in range(shifts.size):
-            quotient = (np.float64(projections[item, function]) + shifts[function]) * inverse
-            bucket = np.floor(quotient)
-            within = quotient - bucket
-            # Beside the error of the projection those of the sum and of the quotient.
-            margin = error + _ROUNDING * (abs(quotient) + 1.0)
-            doubt = not ((within > margin) & (within < 1.0 - margin))
-            unsure[function] = doubt
-            doubts += np.int64(doubt)
-            signatures[item, function] = _word_of(bucket)
-        if doubts:
-            for function in range(shifts.size):
-                if unsure[function]:
-                    exact = product(vectors[item], directions[function], sums) + shifts[function]
-                    signatures[item, function] = _word_of(np.floor(exact / bucket_width))
-    return signatures
+    if out is None:
+        out = np.empty((vectors.shape[0], shifts.size), np.uint16)
+    _line_words(projections, errors, vectors, directions, shifts, bucket_width, out)
+    return out

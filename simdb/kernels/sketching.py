@@ -38,8 +38,9 @@ def _fill_scattered(
 ) -> int:
     """Run the rounds that scatter the symbols over the bins; return how many bins are filled.
 
-    The first round takes the minimum without a branch, since it fills most bins of a large set;
-    the later ones seldom write. It takes the symbols as the hashes that they are.
+    Every round takes minima without a branch: which bins are empty cannot be foreseen, and so a
+    branch would cost more than to write a bin that does not change. The first round takes the
+    symbols as the hashes that they are.
     """
     rows = np.uint64(bins.size)
     bins[:] = _EMPTY
@@ -57,11 +58,9 @@ def _fill_scattered(
         for symbol in symbols:
             hashed = mixed(symbol, seeds[turn])
             position = _bin_of(hashed, rows)
-            value = mark | (hashed & _VALUE_MASK)
-            if value < bins[position]:
-                if bins[position] == _EMPTY:
-                    filled += 1
-                bins[position] = value
+            before = bins[position]
+            filled += np.int64(before == _EMPTY)
+            bins[position] = min(before, mark | (hashed & _VALUE_MASK))
     return filled
 
 

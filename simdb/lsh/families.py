@@ -27,20 +27,12 @@ from simdb.lsh.amplification import (
 )
 from simdb.lsh.banding import Banding
 from simdb.lsh.family import BucketKeys
+from simdb.lsh.projecting import Projector, Vectors
 
 Signatures = npt.NDArray[np.uint16]
-Vectors = npt.NDArray[np.float32]
 
 MAXIMUM_FUNCTIONS = 4096
 _WORD_BITS = 16
-_PORTION = 1024  # vectors that are projected together
-_STRETCH = 256  # components of them that one matrix product takes
-_SINGLE_ROUNDING = 2.0**-24
-_DOUBLE_ROUNDING = 2.0**-53
-_LANES = 32  # of kernels.projections.product
-# Components below it may vanish when they are squared in float32. As a length it also stands for
-# what products below the normal numbers of float32 lose.
-_VANISHING = 2.0**-60
 _WIDTHS_OF_RADIUS = 4
 _SINGLE_SUFFICES = 0.02  # error of a float32 projection in bucket widths
 
@@ -131,7 +123,8 @@ class RandomHyperplanes(BandedFamily):
         self._gaussian = settings.directions == "gaussian"
         shape = (bands * rows, settings.dimension)
         self.directions = (derived_gaussians if self._gaussian else derived_signs)(secret, shape)
-        self._projector = _Projector(self.directions)
+        by_row = self.directions.reshape(bands, rows, -1).swapaxes(0, 1)
+        self._projector = Projector(by_row.reshape(shape))
 
     def sign(self, features: Vectors) -> Signatures:
         """Return the signatures of vectors, float32 (n, d).
@@ -142,12 +135,9 @@ class RandomHyperplanes(BandedFamily):
         from simdb.kernels import projections
 
         signatures = np.empty((len(features), self.words), np.uint16)
-        for start in range(0, len(features), _PORTION):
-            some = np.ascontiguousarray(features[start : start + _PORTION])
-            projected, errors = self._projector.project(some)
-            signatures[start : start + _PORTION] = projections.sign_words(
-                projected, errors, some, self.directions, self.bands
-            )
+        for portion, some, projected, errors in self._projector.portions(features):
+            words = signatures[portion]
+            projections.sign_words(projected, errors, some, self.directions, self.bands, words)
         return signatures
 
     def probability(self, value: float) -> float:
@@ -184,7 +174,7 @@ class RandomLines(BandedFamily):
         self.directions = derived_gaussians(secret, (bands * rows, settings.dimension))
         shares = derived_words(secret, b"simdb.shifts", bands * rows) >> np.uint64(11)
         self.shifts = shares.astype(np.float64) * 2.0**-53 * self._bucket_width
-        self._projector = _Projector(self.directions)
+        self._projector = Projector(self.directions)
 
     def sign(self, features: Vectors) -> Signatures:
         """Return the signatures of vectors, float32 (n, d): a word a base function.
@@ -196,12 +186,9 @@ class RandomLines(BandedFamily):
 
         signatures = np.empty((len(features), self.words), np.uint16)
         allowed = _SINGLE_SUFFICES * self._bucket_width
-        for start in range(0, len(features), _PORTION):
-            some = np.ascontiguousarray(features[start : start + _PORTION])
-            projected, errors = self._projector.project(some, allowed)
-            signatures[start : start + _PORTION] = projections.line_words(
-                projected, errors, some, self.directions, self.shifts, self._bucket_width
-            )
+        for portion, some, projected, errors in self._projector.portions(features, allowed):
+            directions, width, words = self.directions, self._bucket_width, signatures[portion]
+            projections.line_words(projected, errors, some, directions, self.shifts, width, words)
         return signatures
 
     def probability(self, value: float) -> float:
@@ -309,57 +296,6 @@ def _circle(
     turned = np.where(odd, -sine, cosine), np.where(odd, cosine, sine)
     negative = half >= 2
     return np.where(negative, -turned[0], turned[0]), np.where(negative, -turned[1], turned[1])
-
-
-# -- projections ---------------------------------------------------------------------------------
-
-
-class _Projector:
-    """Project vectors onto directions by matrix products, with a bound of their error."""
-
-    def __init__(self, directions: Vectors) -> None:
-        self._directions = directions
-        squares = np.square(directions, dtype=np.float64).sum(axis=1)
-        self._longest = math.sqrt(float(squares.max()))
-
-    def project(
-        self, vectors: Vectors, allowed: float = math.inf
-    ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
-        """Return projections, (n, functions), and how far each vector's are from true, (n,).
-
-        float32, or float64 where most errors would be above what is allowed.
-        """
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is in doubt
-            errors = self._errors(vectors, _SINGLE_ROUNDING)
-            if math.isinf(allowed) or float(errors.mean()) <= allowed:
-                return self._product(vectors), errors.astype(np.float32)
-            exact = vectors.astype(np.float64)
-            return self._product(exact), self._errors(exact, _DOUBLE_ROUNDING)
-
-    def _product(self, vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        directions = self._directions.astype(vectors.dtype, copy=False)
-        projected: npt.NDArray[Any] = vectors[:, :_STRETCH] @ directions[:, :_STRETCH].T
-        for start in range(_STRETCH, vectors.shape[1], _STRETCH):
-            stretch = slice(start, start + _STRETCH)
-            projected += vectors[:, stretch] @ directions[:, stretch].T
-        return projected
-
-    def _errors(self, vectors: npt.NDArray[Any], rounding: float) -> npt.NDArray[np.float64]:
-        """Return how far the projections of each vector can be from ``product``, float64 (n,).
-
-        A sum of products, each of which passes through m roundings at most, in whatever order and
-        fused or not, is off by at most m u |x| |y| / (1 - m u) for the unit u of a rounding
-        (Higham, Accuracy and Stability of Numerical Algorithms, 3.1); ``product`` is so in float64.
-        The factor is for the roundings of this bound itself, and for the denominator.
-        """
-        dimension = vectors.shape[1]
-        roundings = min(dimension, _STRETCH) + dimension // _STRETCH + 2
-        of_product = dimension // _LANES + _LANES + 8
-        relative = roundings * rounding + of_product * _DOUBLE_ROUNDING
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors).astype(np.float64))
-        lengths += _VANISHING * math.sqrt(dimension)
-        errors = 1.1 * relative * self._longest * lengths
-        return np.asarray(errors, np.float64)
 
 
 def _require_functions(bands: int, rows: int) -> None:

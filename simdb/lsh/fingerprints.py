@@ -118,7 +118,8 @@ class SquaresFamily:
 
         It holds for one grid of which each print occupies the book's fifth: J of 2 d squares leaves
         the share 2 d J / (1 + J) in common, all squares of a function with the power of its
-        squares (MMDS 3.8.5). Real prints are not so uniform: ``simulated_rates``.
+        squares (MMDS 3.8.5). Real prints are not so uniform: ``simulated_rates`` and
+        ``share_of_functions``.
         """
         common = 2 * BOOK_DENSITY * value / (1 + value)
         return float(common ** self.functions.shape[1])
@@ -137,6 +138,28 @@ def chosen_functions(squares: int, count: int, size: int, secret: bytes) -> npt.
         chosen = ordered[(ordered[:, 1:] != ordered[:, :-1]).all(axis=1)][:count]
         portion *= 2
     return chosen.astype(np.int32)
+
+
+def share_of_functions(
+    shared: npt.NDArray[np.int64], squares: int, size: int
+) -> npt.NDArray[np.float64]:
+    """Return the share of all functions that say yes to two prints, by the squares they share.
+
+    A function is any ``size`` different squares, all equally likely: of c shared ones among s,
+    C(c, size) / C(s, size) of the functions say yes to both. It is exact for the two prints,
+    wherever on the plate minutiae are frequent; the mean over pairs with independent squares is the
+    chapter's product of densities (MMDS 3.8.5). ``And(groups, Or(functions))`` of it is the
+    probability, over the choice of functions, that the two are candidates.
+
+    Args:
+        shared: int64 (n,), squares that both prints of a pair occupy.
+        squares: of the grid.
+        size: squares of a function.
+    """
+    share = np.ones(shared.shape)
+    for place in range(size):
+        share *= np.maximum(shared - place, 0) / (squares - place)
+    return share
 
 
 class Rates(NamedTuple):
@@ -189,6 +212,7 @@ def simulated_rates(
     *,
     fullness: npt.NDArray[np.float64] | None = None,
     prints: int = 2_000,
+    pairs: int = 2_000_000,
     seed: int = 0,
 ) -> Rates:
     """Simulate the whole AND and OR on prints with one grid of independent squares (MMDS 3.8.5).
@@ -202,22 +226,48 @@ def simulated_rates(
         kept: float64 (squares,), how often a second print of the finger occupies a square that the
             first does; it occupies others so often that its densities are the same.
         fullness: factors on the densities, one of which every finger draws; prints with many
-            minutiae and few. Without it all are alike.
+            minutiae and few. Without it all are alike. What a second print has by chance follows
+            it, so that sparse prints keep less than ``kept``.
         prints: fingers, two prints of each.
+        pairs: of other fingers, that are looked at; at most about so many.
         seed: of the random numbers.
     """
     random = np.random.default_rng(seed)
     scale = np.ones(prints) if fullness is None else random.choice(fullness, prints)
     wanted = np.minimum(densities * scale[:, None], 1.0)
     first = random.random(wanted.shape) < wanted
-    fresh = np.divide(
-        wanted * (1.0 - kept), 1.0 - wanted, out=np.zeros_like(wanted), where=wanted < 1.0
-    )
-    second = random.random(wanted.shape) < np.where(first, kept, np.minimum(fresh, 1.0))
+    second = second_prints(random, first, wanted, densities, kept)
     signatures = [packed(family, squares) for squares in (first, second)]
-    others = rates_of(family, signatures[0], np.arange(prints))
+    others = rates_of(family, signatures[0], np.arange(prints), most=pairs)
     together = candidate_pairs(family, *signatures)
     return Rates(others.looked_at, float((~together).mean()))
+
+
+def second_prints(
+    random: np.random.Generator,
+    first: npt.NDArray[np.bool_],
+    wanted: npt.NDArray[np.float64],
+    densities: npt.NDArray[np.float64],
+    kept: npt.NDArray[np.float64],
+) -> npt.NDArray[np.bool_]:
+    """Draw another print of each finger, as ``simulated_rates`` does.
+
+    Args:
+        random: where numbers come from.
+        first: bool (n, squares).
+        wanted: float64 (n, squares), how often each print of the finger occupies each square.
+        densities: float64 (squares,), the same of prints of ordinary fullness.
+        kept: float64 (squares,), of prints of ordinary fullness.
+    """
+    beyond = np.divide(
+        kept - densities, 1.0 - densities, out=np.zeros_like(kept), where=densities < 1.0
+    )
+    again = wanted + (1.0 - wanted) * np.maximum(beyond, 0.0)
+    fresh = np.divide(
+        wanted * (1.0 - again), 1.0 - wanted, out=np.zeros_like(wanted), where=wanted < 1.0
+    )
+    drawn: npt.NDArray[np.bool_] = random.random(first.shape) < np.where(first, again, fresh)
+    return drawn
 
 
 def packed(family: SquaresFamily, occupied: npt.NDArray[np.bool_]) -> Signatures:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isnan, nan
+from math import inf, isnan, nan, nextafter
 
 import numpy as np
 import numpy.typing as npt
@@ -127,11 +127,14 @@ def plan(
             f"bands={bands}, rows={rows} leaves no plan within {budget} rows of signature; "
             "give both to go beyond it"
         )
-    enough = [choice for choice in plans if choice.expected_recall(threshold) >= recall]
+    least = float(recall)  # not below the recall, so that comparing with it is as good and quicker
+    least = least if least >= recall else nextafter(least, inf)
+    enough = [choice for choice in plans if choice.expected_recall(threshold) >= least]
     if not enough:
         best = max(plans, key=lambda choice: choice.expected_recall(threshold))
         raise ConfigurationError(
-            f"recall {float(recall)} at threshold {float(threshold)} cannot be had with "
+            f"recall {float(recall)} at {'distance' if family.falls else 'threshold'} "
+            f"{float(threshold)} cannot be had with "
             f"{budget} rows of signature; {best.bands} bands of {best.rows} rows reach "
             f"{best.expected_recall(threshold):.4f}: lower the recall, or give bands and rows"
         )

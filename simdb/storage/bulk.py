@@ -11,13 +11,9 @@ import xxhash
 
 from simdb.errors import CorruptionError
 from simdb.storage.block_format import Block
-from simdb.storage.tables import (
-    DOCUMENT_HEADER,
-    FEW,
-    CollectionReader,
-    decode_document,
-    marked,
-)
+from simdb.storage.collection_reader import FEW, CollectionReader
+from simdb.storage.deletion_marks import marked
+from simdb.storage.documents import DOCUMENT_HEADER, decode_document
 
 CHOSEN_AT_ONCE = 4_096
 

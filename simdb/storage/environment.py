@@ -1,10 +1,9 @@
-"""The LMDB file: opening, locking, mapping. The only module that imports lmdb.
+"""The opened LMDB file, one a process: opening, transactions, growth, forks, closing.
 
 Rules that hold the store together:
 
 - One environment a file and process (``registry``): LMDB forbids a second.
-- The file is inspected before LMDB maps it (``preflight``), and is never opened with
-  ``writemap`` or ``sync=False``.
+- The file is inspected before LMDB maps it (``preflight``, ``opening``).
 - The lock file that LMDB keeps is never opened here: closing it would release LMDB's locks.
 - Writers queue in ``locks.WriterQueue`` and only then begin LMDB's transaction.
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
@@ -15,126 +14,41 @@ Rules that hold the store together:
   kernels and iterators may hold addresses into the map.
 - After an input or output error nothing more is written until the file has been opened anew: the
   system may have dropped pages that it failed to write, and a later sync proves nothing of them.
-- The map is larger than insertions may fill (``_with_reserve``), so that deleting works when they
-  may not any more.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import threading
 import time
 import uuid
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import lmdb
 
 from simdb.errors import (
-    CorruptionError,
     DatabaseBusyError,
     DatabaseClosedError,
     DatabaseFailedError,
-    DatabaseFullError,
-    DatabaseNotFoundError,
-    FormatVersionError,
     NotADatabaseError,
     ReadOnlyError,
-    StorageError,
 )
-from simdb.storage import preflight, values, watching
-from simdb.storage.keys import HEADER_KEY, TABLE_NAMES, Table
+from simdb.storage import creation, map_room, opening, preflight, watching
+from simdb.storage.header import read_uuid
+from simdb.storage.keys import Table
+from simdb.storage.lmdb_errors import translated
 from simdb.storage.locks import WriterQueue
+from simdb.storage.structure import page_problems
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
-MAGIC = "simdb"
-FORMAT_VERSION = 2
-PLENTY_OF_ROOM = 2**36
-LARGEST_PAGE = 2**16
-ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable chooses another
-LARGEST_MAP = 2**40
-SMALLEST_MAP = 2**28
-MOST_READERS = 1024
-MOST_TABLES = 16
-FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
-RESERVE_SHARE = 20  # so much is added to the map for deleting, within the next two bounds
-SMALLEST_RESERVE = 2**22  # a few chunks and blocks beside their copies; or as much as the map
-LARGEST_RESERVE = 2**30
-CUT_SHORT = 2**21  # with less free space than this a failed write is one cut short by a full disk
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
 Sync: TypeAlias = Literal["full", "batch"]
-
-_FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
-_FAILED = {errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE}
-
-
-@contextlib.contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turn LMDB's and the system's errors into simdb's."""
-    try:
-        yield
-    except lmdb.MapFullError as error:
-        raise DatabaseFullError(
-            f"{path}: the reserved map is full and cannot grow; "
-            "open with a larger map_size, or lift the limit on address space"
-        ) from error
-    except lmdb.ReadersFullError as error:
-        raise DatabaseBusyError(
-            f"{path}: all {MOST_READERS} reader slots are taken; close snapshots and iterators"
-        ) from error
-    except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError) as error:
-        raise CorruptionError(f"{path} is damaged: {error}; restore a backup") from error
-    except lmdb.VersionMismatchError as error:
-        raise FormatVersionError(f"{path}: {error}") from error
-    except lmdb.MemoryError as error:
-        raise StorageError(f"{path}: the system gives no memory: {error}") from error
-    except lmdb.Error as error:
-        _raise_by_code(path, error, error.code)
-    except OSError as error:
-        if isinstance(error, StorageError):
-            raise
-        _raise_by_code(path, error, error.errno)
-
-
-def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
-    if code in _FULL or (code == errno.EIO and _is_cut_short(path)):
-        raise DatabaseFullError(
-            f"{path}: no space is left ({error}); nothing of this write was stored"
-        ) from error
-    if code in _FAILED or isinstance(error, lmdb.PanicError):
-        raise DatabaseFailedError(
-            f"{path}: the system failed to read or write ({error}); the last commit before is "
-            "intact. Nothing more is written until the store is closed everywhere in this process "
-            "and opened again"
-        ) from error
-    if code == errno.ENOENT:
-        raise DatabaseNotFoundError(f"{path} does not exist") from error
-    raise StorageError(f"{path}: {error}") from error
-
-
-def _is_cut_short(path: Path) -> bool:
-    try:
-        return watching.is_full(path, CUT_SHORT)
-    except OSError:
-        return False
-
-
-def _with_reserve(size: int) -> int:
-    """Return the size of a map of which insertions may fill so many bytes."""
-    return size + min(LARGEST_RESERVE, max(size // RESERVE_SHARE, min(size, SMALLEST_RESERVE)))
-
-
-def _without_reserve(size: int) -> int:
-    """Return how many bytes of a map insertions may fill."""
-    share = size // (RESERVE_SHARE + 1)
-    return size - min(LARGEST_RESERVE, max(share, min(size // 2, SMALLEST_RESERVE)))
 
 
 class Environment:
@@ -179,14 +93,14 @@ class Environment:
             DatabaseBusyError: another writer held the store for longer than ``timeout``.
         """
         with translated(self.path):
-            preflight.inspect(self.path, _problems)
+            preflight.inspect(self.path, page_problems)
             beside = [Path(f"{self.path}-lock"), Path(f"{self.path}-turn")]
             made_here = [file for file in beside if not file.exists()]
             try:
-                self._environment = self._map(self.map_size or LARGEST_MAP)
+                self._environment = self._map(self.map_size or map_room.LARGEST_MAP)
                 self._watch = watching.FileWatch(self.path)
                 self.handles = self._open_tables_in_turn(timeout)
-                self._read_header()
+                self.uuid = read_uuid(self.path, self._environment, self.handles[Table.META])
             except BaseException as error:
                 self._close_handles()
                 if isinstance(error, NotADatabaseError):
@@ -199,33 +113,12 @@ class Environment:
         self.caches.clear()
 
     def _map(self, size: int) -> Any:  # noqa: ANN401 - lmdb.Environment
-        while True:
-            try:
-                return self._map_of_size(size)
-            except lmdb.MemoryError:
-                # The system limits the address space (RLIMIT_AS, containers).
-                if size <= max(SMALLEST_MAP, self.path.stat().st_size):
-                    raise
-                size //= 2
-
-    def _map_of_size(self, size: int) -> Any:  # noqa: ANN401 - lmdb.Environment
-        lock = True
-        if self.read_only and not os.access(self.path.parent, os.W_OK):
-            # Nobody can be writing where no lock file can be made.
-            lock = Path(f"{self.path}-lock").exists()
-        elif self._failure is None:
-            watching.reserve_lock_file(self.path, MOST_READERS)
-        return lmdb.open(
-            str(self.path),
-            subdir=False,
-            create=False,
-            readonly=self.read_only or self._failure is not None,
-            lock=lock,
-            map_size=_with_reserve(size),
+        return opening.open_map(
+            self.path,
+            size,
+            read_only=self.read_only,
+            after_failure=self._failure is not None,
             metasync=self.sync == "full",
-            max_readers=MOST_READERS,
-            max_dbs=MOST_TABLES,
-            lib_version=ENGINE,
         )
 
     def _open_tables_in_turn(self, timeout: float | None) -> list[Any]:
@@ -234,38 +127,13 @@ class Environment:
         LMDB does it in a write transaction, for which it would wait without end and deaf to Ctrl-C.
         """
         if self.read_only:
-            return self._open_tables()
+            return opening.open_tables(self.path, self._environment)
         self._queue = WriterQueue(self.path)
         self._queue.acquire(timeout)
         try:
-            return self._open_tables()
+            return opening.open_tables(self.path, self._environment)
         finally:
             self._queue.release()
-
-    def _open_tables(self) -> list[Any]:
-        try:
-            return [self._environment.open_db(name, create=False) for name in TABLE_NAMES]
-        except lmdb.NotFoundError as error:
-            raise NotADatabaseError(
-                f"{self.path} is an LMDB file of another program, not a simdb store"
-            ) from error
-
-    def _read_header(self) -> None:
-        with self._environment.begin(buffers=True) as transaction:
-            value = transaction.get(HEADER_KEY, None, self.handles[Table.META])
-            if value is None:
-                raise NotADatabaseError(
-                    f"{self.path} is an LMDB file of another program, not a simdb store"
-                )
-            header = values.unpack(values.unseal(Table.META, HEADER_KEY, value))
-        if header.get("magic") != MAGIC:
-            raise NotADatabaseError(f"{self.path} is not a simdb store")
-        if header.get("format") != FORMAT_VERSION:
-            raise FormatVersionError(
-                f"{self.path} has format {header.get('format')}, this simdb reads and writes "
-                f"{FORMAT_VERSION}; use the simdb that wrote it ({header.get('created_by')})"
-            )
-        self.uuid = uuid.UUID(bytes=header["uuid"])
 
     def close(self) -> None:
         """Close the file, once the last of its transactions has ended; they can read no more."""
@@ -426,46 +294,24 @@ class Environment:
         """
         with self._failing():
             if pages_before is not None:
-                self._require_reserve(transaction, pages_before)
+                after = self.pages_in_use(transaction)
+                map_room.require_reserve(
+                    self.path, self._environment, before=pages_before, after=after
+                )
             transaction.commit()
 
     @property
     def has_plenty_of_room(self) -> bool:
         """Whether so much of the map is unused that no single transaction could fill it."""
-        information = self._environment.info()
-        unused: int = information["map_size"] - (information["last_pgno"] + 1) * LARGEST_PAGE
-        return unused > PLENTY_OF_ROOM
+        return map_room.has_plenty_of_room(self._environment)
 
     def pages_in_use(self, transaction: Any) -> int:  # noqa: ANN401 - lmdb.Transaction
         """Return the pages of all tables as a transaction sees them."""
-        tables = [self._environment.stat(), *map(transaction.stat, self.handles)]
-        parts = ("branch_pages", "leaf_pages", "overflow_pages")
-        return sum(table[part] for table in tables for part in parts)
+        return map_room.pages_in_use(self._environment, map(transaction.stat, self.handles))
 
     def room_to_rewrite(self, transaction: Any) -> int:  # noqa: ANN401 - lmdb.Transaction
-        """Return the bytes of the map that a transaction can surely use for large values.
-
-        Those past the last page that was ever used; or, where a quarter of the map is free, half of
-        that, however scattered.
-        """
-        information = self._environment.info()
-        page: int = self._environment.stat()["psize"]
-        size: int = information["map_size"]
-        after: int = size - (information["last_pgno"] + 1) * page
-        free = size - self.pages_in_use(transaction) * page
-        return max(after, free // 2 if free > size // 4 else 0)
-
-    def _require_reserve(self, transaction: Any, before: int) -> None:  # noqa: ANN401
-        information = self._environment.info()
-        limit = _without_reserve(information["map_size"]) // self._environment.stat()["psize"]
-        used = self.pages_in_use(transaction)
-        # Free pages may be too scattered for a large value: then the file grows instead.
-        end = information["last_pgno"] + 1 + max(0, used - before)
-        if used > limit or (end > limit and used > limit // 2):
-            raise DatabaseFullError(
-                f"{self.path}: the map is full, but for what is kept for deleting; delete items, "
-                "or open with a larger map_size"
-            )
+        """Return the bytes of the map that a transaction can surely use for large values."""
+        return map_room.room_to_rewrite(self._environment, self.pages_in_use(transaction))
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
@@ -479,13 +325,11 @@ class Environment:
         """Move to a larger map if this one is nearly full and nobody in this process reads it."""
         if self.map_size is not None or self._live_count:
             return
-        information = self._environment.info()
-        size = information["map_size"]
-        used = (information["last_pgno"] + 1) * self._environment.stat()["psize"]
-        limit = _without_reserve(size)
-        if used < limit - limit // FREE_MAP_SHARE or size <= self._refused_size:
+        size = self._environment.info()["map_size"]
+        larger = map_room.grown_size(self._environment)
+        if larger is None or size <= self._refused_size:
             return
-        self._remap(_with_reserve(2 * limit))
+        self._remap(larger)
         if self._environment.info()["map_size"] <= size:
             # Where it cannot grow, the map fills up and writes say so.
             self._refused_size = size
@@ -509,8 +353,8 @@ class Environment:
                 # The old map is gone as well, where the system refuses the new one.
                 self._environment.close()
                 self._environment = None
-                self._environment = self._map(size or self.map_size or LARGEST_MAP)
-                self.handles = self._open_tables()
+                self._environment = self._map(size or self.map_size or map_room.LARGEST_MAP)
+                self.handles = opening.open_tables(self.path, self._environment)
         self.generation += 1
         self.caches.clear()
 
@@ -522,44 +366,14 @@ class Environment:
             self._require_open()
             assert self._watch is not None
             self._watch.require_whole()
-            information = self._environment.info()
-            page_size = self._environment.stat()["psize"]
-            readers = self._environment.readers().splitlines()[1:]
-        snapshots = [int(line.split()[-1]) for line in readers if line.split()[-1].isdigit()]
-        return {
-            "file_bytes": self.path.stat().st_size,
-            "used_bytes": (information["last_pgno"] + 1) * page_size,
-            "map_bytes": _without_reserve(information["map_size"]),
-            "commits": information["last_txnid"],
-            "snapshots": len(snapshots),
-            "oldest_snapshot_commits": information["last_txnid"] - min(snapshots)
-            if snapshots
-            else 0,
-        }
+            figures = map_room.usage(self._environment)
+        return {"file_bytes": self.path.stat().st_size, **figures}
 
     def copy(self, target: Path, *, compact: bool) -> None:
-        """Write a consistent copy beside ``target`` and rename it into place."""
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        with translated(target):
-            try:
-                descriptor = os.open(
-                    temporary,
-                    os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-                    watching.file_mode(self.path),
-                )
-                try:
-                    with self.read():  # which keeps the file from being closed meanwhile
-                        self._environment.copyfd(descriptor, compact=compact)
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-                try:
-                    os.link(temporary, target)  # fails, unlike a rename, where the target exists
-                except FileExistsError as error:
-                    raise StorageError(f"{target} exists; name a file that does not") from error
-            finally:
-                temporary.unlink(missing_ok=True)
-            _sync_folder(target.parent)
+        """Write a consistent copy beside ``target`` and link it into place."""
+        # The snapshot keeps the file from being closed meanwhile.
+        with creation.written_whole(target, like=self.path) as descriptor, self.read():
+            self._environment.copyfd(descriptor, compact=compact)
 
     # -- forks -----------------------------------------------------------------------------
 
@@ -580,74 +394,3 @@ class Environment:
                 self._queue = None
             return
         self._gate.release()
-
-
-def structure_problems(path: Path) -> list[str]:
-    """Return what is wrong with the pages of a file, without handing it to LMDB."""
-    with translated(path):
-        preflight.inspect(path, _problems)
-    return _problems(str(path))
-
-
-def _problems(path: str) -> list[str]:
-    from lmdb import verify
-
-    return list(verify.verify(path))  # type: ignore[no-untyped-call]
-
-
-def create(path: Path, mode: int | None = None) -> None:
-    """Make an empty store under a temporary name and link it into place, so that it is whole.
-
-    Args:
-        path: of the store.
-        mode: who may read and write it, as for ``chmod``; 0o644 less the umask if not given.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        created = lmdb.open(
-            str(temporary),
-            subdir=False,
-            map_size=SMALLEST_MAP,
-            max_dbs=MOST_TABLES,
-            mode=0o644 if mode is None else mode & 0o600,
-            lib_version=ENGINE,
-        )
-        with created:
-            if mode is not None:
-                temporary.chmod(mode)
-            header = values.pack(_header())
-            with created.begin(write=True) as transaction:
-                handles = [created.open_db(name, transaction) for name in TABLE_NAMES]
-                transaction.put(
-                    HEADER_KEY, values.seal(Table.META, HEADER_KEY, header), db=handles[Table.META]
-                )
-        with contextlib.suppress(FileExistsError):  # another process was first
-            os.link(temporary, path)
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-        Path(f"{temporary}-lock").unlink(missing_ok=True)
-
-
-def _header() -> dict[str, Any]:
-    from importlib import metadata
-
-    try:
-        version = metadata.version("simdb-store")
-    except metadata.PackageNotFoundError:  # used from a checkout that is not installed
-        version = "of a checkout"
-    return {
-        "magic": MAGIC,
-        "format": FORMAT_VERSION,
-        "uuid": uuid.uuid4().bytes,
-        "lmdb": list(lmdb.version(lib_version=ENGINE)),
-        "created_by": f"simdb-store {version}",
-    }
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,6 +16,8 @@ import numpy.typing as npt
 from simdb.storage.blocks import BlockReader
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
 
+ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
+
 Numbers = npt.NDArray[np.uint32]
 Rows = npt.NDArray[np.uint8]
 

@@ -30,6 +30,7 @@ MAGIC = 0xBEEFC0DE
 DATA_FORMAT = 1
 SMALLEST_PAGE = 256
 LARGEST_PAGE = 65_536
+READ_AGAIN = 5  # times: between reading one meta page and the other somebody may commit
 _META = struct.Struct("<16x I I 16x I 44x 48x Q Q")
 _NEWER = struct.Struct("<24x I I")
 assert _META.size == 152
@@ -46,7 +47,8 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
     Raises:
         NotADatabaseError: not a regular file, or no LMDB file.
         FormatVersionError: an LMDB file of another data format.
-        CorruptionError: shorter than its own meta page says.
+        CorruptionError: shorter than its own meta page says, or one meta page does not follow the
+            other: then the last commit may be lost.
     """
     require_regular(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -72,18 +74,31 @@ def require_regular(path: Path) -> None:
         raise NotADatabaseError(f"{path} is not a regular file; name the store's own file")
 
 
+def contradiction(first: int, second: int) -> str:
+    """Say what is wrong with the transaction numbers of the meta pages, nothing if they agree.
+
+    LMDB writes the meta page of commit n to page n % 2, and syncs it at the latest before that of
+    commit n + 1: whatever happens, they are one commit apart. Both are 0 in a new file.
+    """
+    if abs(first - second) > 1 or first % 2 or (second and not second % 2):
+        return f"its meta pages are of the commits {first:,} and {second:,}, which do not follow"
+    return ""
+
+
 def _newest_meta(path: Path, descriptor: int) -> tuple[int, int]:
     """Return page size and last page of the newer valid meta page."""
-    first = _parse(path, os.pread(descriptor, _META.size, 0))
-    if first is None:
-        raise NotADatabaseError(f"{path} is not a simdb store (no LMDB meta page)")
-    page_size, last_page, transaction = first
-    second = _parse(path, os.pread(descriptor, _META.size, page_size))
-    if second is None:
-        raise CorruptionError(f"{path}: the second meta page is missing or damaged")
-    if second[2] > transaction:
-        last_page = second[1]
-    return page_size, last_page
+    wrong = ""
+    for _ in range(READ_AGAIN):
+        first = _parse(path, os.pread(descriptor, _META.size, 0))
+        if first is None:
+            raise NotADatabaseError(f"{path} is not a simdb store (no LMDB meta page)")
+        second = _parse(path, os.pread(descriptor, _META.size, first[0]))
+        if second is None:
+            raise CorruptionError(f"{path}: the second meta page is missing or damaged")
+        wrong = contradiction(first[2], second[2])
+        if not wrong:
+            return first[0], (first if first[2] > second[2] else second)[1]
+    raise CorruptionError(f"{path}: {wrong}; one is damaged, and the last commit may be lost")
 
 
 def _parse(path: Path, data: bytes) -> tuple[int, int, int] | None:

@@ -10,7 +10,9 @@ import threading
 from pathlib import Path
 
 from simdb.errors import ConfigurationError, DatabaseNotFoundError
-from simdb.storage.environment import OPENING_PATIENCE, Environment, Sync, create, translated
+from simdb.storage.creation import create
+from simdb.storage.environment import OPENING_PATIENCE, Environment, Sync
+from simdb.storage.lmdb_errors import translated
 
 _registry: dict[tuple[int, int], Environment] = {}
 _registry_lock = threading.RLock()

@@ -39,7 +39,7 @@ MOST_PAGES = 2**18  # of one value that nothing leads to: damage can name any nu
 _HEAD = struct.Struct("<QHHHH")
 _NODE = struct.Struct("<HHHH")
 _META = struct.Struct("<16x I I 16x I 44x 40x Q Q Q")  # magic, version, page size, root, last, txn
-_ROOT = struct.Struct("<40x Q")
+_ROOT = struct.Struct("<32x Q Q")  # entries, root
 _NUMBER = struct.Struct("<Q")
 _PAGES = struct.Struct("<I")
 assert (_HEAD.size, _NODE.size, _META.size, _ROOT.size) == (16, 8, 152, 48)
@@ -61,6 +61,7 @@ class DamagedFile:
     Attributes:
         problems: what could not be read, as table and words.
         roots: root pages of the tables, of the newest commit that can be read.
+        entries: how many records each of them should have.
 
     Raises:
         NotADatabaseError: not a regular file, or no trace of LMDB in it.
@@ -71,6 +72,7 @@ class DamagedFile:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.problems: list[tuple[str, str]] = []
         self.roots: dict[Table, int] = {}
+        self.entries: dict[Table, int] = {}
         self._seen: set[int] = set()
         try:
             self._size = os.fstat(self._descriptor).st_size
@@ -104,7 +106,8 @@ class DamagedFile:
             metas = [self._meta(place, page_size) for place in (0, page_size)]
             good = sorted(meta for meta in metas if meta is not None)
             if good:
-                if len(good) < 2:
+                first, second = metas
+                if first is None or second is None or preflight.contradiction(first[0], second[0]):
                     self.problems.append(("", "a meta page is damaged"))
                 last, root = good[-1][1:]
                 if (last + 1) * page_size > self._size:
@@ -132,7 +135,7 @@ class DamagedFile:
         if main is not None:
             for key, value, flags in self._walk("", main):
                 if flags & SUB_DATABASE and key in names and len(value) == _ROOT.size:
-                    self.roots[names[key]] = _ROOT.unpack(value)[0]
+                    self.entries[names[key]], self.roots[names[key]] = _ROOT.unpack(value)
         for table in set(Table) - set(self.roots):
             self.problems.append((table.name.lower(), "the table cannot be found"))
 
@@ -179,12 +182,24 @@ class DamagedFile:
     # -- records -----------------------------------------------------------------------------
 
     def records(self, table: Table) -> Iterator[Record]:
-        """Yield the records of a table in the order of its tree, as many as can be reached."""
+        """Yield the records of a table by ascending key, as many as can be reached."""
         root = self.roots.get(table, NO_PAGE)
-        if root != NO_PAGE:
-            for key, value, flags in self._walk(table.name.lower(), root):
-                if not flags & SUB_DATABASE:
-                    yield Record(key, value)
+        if root == NO_PAGE:
+            return
+        name = table.name.lower()
+        found = 0
+        last: bytes | None = None
+        for key, value, flags in self._walk(name, root):
+            if flags & SUB_DATABASE or (last is not None and key <= last):
+                self.problems.append((name, f"key {key.hex()} is out of place"))
+                continue
+            last = key
+            found += 1
+            yield Record(key, value)
+        # A page that says it has fewer nodes than it has looks sound by itself.
+        noted = {table_name for table_name, _ in self.problems}
+        if found != self.entries[table] and name not in noted:
+            self.problems.append((name, f"{found:,} records of {self.entries[table]:,}"))
 
     def _walk(self, table: str, root: int) -> Iterator[tuple[bytes, bytes, int]]:
         """Yield key, value and flags of the leaves below a page; note what cannot be read."""

@@ -87,7 +87,7 @@ def join(collection: simdb.Collection, threshold: str, *, repeats: int = 2) -> d
         counters, pairs = Counters(), 0
         with memory_watched() as watched, collection._opened() as (reader, _, signer):
             began = time.perf_counter()
-            resources = collection._join_resources()
+            resources = collection._lent().to_joins()
             batches = exact_joining.join(signer, reader, wanted, resources, counters=counters)
             for batch, token in batches:
                 pairs += len(batch)

@@ -18,7 +18,7 @@ import simdb
 from simdb import config
 from simdb.items.text import TextItems
 from simdb.lsh.sketching import Sketcher
-from simdb.storage import environment
+from simdb.storage.header import FORMAT_VERSION
 from tools.benchmarks.children import in_child, memory_watched
 from tools.benchmarks.registry import Bench
 from tools.make_corpus import Corpus, PlantedPair
@@ -134,7 +134,7 @@ def _file_watcher(
 
 def large_store(bench: Bench, *, fresh: bool = False) -> tuple[Path, dict[str, Any]]:
     """Return the path of the large store and, if it was built now, how that went."""
-    version = environment.FORMAT_VERSION
+    version = FORMAT_VERSION
     path = bench.work / f"large-{bench.count}-{bench.seed}-{version}.simdb"
     if path.exists() and not fresh:
         return path, {}

@@ -8,11 +8,13 @@ inputs; without it they are mutations of the corpus, as many as there is time fo
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import simdb
 from simdb.engine.catalogue import CollectionSettings
 from simdb.interchange.reading import open_rows
 from simdb.interchange.rows import ReadingOptions
+from simdb.items.ratings import Stars
 from simdb.storage import chunks, keys, salvage, values
 from simdb.storage.collection_state import CollectionState
 from simdb.storage.keys import Table
@@ -97,6 +100,16 @@ def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
         "baskets": _read_file(folder, "s.basket", ReadingOptions(kind="set")),
         "text file": _read_file(folder, "a.txt", ReadingOptions()),
         "gzip": _read_file(folder, "a.jsonl.gz", ReadingOptions()),
+        "bags": _read_file(folder, "b.jsonl", ReadingOptions(kind="bag")),
+        "vectors": _read_file(folder, "v.jsonl", ReadingOptions(kind="vector")),
+        "npy": _read_file(folder, "v.npy", ReadingOptions(kind="vector")),
+        "npz": _read_file(folder, "v.npz", ReadingOptions(kind="vector", id_field="id")),
+        "bits": _read_file(folder, "b.csv", ReadingOptions(kind="bits", length=16)),
+        "prints": _read_file(folder, "p.jsonl", ReadingOptions(kind="fingerprint")),
+        "records": _read_file(folder, "r.csv", ReadingOptions(("name", "town"), kind="record")),
+        "ratings": _read_file(
+            folder, "m.csv", ReadingOptions(("item",), "user", kind="bag", ratings=Stars())
+        ),
         "values": values.unpack,
         "settings": lambda data: CollectionSettings.decode("name", data),
         "state": _decode_state,
@@ -108,6 +121,12 @@ def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
     }
 
 
+def _saved(save: Callable[..., None]) -> bytes:
+    stream = io.BytesIO()
+    save(stream, np.arange(6, dtype=np.float32).reshape(2, 3))
+    return stream.getvalue()
+
+
 def corpus(folder: Path, seed: int) -> list[bytes]:
     """Return bytes to begin with: rows of every format, records and pages of a real store."""
     import gzip
@@ -117,6 +136,9 @@ def corpus(folder: Path, seed: int) -> list[bytes]:
     found = [
         *(b"", lines, b'\xef\xbb\xbfid,text\n1,"a ""b""\nc"\n2,d\n', b"a b c\n1 2 3\n\n\xff\xfe"),
         *(gzip.compress(lines), b'[1,2,"x"]\n{"text":"a"}\n{"text":1e999}\n' + b"[" * 3_000),
+        *(_saved(np.save), _saved(partial(np.savez, id=np.arange(3), v=np.eye(3, dtype="f4")))),
+        *(b"id,text\n1,0110\n2,ffff\n", b"name,town\nBill,York\n,\n", b"[[1.5,2,90],[3,4,-1e9]]"),
+        *(b"user,item,rating\nann,m1,5\nann,m2,0.5\nbob,m1,x\n", b'{"text":{"a":2,"b":-1}}'),
         *(b'{"text": ["a", 5]}', b'{"id": ' + b"9" * 5_000 + b"}", b"\0" * 100),
         *(values.pack({"a": [1, "b", 2.5, b"c", None]}), values.pack([[1] * 9] * 9)),
         *(b"\x01" + bytes(8), b"\x02key", b"\x02\xff"),

@@ -1,0 +1,93 @@
+"""Makes new files, an empty store or a copy, so that nobody ever sees one that is not whole.
+
+They are written under a temporary name and linked into place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+
+from simdb.errors import StorageError
+from simdb.storage import map_room, opening, watching
+from simdb.storage.header import new_header, seal_header
+from simdb.storage.keys import HEADER_KEY, TABLE_NAMES, Table
+from simdb.storage.lmdb_errors import translated
+
+
+def create(path: Path, mode: int | None = None) -> None:
+    """Make an empty store under a temporary name and link it into place, so that it is whole.
+
+    Args:
+        path: of the store.
+        mode: who may read and write it, as for ``chmod``; 0o644 less the umask if not given.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        created = lmdb.open(
+            str(temporary),
+            subdir=False,
+            map_size=map_room.SMALLEST_MAP,
+            max_dbs=opening.MOST_TABLES,
+            mode=0o644 if mode is None else mode & 0o600,
+            lib_version=opening.ENGINE,
+        )
+        with created:
+            if mode is not None:
+                temporary.chmod(mode)
+            header = seal_header(new_header(lmdb.version(lib_version=opening.ENGINE)))
+            with created.begin(write=True) as transaction:
+                handles = [created.open_db(name, transaction) for name in TABLE_NAMES]
+                transaction.put(HEADER_KEY, header, db=handles[Table.META])
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+        Path(f"{temporary}-lock").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def written_whole(target: Path, like: Path) -> Iterator[int]:
+    """Open a file beside ``target`` to be written, then link it into place.
+
+    Args:
+        target: a file that does not exist.
+        like: the file whose permissions it gets.
+
+    Yields:
+        the descriptor of the file.
+    """
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    with translated(target):
+        try:
+            descriptor = os.open(
+                temporary,
+                os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+                watching.file_mode(like),
+            )
+            try:
+                yield descriptor
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            try:
+                os.link(temporary, target)  # fails, unlike a rename, where the target exists
+            except FileExistsError as error:
+                raise StorageError(f"{target} exists; name a file that does not") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

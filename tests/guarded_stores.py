@@ -1,0 +1,25 @@
+"""Stores that what a test does to them must not harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import simdb
+from tests.strategies import SURE
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+CHARACTERS = simdb.Text(simdb.CharacterShingles(9))
+
+
+@contextmanager
+def guarded_store(path: Path) -> Iterator[simdb.Database]:
+    """A store with a collection of one text, which must be there and be found at the end."""
+    with simdb.open(path) as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add("kept", "what was stored before")
+        yield db
+        assert next(record.key for record in collection.items()) == "kept"
+        assert [match.key for match in collection.search("what was stored before")][:1] == ["kept"]
+        assert db.check(deep=True).sound

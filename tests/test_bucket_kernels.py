@@ -1,0 +1,324 @@
+"""The kernels of buckets beside slow, obvious versions: pairs come out once, in any portions."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from simdb import kernels
+
+Pairs = list[tuple[int, int]]
+BANDS, ROWS = 3, 2
+
+
+@pytest.fixture(autouse=True)
+def _wrap_around():
+    with np.errstate(over="ignore"):
+        yield
+
+
+def drawn_signatures(generator: random.Random, items: int) -> npt.NDArray[np.uint16]:
+    """Signatures of few different values, so that many items share a band, or several."""
+    rows = [[generator.choice([0, 1, 1, 2]) for _ in range(BANDS * ROWS)] for _ in range(items)]
+    return np.array(rows, np.uint16).reshape(items, BANDS * ROWS)
+
+
+def band_of(signature: Any, band: int) -> tuple[int, ...]:
+    return tuple(signature[band * ROWS : (band + 1) * ROWS].tolist())
+
+
+def buckets_of(signatures: npt.NDArray[np.uint16], classes: Any) -> list[tuple[int, list[int]]]:
+    """Band and members of each bucket of two or more, the members by class."""
+    found: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for band in range(BANDS):
+        for item, signature in enumerate(signatures):
+            found.setdefault((band, band_of(signature, band)), []).append(item)
+    return [
+        (band, sorted(members, key=lambda item: (classes[item], item)))
+        for (band, _), members in found.items()
+        if len(members) > 1
+    ]
+
+
+def ends_of(buckets: list[list[int]], classes: Any) -> npt.NDArray[np.int64]:
+    starts = np.cumsum([0, *map(len, buckets)])
+    members = np.array([item for bucket in buckets for item in bucket], np.int64)
+    ends = np.full(members.size, -1, np.int64)
+    kernels.buckets.class_ends(starts, np.array(classes, np.int64)[members], ends)
+    return ends
+
+
+def in_portions(room: int, listing: Any) -> tuple[Pairs, list[int]]:
+    """Call a lister of pairs again and again until it writes less than there is room for."""
+    cursor, counters = np.full(3, -1, np.int64), np.zeros(2, np.int64)
+    left, right = np.empty(room, np.int64), np.empty(room, np.int64)
+    pairs: Pairs = []
+    written = room
+    while written == room:
+        written = listing(cursor, left, right, counters)
+        pairs += list(zip(left[:written].tolist(), right[:written].tolist(), strict=True))
+    return pairs, counters.tolist()
+
+
+def ordered(pairs: Pairs) -> Pairs:
+    return sorted((min(pair), max(pair)) for pair in pairs)
+
+
+@pytest.mark.parametrize("keys", [[], [1], [1, 1], [1, 2, 2, 2, 5, 7, 7], [3, 3, 3]])
+def test_the_entries_of_buckets_of_two_or_more_are_marked(keys):
+    kept = np.full(len(keys), 9, np.uint8)
+    items = np.arange(len(keys), dtype=np.uint32)
+    count = kernels.buckets.shared_buckets(np.array(keys, np.uint64), items, kept)
+    assert kept.tolist() == [int(keys.count(key) > 1) for key in keys]
+    assert count == kept.sum()
+
+
+def test_the_end_of_a_class_is_where_the_next_begins_or_the_bucket_ends():
+    classes = [5, 5, 7, 7, 7, 2, 9, 9]
+    ends = ends_of([[0, 1, 2], [3], [4, 5, 6, 7]], [5, 5, 7, 7, 7, 9, 9, 9])
+    assert ends.tolist() == [2, 2, 3, 4, 5, 8, 8, 8]
+    assert ends_of([[0, 1], [2, 3, 4], [5]], classes).tolist() == [2, 2, 5, 5, 5, 6]
+    assert ends_of([], []).size == 0
+
+
+@pytest.mark.parametrize("room", [1, 3, 1_000])
+@pytest.mark.parametrize("needed", [0, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_each_pair_that_shares_a_band_comes_out_once_if_enough_rows_agree(seed, needed, room):
+    generator = random.Random(seed)
+    count = [0, 2, 13, 24][seed]
+    signatures = drawn_signatures(generator, count)
+    classes = [generator.randrange(max(1, count - 4)) for _ in range(count)]
+    buckets = buckets_of(signatures, classes)
+    members = [bucket for _, bucket in buckets]
+    pairs, (visited, dropped) = in_portions(
+        room,
+        lambda cursor, left, right, counters: kernels.buckets.bucket_pairs(
+            np.cumsum([0, *map(len, members)]),
+            np.array([item for bucket in members for item in bucket], np.int64),
+            ends_of(members, classes),
+            np.array([band for band, _ in buckets], np.int32),
+            signatures,
+            ROWS,
+            needed,
+            False,
+            cursor,
+            left,
+            right,
+            counters,
+        ),
+    )
+    sharing = [
+        (one, other)
+        for one, other in combinations(range(count), 2)
+        if classes[one] != classes[other]
+        and any(
+            band_of(signatures[one], band) == band_of(signatures[other], band)
+            for band in range(BANDS)
+        )
+    ]
+    agreeing = [
+        (one, other)
+        for one, other in sharing
+        if (signatures[one] == signatures[other]).sum() >= needed
+    ]
+    assert ordered(pairs) == agreeing
+    assert dropped == len(sharing) - len(agreeing)
+    assert visited == sum(
+        classes[one] != classes[other]
+        for bucket in members
+        for one, other in combinations(bucket, 2)
+    )
+
+
+@pytest.mark.parametrize("room", [1, 2, 100])
+def test_of_a_bucket_of_a_probe_only_the_pairs_of_its_first_member_are_listed(room):
+    signatures = np.zeros((7, BANDS * ROWS), np.uint16)
+    pairs, counters = in_portions(
+        room,
+        lambda cursor, left, right, counters: kernels.buckets.bucket_pairs(
+            np.array([0, 3, 5, 7]),
+            np.array([0, 2, 4, 1, 3, 5, 6]),
+            np.array([1, 2, 3, 4, 5, 6, 7]),
+            np.zeros(3, np.int32),
+            signatures,
+            ROWS,
+            1,
+            True,
+            cursor,
+            left,
+            right,
+            counters,
+        ),
+    )
+    assert pairs == [(0, 2), (0, 4), (1, 3), (5, 6)]
+    assert counters == [4, 0]
+
+
+# -- items with any number of keys -----------------------------------------------------------------
+
+
+class Keyed:
+    """Items with keys of groups, drawn from few, so that pairs share several."""
+
+    def __init__(self, seed: int, items: int, groups: int) -> None:
+        generator = random.Random(seed)
+        self.count, self.every_group = items, (1 << groups) - 1
+        self.keys = [
+            sorted(generator.sample(range(1, 13), generator.randrange(7))) for _ in range(items)
+        ]
+        self.classes = [generator.randrange(max(1, items - 3)) for _ in range(items)]
+        self.groups = groups
+
+    def group(self, key: int) -> int:
+        return key % self.groups
+
+    def columns(self) -> tuple[Any, Any, Any]:
+        values = [key for keys in self.keys for key in keys]
+        offsets = np.cumsum([0, *map(len, self.keys)])
+        groups = np.array([self.group(key) for key in values], np.uint8)
+        return np.array(values, np.uint64), offsets, groups
+
+    def share_every_group(self, one: int, other: int) -> bool:
+        shared = set(self.keys[one]) & set(self.keys[other])
+        return {self.group(key) for key in shared} == set(range(self.groups))
+
+    def buckets(self) -> list[tuple[int, list[int]]]:
+        members = {
+            key: sorted(
+                (item for item in range(self.count) if key in self.keys[item]),
+                key=lambda item: (self.classes[item], item),
+            )
+            for key in range(1, 13)
+        }
+        return [(key, bucket) for key, bucket in members.items() if len(bucket) > 1]
+
+    def listed(self, room: int, *, only_first: bool) -> tuple[Pairs, list[int]]:
+        buckets = self.buckets()
+        members = [bucket for _, bucket in buckets]
+        return in_portions(
+            room,
+            lambda cursor, left, right, counters: kernels.buckets.keyed_bucket_pairs(
+                np.cumsum([0, *map(len, members)]),
+                np.array([item for bucket in members for item in bucket], np.int64),
+                ends_of(members, self.classes),
+                np.array([key for key, _ in buckets], np.uint64),
+                *self.columns(),
+                self.every_group,
+                only_first,
+                cursor,
+                left,
+                right,
+                counters,
+            ),
+        )
+
+
+@pytest.mark.parametrize("room", [1, 4, 1_000])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("items", [0, 2, 15])
+def test_each_pair_that_shares_every_group_comes_out_once_in_its_smallest_bucket(
+    items, groups, room
+):
+    keyed = Keyed(items + groups, items, groups)
+    pairs, (visited, dropped) = keyed.listed(room, only_first=False)
+    assert ordered(pairs) == [
+        (one, other)
+        for one, other in combinations(range(items), 2)
+        if keyed.classes[one] != keyed.classes[other] and keyed.share_every_group(one, other)
+    ]
+    assert visited - dropped == len(pairs)
+
+
+def test_of_a_keyed_bucket_of_a_probe_all_pairs_of_its_first_member_are_listed():
+    keyed = Keyed(5, 15, 2)
+    pairs, (visited, dropped) = keyed.listed(3, only_first=True)
+    assert pairs == [
+        (bucket[0], other)
+        for _, bucket in keyed.buckets()
+        for other in bucket
+        if keyed.classes[other] != keyed.classes[bucket[0]]
+    ]
+    assert (visited, dropped) == (len(pairs), 0)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_whether_two_items_share_every_group_is_what_their_sets_say(groups):
+    keyed = Keyed(groups, 20, groups)
+    pairs = list(combinations(range(20), 2))
+    left, right = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    shared = kernels.buckets.share_every_group(*keyed.columns(), keyed.every_group, left, right)
+    assert shared.tolist() == [keyed.share_every_group(one, other) for one, other in pairs]
+    assert 0 < shared.sum() < len(pairs)
+
+
+# -- the next earlier row --------------------------------------------------------------------------
+
+
+def slow_next(row: int, buckets: Any, last: int, status: Any, agrees: Any) -> int:
+    """The first earlier row, not dropped, that shares a bucket and agrees in enough rows."""
+    sharing = {
+        other for _, bucket in buckets if row in bucket for other in bucket if last < other < row
+    }
+    for other in sorted(sharing):
+        if status[other] == kernels.buckets.DROPPED:
+            continue
+        if status[other] == kernels.buckets.UNDECIDED:
+            return int(kernels.buckets.MUST_WAIT)
+        if agrees(row, other):
+            return int(other)
+    return int(kernels.buckets.NONE_LEFT)
+
+
+@pytest.mark.parametrize("needed", [0, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_each_row_meets_its_earlier_kept_rows_in_turn_until_it_is_decided(seed, needed):
+    """A whole run of waves, in which random comparisons are found to be duplicates."""
+    generator = random.Random(seed)
+    count = 30
+    signatures = drawn_signatures(generator, count)
+    buckets: list[tuple[int, list[int]]] = []
+    for band in range(BANDS):
+        named: dict[tuple[int, ...], list[int]] = {}
+        for item, signature in enumerate(signatures):
+            named.setdefault(band_of(signature, band), []).append(item)
+        buckets += [(band, bucket) for bucket in named.values()]
+
+    def agrees(row: int, other: int) -> bool:
+        return bool((signatures[row] == signatures[other]).sum() >= needed)
+
+    members = np.array([item for _, bucket in buckets for item in bucket], np.int64)
+    own, following = np.empty((count, BANDS), np.int64), np.empty((count, BANDS), np.int64)
+    begin = 0
+    for band, bucket in buckets:
+        for place, item in enumerate(bucket):
+            own[item, band], following[item, band] = begin + place, begin
+        begin += len(bucket)
+    last, status = np.full(count, -1, np.int64), np.zeros(count, np.uint8)
+    undecided = np.arange(count)
+    met = {kernels.buckets.NONE_LEFT: 0, kernels.buckets.MUST_WAIT: 0}
+    while undecided.size:
+        expected = [
+            slow_next(row, buckets, last[row], status, agrees) for row in undecided.tolist()
+        ]
+        earlier = np.empty(undecided.size, np.int64)
+        kernels.buckets.next_earlier(
+            undecided, members, own, following, last, status, signatures, needed, earlier
+        )
+        assert earlier.tolist() == expected
+        for row, other in zip(undecided.tolist(), expected, strict=True):
+            met[other] = met.get(other, 0) + 1
+            if other == kernels.buckets.NONE_LEFT:
+                status[row] = kernels.buckets.KEPT
+            elif other != kernels.buckets.MUST_WAIT:
+                last[row] = other
+                if generator.random() < 0.3:
+                    status[row] = kernels.buckets.DROPPED
+        undecided = np.flatnonzero(status == kernels.buckets.UNDECIDED)
+    assert met[kernels.buckets.MUST_WAIT]
+    assert (status == kernels.buckets.DROPPED).any()

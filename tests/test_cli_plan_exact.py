@@ -1,0 +1,43 @@
+"""What ``simdb plan --exact`` says of each kind that has an exact index."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from simdb.cli.app import app
+
+
+def exact_plan(*options: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["plan", "--exact", *options, "--json"])
+    assert result.exit_code == 0, result.stderr
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def test_bags_by_the_sum_post_as_much_as_by_the_maximum_at_the_same_floor():
+    """A sum similarity of 2/5 is a Jaccard similarity of 2/3 (MMDS 3.1.3)."""
+    sums = exact_plan("--kind", "bag:sum", "--threshold", "2/5")
+    maxima = exact_plan("--kind", "bag:maximum", "--threshold", "2/3")
+    assert sums["prefixes"] == maxima["prefixes"]
+    assert sums["prefixes"][2] == {"symbols": 10, "posted": 10 - 7 + 1}  # 7 are 2/3 of 10
+    assert (sums["floor"], maxima["floor"]) == ("0.4", "2/3")
+
+
+@pytest.mark.parametrize(
+    ("kind", "floor"),
+    [("bag", "4/9"), ("bag:maximum", "0.8"), ("set", "0.8"), ("bits:64:tanimoto", "0.8")],
+)
+def test_without_a_threshold_the_floor_is_that_of_a_new_collection(kind, floor):
+    plan = exact_plan("--kind", kind)
+    assert plan["floor"] == floor
+    assert plan["prefixes"] == exact_plan("--kind", "set", "--threshold", "0.8")["prefixes"]
+
+
+def test_a_floor_that_no_bags_reach_is_refused():
+    result = CliRunner().invoke(app, ["plan", "--exact", "--kind", "bag", "--threshold", "0.6"])
+    assert result.exit_code == 2
+    assert "must lie between 0 and 1/2, not be 0.6" in result.stderr

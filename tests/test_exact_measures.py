@@ -1,0 +1,171 @@
+"""What a criterion asks of sizes, overlaps and prefixes, against all sizes and overlaps tried."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import count
+
+import numpy as np
+import pytest
+
+from simdb.errors import ThresholdTooLowError
+from simdb.exact.measures import Criterion, Measure, similarity
+from simdb.exact.thresholds import Threshold
+
+THRESHOLDS = [Fraction(1), Fraction(9, 10), Fraction(4, 5), Fraction(2, 3), Fraction(1, 2)]
+PROBES = range(1, 11)
+SIZES = range(1, 42)  # and none above is similar to a probe: 10 / (1/2)^2 = 40
+CASES = [(measure, threshold) for measure in Measure for threshold in THRESHOLDS]
+
+
+def reaches(measure: Measure, threshold: Fraction, overlap: int, probe: int, stored: int) -> bool:
+    """Tell by the definition whether two sets are similar enough; a cosine is squared."""
+    if measure is Measure.JACCARD:
+        return overlap >= threshold * (probe + stored - overlap)
+    if measure is Measure.DICE:
+        return 2 * overlap >= threshold * (probe + stored)
+    if measure is Measure.COSINE:
+        return overlap**2 >= threshold**2 * probe * stored
+    if measure is Measure.STORED_IN_PROBE:
+        return overlap >= threshold * stored
+    return overlap >= threshold * probe
+
+
+def least_overlap(measure: Measure, threshold: Fraction, probe: int, stored: int) -> int:
+    return next(k for k in count(1) if reaches(measure, threshold, k, probe, stored))
+
+
+def can_be_similar(measure: Measure, threshold: Fraction, probe: int, stored: int) -> bool:
+    return reaches(measure, threshold, min(probe, stored), probe, stored)
+
+
+@pytest.mark.parametrize(("measure", "threshold"), CASES)
+def test_the_needed_overlap_is_the_least_that_reaches_the_threshold(measure, threshold):
+    criterion = Criterion(measure, Threshold(threshold))
+    for probe in PROBES:
+        expected = [least_overlap(measure, threshold, probe, stored) for stored in SIZES]
+        assert [criterion.needed_overlap(probe, stored) for stored in SIZES] == expected
+        many = criterion.needed_overlaps(probe, np.array(SIZES, np.int64))
+        assert many.dtype == np.int64
+        assert many.tolist() == expected
+        for stored, least in zip(SIZES, expected, strict=True):
+            assert criterion.meets(least, probe, stored)
+            assert not criterion.meets(least - 1, probe, stored)
+
+
+@pytest.mark.parametrize("measure", Measure)
+def test_sets_without_symbols_need_an_overlap_that_they_cannot_have(measure):
+    criterion = Criterion(measure, Threshold.parse("1/2"))
+    assert criterion.needed_overlap(0, 0) == 1
+    assert criterion.needed_overlaps(0, np.zeros(2, np.int64)).tolist() == [1, 1]
+    assert criterion.smallest_size(0) == 1
+
+
+@pytest.mark.parametrize(("measure", "threshold"), CASES)
+def test_sizes_and_prefixes_are_exactly_what_similar_sets_make_necessary(measure, threshold):
+    criterion = Criterion(measure, Threshold(threshold))
+    similar = {
+        (probe, stored): least_overlap(measure, threshold, probe, stored)
+        for probe in SIZES
+        for stored in SIZES
+        if min(probe, stored) <= 10 and can_be_similar(measure, threshold, probe, stored)
+    }
+    for probe in PROBES:
+        partners = [stored for stored in SIZES if (probe, stored) in similar]
+        assert criterion.smallest_size(probe) == partners[0]
+        unbounded = measure is Measure.PROBE_IN_STORED
+        assert criterion.largest_size(probe) == (None if unbounded else partners[-1])
+        overlaps = [similar[probe, stored] for stored in partners]
+        assert criterion.probe_prefix(probe) == probe - min(overlaps) + 1
+    stored_sizes = np.array(PROBES, np.int64)
+    assert criterion.stored_prefixes(stored_sizes).tolist() == [
+        stored - min(similar[probe, stored] for probe in SIZES if (probe, stored) in similar) + 1
+        for stored in PROBES
+    ]
+
+
+@pytest.mark.parametrize(("measure", "threshold"), CASES)
+@pytest.mark.parametrize("largest_stored", [0, 3, 7, 100])
+def test_the_table_of_bounds_holds_the_same_for_the_sizes_that_are_stored(
+    measure, threshold, largest_stored
+):
+    criterion = Criterion(measure, Threshold(threshold))
+    for probe in (1, 7, 12):
+        bounds = criterion.bounds(probe, largest_stored)
+        sizes = [
+            stored
+            for stored in range(1, largest_stored + 1)
+            if can_be_similar(measure, threshold, probe, stored)
+        ]
+        assert (bounds.smallest, bounds.size) == (criterion.smallest_size(probe), probe)
+        assert bounds.prefix == criterion.probe_prefix(probe)
+        assert bounds.needed.tolist() == [criterion.needed_overlap(probe, size) for size in sizes]
+        assert bounds.prefixes.tolist() == [
+            int(criterion.stored_prefixes(np.array([size]))[0]) for size in sizes
+        ]
+        assert bounds.positions.dtype == np.int64
+        assert bounds.positions.size == 0
+
+
+@pytest.mark.parametrize(("measure", "threshold"), CASES)
+def test_last_positions_are_those_of_section_3_9_5_for_jaccard_and_dice_alone(measure, threshold):
+    bounds = Criterion(measure, Threshold(threshold)).bounds(12, 200, positions=True)
+    if measure is Measure.JACCARD:
+        jaccard = threshold
+    elif measure is Measure.DICE:
+        jaccard = threshold / (2 - threshold)
+    else:
+        assert bounds.positions.size == 0
+        return
+    assert bounds.positions.tolist() == [
+        max(j for j in range(1, 200) if Fraction(12 - i + 1, 12 + j - 1) >= jaccard)
+        for i in range(1, bounds.prefix + 1)
+    ]
+
+
+def test_an_index_is_refused_exactly_if_its_floor_is_higher_than_the_measure_allows():
+    highest = {
+        Measure.JACCARD: Fraction(4, 5),
+        Measure.DICE: Fraction(2, 3),
+        Measure.COSINE: Fraction(16, 25),
+        Measure.STORED_IN_PROBE: Fraction(4, 5),
+        Measure.PROBE_IN_STORED: None,
+    }
+    for measure, floor in highest.items():
+        criterion = Criterion(measure, Threshold.parse("4/5"))
+        assert criterion.floor == (None if floor is None else Threshold(floor))
+        criterion.require_floor(None)
+        if floor is None:
+            with pytest.raises(ThresholdTooLowError, match="needs an index of all symbols, and"):
+                criterion.require_floor(Threshold.parse("1/1000"))
+            continue
+        criterion.require_floor(Threshold(floor))
+        criterion.require_floor(Threshold(floor / 2))
+        with pytest.raises(ThresholdTooLowError, match="needs an index with a floor of at most"):
+            criterion.require_floor(Threshold(floor + Fraction(1, 1000)))
+
+
+def test_similarities_are_those_of_the_definitions():
+    expected = {
+        Measure.JACCARD: Fraction(2, 5),
+        Measure.DICE: Fraction(4, 7),
+        Measure.COSINE: Fraction(4, 12),
+        Measure.STORED_IN_PROBE: Fraction(2, 4),
+        Measure.PROBE_IN_STORED: Fraction(2, 3),
+    }
+    for measure, value in expected.items():
+        assert similarity(measure, 2, 3, 4) == value
+        assert similarity(measure, 1, 1, 1) == 1
+        assert similarity(measure, 0, 0, 0) == similarity(measure, 0, 3, 4) == 0
+
+
+def test_a_criterion_stays_what_it_is():
+    criterion = Criterion(Measure.DICE, Threshold.parse("4/5"))
+    with pytest.raises(AttributeError):
+        criterion.measure = Measure.COSINE  # type: ignore[misc]
+
+
+def test_the_names_of_measures_never_change():
+    """They are written in programs and in commands."""
+    names = ["jaccard", "dice", "cosine", "stored-in-probe", "probe-in-stored"]
+    assert [str(measure) for measure in Measure] == names

@@ -1,0 +1,39 @@
+"""Example 3.23 of MMDS 3.8.6: what stop-word shingles leave of an advertisement and of prose."""
+
+from __future__ import annotations
+
+import pytest
+
+import simdb
+
+ADVERTISEMENT = "Buy Sudzo."
+PROSE = "I recommend that you buy Sudzo for your laundry. x"
+STOP_WORDS = ("I", "that", "you", "for", "your")
+
+
+def test_example_3_23_an_advertisement_has_no_shingle_and_the_sentence_has_five(tmp_path):
+    """Each of the five, cut out of the sentence, is contained in it; nothing else is in it."""
+    kind = simdb.Text(simdb.StopWordShingles(2, STOP_WORDS))
+    shingles = ["I recommend that", "that you buy", "you buy Sudzo", "for your laundry"]
+    shingles.append("your laundry. x")
+    with simdb.open(tmp_path / "s.simdb") as database:
+        pages = database.collection("pages", kind, exact_floor="1/5", containment=True, seed=1)
+        pages.add("prose", PROSE)
+        pages.add("advertisement", ADVERTISEMENT)
+        for shingle in shingles:
+            (match,) = pages.search(shingle, threshold="1/5")
+            assert (match.key, match.similarity) == ("prose", 1 / 5)
+        assert not pages.search("recommend that you are buying", threshold="1/5")
+        assert not pages.search(ADVERTISEMENT, threshold="1/5")
+
+
+@pytest.mark.parametrize("word", [1, None, "", "two words", "don't", "-"])
+def test_what_cannot_be_a_word_is_no_stop_word(word):
+    with pytest.raises(simdb.ConfigurationError, match="which no text has as a word"):
+        simdb.StopWordShingles(2, ("the", word))
+
+
+@pytest.mark.parametrize("words", ["the", (), None, 5])
+def test_stop_words_are_a_sequence_of_words(words):
+    with pytest.raises(simdb.ConfigurationError, match="must be a sequence of words"):
+        simdb.StopWordShingles(2, words)

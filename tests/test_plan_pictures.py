@@ -1,0 +1,52 @@
+"""The picture of a plan, in the terms of its kind."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from simdb.cli.app import app
+
+MARK = re.compile(rb">((?:threshold|largest distance|fixed point|steepest)[^<]*)<")
+
+
+def marks(file: Path, *options: str) -> list[str]:
+    """Return the marks of the picture that ``simdb plan`` draws."""
+    result = CliRunner().invoke(app, ["plan", *options, "--points", "2", "--plot", str(file)])
+    assert result.exit_code == 0, result.stderr
+    return [mark.decode().split()[0] for mark in MARK.findall(file.read_bytes())]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--kind", "text", "--threshold", "0.8"),
+        ("--kind", "set", "--threshold", "0.5"),
+        ("--kind", "bag", "--threshold", "0.4"),
+        ("--kind", "bag:maximum", "--threshold", "2/3"),
+        ("--kind", "bits:64:tanimoto", "--threshold", "0.7"),
+    ],
+    ids=lambda options: options[1],
+)
+def test_a_similarity_is_marked_by_its_threshold(options, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert marks(tmp_path / "plan.svg", *options) == ["threshold", "fixed", "steepest"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["bits:64", "vector:10", "vector:10:euclidean", "vector:10:manhattan"]
+)
+def test_a_distance_is_marked_by_the_largest(kind, tmp_path):
+    pytest.importorskip("matplotlib")
+    found = marks(tmp_path / "plan.svg", "--kind", kind, "--max-distance", "5")
+    assert found == ["largest", "fixed", "steepest"]
+
+
+def test_the_same_plan_is_drawn_as_png(tmp_path):
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "plan.png"
+    marks(file, "--kind", "vector:10", "--max-distance", "20")
+    assert file.read_bytes().startswith(b"\x89PNG")
