@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, isnan, nan, nextafter
 
 import numpy as np
@@ -82,6 +83,7 @@ class Plan:
         return _false_area(self.bands, self.rows, far, near) / max(near - far, 1e-9)
 
 
+@lru_cache(maxsize=64, typed=True)
 def plan(
     threshold: Fraction,
     recall: Fraction = Fraction(99, 100),
