@@ -90,8 +90,10 @@ def _read_collection(
             if key in known:
                 wrong = f"WRONG: {name} {key} is gone"
     try:
-        if {str(r.key): subject.back(r.item) for r in collection.items()} != known:
-            wrong = f"WRONG: {name} holds other items"
+        found_items = {str(r.key): subject.back(r.item) for r in collection.items()}
+        if found_items != known:
+            less = found_items.items() <= known.items()
+            wrong = f"WRONG: of {name} " + ("a part is gone" if less else "there are other items")
     except simdb.StorageError:
         refused += 1
     return wrong, refused
