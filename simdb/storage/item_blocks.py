@@ -53,17 +53,18 @@ class ItemBlocks:
         held = np.zeros(numbers.size, np.bool_)
         begins = np.searchsorted(numbers, self._firsts)
         ends = np.searchsorted(numbers, self._lasts, side="right")
-        for which in np.flatnonzero(ends > begins).tolist():
-            part = slice(begins[which], ends[which])
-            block, wanted = self._blocks[which], numbers[part]
+        touched = np.flatnonzero(ends > begins)
+        spans = zip(touched.tolist(), begins[touched].tolist(), ends[touched].tolist(), strict=True)
+        for which, begin, end in spans:
+            block, wanted = self._blocks[which], numbers[begin:end]
             if self._has_holes[which]:
                 places = np.searchsorted(block.numbers, wanted)
-                held[part] = block.numbers[places] == wanted
+                held[begin:end] = block.numbers[places] == wanted
             else:
-                places = wanted - block.numbers[0]
-                held[part] = True
+                places = wanted - self._firsts[which]
+                held[begin:end] = True
             # No place is outside; without a mode NumPy would go by way of a buffer.
-            np.take(block.rows, places, axis=0, out=picked[part], mode="clip")
+            block.rows.take(places, 0, picked[begin:end], "clip")
         positions = np.flatnonzero(held)
         return positions, (picked if positions.size == numbers.size else picked[positions])
 
