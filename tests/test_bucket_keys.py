@@ -78,12 +78,13 @@ def test_keys_of_several_batches_follow_each_other(batches, grouped):
     assert keys.every_group == (0b111 if grouped else 1)
 
 
+@pytest.mark.parametrize("bands", [1, 4])
 @pytest.mark.parametrize("has_keys", [[True] * 3, [True, False, True], [False] * 3, []])
-def test_the_rows_of_a_matrix_are_keys_of_the_items_that_have_any(has_keys):
-    matrix = np.arange(4 * len(has_keys), dtype=np.uint64).reshape(-1, 4)
+def test_the_rows_of_a_matrix_are_keys_of_the_items_that_have_any(has_keys, bands):
+    matrix = np.arange(bands * len(has_keys), dtype=np.uint64).reshape(-1, bands)
     keys = BucketKeys.of_matrix(matrix, np.array(has_keys, np.bool_))
     assert read(keys) == [
-        [(4 * row + band, 0) for band in range(4)] if present else []
+        [(bands * row + band, 0) for band in range(bands)] if present else []
         for row, present in enumerate(has_keys)
     ]
     assert keys.groups is None

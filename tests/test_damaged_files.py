@@ -86,6 +86,16 @@ def test_a_file_whose_pages_are_damaged_is_not_opened_as_untrusted(path):
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("page", [0, 1])
+def test_a_meta_page_that_the_verifier_gives_up_on_is_damage(path, page):
+    filled(path)
+    with path.open("r+b") as file:
+        file.seek(4_096 * page + 10)
+        file.write(b"\0\0")
+    with pytest.raises(CorruptionError, match="P_META"):
+        simdb.open(path, untrusted=True)
+
+
 def test_a_file_whose_checksums_hold_and_whose_numbers_lie_is_not_opened_as_untrusted(path):
     """Whoever may write to a file can also write its checksums: the items decide."""
     filled(path)

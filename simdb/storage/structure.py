@@ -19,4 +19,7 @@ def page_problems(path: str) -> list[str]:
     """Return what is wrong with the pages of a file whose meta pages are sound."""
     from lmdb import verify
 
-    return list(verify.verify(path))  # type: ignore[no-untyped-call]
+    try:
+        return list(verify.verify(path))  # type: ignore[no-untyped-call]
+    except verify.VerifyError as error:  # of what it cannot go on after, a meta page for one
+        return [str(error)]
