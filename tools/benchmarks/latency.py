@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -215,13 +216,19 @@ def _bare_commits(folder: Path, texts: list[str], index_bytes: int) -> list[floa
 
 
 def _in_fresh_processes(program: str) -> float:
-    """Return the median of what a program prints, each time in a process of its own."""
+    """Return the median of what a program prints, each time in a process of its own.
+
+    Python may keep the bytecode of modules, as it does wherever simdb is installed.
+    """
+    settings = {**os.environ}
+    settings.pop("PYTHONDONTWRITEBYTECODE", None)
     printed = [
         subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,
             text=True,
             cwd=CHECKOUT,
+            env=settings,
             check=True,
         ).stdout
         for _ in range(PROCESSES)
