@@ -233,6 +233,30 @@ def test_a_damaged_text_is_refused_by_every_join_over_all_items(database):
         list(database["c"].pairs(0.5, guarantee="exact"))
 
 
+def test_sets_of_which_a_block_is_lost_are_refused_by_an_exact_join(database):
+    with Change(database) as change:
+        key, _ = change.first(Table.DOCUMENTS, change.writer.number)
+        change.transaction.delete(Table.DOCUMENTS, key)
+    for memory_holds_all in (True, False):
+        view = database["c"]
+        if not memory_holds_all:
+            view._handle.memory = 1
+        with pytest.raises(CorruptionError):
+            list(view.pairs(0.5, guarantee="exact"))
+
+
+def test_a_damaged_record_is_refused_by_a_scan(tmp_path):
+    people = simdb.Record([simdb.Field("name"), simdb.Field("town")], candidates=["town"])
+    with simdb.open(tmp_path / "s.simdb", threads=1) as database:
+        stored = database.collection("r", people, threshold=0.6, seed=1)
+        stored.add_many((number, {"name": f"n{number}", "town": "ulm"}) for number in range(9))
+        with Change(database) as change:
+            key, value = change.first(Table.DOCUMENTS, change.writer.number)
+            change.transaction.put(Table.DOCUMENTS, key, value[:-1] + b"!")
+        with pytest.raises(CorruptionError, match="item number 8 is damaged"):
+            stored.search({"name": "n1", "town": "ulm"}, guarantee="exact")
+
+
 def test_without_its_state_a_collection_is_refused(database):
     with Change(database) as change:
         change.transaction.delete(Table.META, state_key(change.writer.number))

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import signal
 import threading
 import time
 
 import pytest
 
-from simdb.errors import DatabaseBusyError
+from simdb.errors import DatabaseBusyError, StorageError
 from simdb.storage.locks import WriterQueue
 from tests.forked import Child, answer_of
 
@@ -52,6 +54,22 @@ def take(path, timeout):
     finally:
         queue.close()
     return "taken"
+
+
+def test_a_lock_that_cannot_be_had_is_told_and_leaves_nothing_locked(queue, monkeypatch):
+    original = fcntl.flock
+
+    def refused(descriptor, operation):
+        if operation != fcntl.LOCK_UN:
+            raise OSError(errno.ENOLCK, "no locks available")
+        original(descriptor, operation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", refused)
+        with pytest.raises(StorageError, match=r"cannot be locked: .*no locks available"):
+            queue.acquire(1)
+    queue.acquire(1)
+    queue.release()
 
 
 def test_a_writer_waits_for_another_process_no_longer_than_its_timeout(path, queue):

@@ -8,7 +8,6 @@ from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.kind_values import describe_kind
 from simdb.engine.kinds import is_distance, outer_threshold
 from simdb.exact.thresholds import Threshold
-from simdb.storage.blocks import BlockReader
 from simdb.storage.bucket_sizes import largest_bucket
 from simdb.storage.chunks import HEADER_SIZE, POSTING_BYTES
 from simdb.storage.collection_reader import CollectionReader
@@ -104,13 +103,3 @@ def describe_exact(
         "next_epoch_items": 0 if building is None else building.position,
         "retired_epochs": len(exact.retired),
     }
-
-
-def block_statistics(blocks: BlockReader) -> dict[str, int]:
-    """Return how many blocks there are and what they hold; reads all of them."""
-    count = records = size = 0
-    for block in blocks.scan():
-        count += 1
-        records += block.numbers.size
-        size += len(block.records)
-    return {"blocks": count, "records": records, "bytes": size}

@@ -18,6 +18,7 @@ from simdb import kernels
 from simdb.engine.exact_arranging import Epoch, arrange
 from simdb.engine.exact_loading import arranged_batches
 from simdb.engine.signing import Signer
+from simdb.errors import CorruptionError
 from simdb.exact.order import ArrangedSets
 from simdb.storage.collection_reader import CollectionReader
 from simdb.storage.epochs import ITEM, SIZE
@@ -180,5 +181,9 @@ def stored_sets(
 ) -> ArrangedSets:
     """Return the sets of ascending item numbers, all of which are stored."""
     items = [document.item for _, document in collection.documents_of(numbers)]
-    assert len(items) == numbers.size
+    if len(items) != numbers.size:
+        raise CorruptionError(
+            f"{numbers.size - len(items):,} of {numbers.size:,} items of the exact index cannot be "
+            "found: a page of documents is damaged"
+        )
     return arrange(epoch.order, signer.symbols(items))

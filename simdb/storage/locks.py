@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from simdb.errors import DatabaseBusyError
+from simdb.errors import DatabaseBusyError, StorageError
 from simdb.storage import watching
 
 FIRST_PAUSE = 0.000_5  # seconds
@@ -42,8 +42,7 @@ class _QueuedLock:
             had = self._acquire_between_processes(deadline)
         except BaseException:
             # An interrupt may come just after the lock was had.
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-            self._thread_lock.release()
+            self.release()
             raise
         if not had:
             self._thread_lock.release()
@@ -56,7 +55,7 @@ class _QueuedLock:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EINTR):
-                    raise
+                    raise StorageError(f"the store cannot be locked: {error}") from error
             else:
                 return True
             if deadline is not None and time.monotonic() >= deadline:
@@ -66,8 +65,10 @@ class _QueuedLock:
 
     def release(self) -> None:
         """Let the next one in."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        self._thread_lock.release()
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        finally:
+            self._thread_lock.release()
 
 
 class WriterQueue:
