@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ from simdb.views import CollectionView
 
 SMALLEST_MEMORY = 16 * 2**20
 SMALLEST_MAP = 2**20
+LARGEST_ADDRESS = 2**47 - 1  # what a process can address
+LONGEST_TIMEOUT = int(threading.TIMEOUT_MAX)  # seconds
 
 
 class Snapshot:
@@ -302,7 +305,7 @@ class Database:
             StorageError: the target exists, or cannot be written.
         """
         with self._handle.use() as environment:
-            environment.copy(_path(target), compact=compact)
+            environment.copy(parse_path(target), compact=compact)
 
     def compact(
         self, *, progress: Callable[[Progress], None] | None = None
@@ -349,13 +352,18 @@ def open_database(
     """
     if sync not in ("full", "batch"):
         raise ConfigurationError(f"sync must be 'full' or 'batch', not {sync!r}")
-    if busy_timeout is not None and not (_is_number(busy_timeout) and busy_timeout >= 0):
-        raise ConfigurationError(f"busy_timeout must be at least 0, not {busy_timeout!r}")
+    if busy_timeout is not None and not (
+        _is_number(busy_timeout) and 0 <= busy_timeout <= LONGEST_TIMEOUT
+    ):
+        raise ConfigurationError(
+            f"busy_timeout must be between 0 and {LONGEST_TIMEOUT:,} seconds, or None to wait for "
+            f"ever, not {busy_timeout!r}"
+        )
     _require_whole("threads", threads, 1)
     _require_whole("memory", memory, SMALLEST_MEMORY)
-    _require_whole("map_size", map_size, SMALLEST_MAP)
-    _require_whole("mode", mode, 0)
-    file = _path(path).resolve()
+    _require_whole("map_size", map_size, SMALLEST_MAP, LARGEST_ADDRESS)
+    _require_whole("mode", mode, 0, 0o777)
+    file = parse_path(path).resolve()
     if untrusted and file.exists():
         engine.distrusting.require_sound(file)
     handle = Handle(
@@ -371,7 +379,12 @@ def open_database(
     return Database(handle)
 
 
-def _path(path: object) -> Path:
+def parse_path(path: object) -> Path:
+    """Return the path of a file.
+
+    Raises:
+        WrongTypeError, ConfigurationError: it is none.
+    """
     if not isinstance(path, str | os.PathLike):
         raise WrongTypeError(f"a file is named by str or Path, not {type(path).__name__}")
     found = Path(path)
@@ -384,10 +397,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _require_whole(name: str, value: object, least: int) -> None:
-    if value is not None and (
-        not isinstance(value, int) or isinstance(value, bool) or value < least
+def _require_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    if value is None:
+        return
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or value < least
+        or (most is not None and value > most)
     ):
-        raise ConfigurationError(
-            f"{name} must be a whole number of at least {least:,}, not {value!r}"
-        )
+        limits = f"of at least {least:,}" if most is None else f"between {least:,} and {most:,}"
+        raise ConfigurationError(f"{name} must be a whole number {limits}, not {value!r}")

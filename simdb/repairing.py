@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simdb import engine
-from simdb.database import Database, open_database
+from simdb.database import Database, open_database, parse_path
 from simdb.datatypes import RepairedCollection, RepairReport
 from simdb.errors import DatabaseBusyError, DatabaseNotFoundError, StorageError
+from simdb.storage.lmdb_errors import translated
 from simdb.storage.salvage import DamagedFile
+from simdb.storage.watching import file_mode
 
 
 def repair(
@@ -35,16 +37,22 @@ def repair(
         DatabaseBusyError: somebody writes to it.
         StorageError: the new file exists, or cannot be written.
     """
-    source, target = Path(damaged), Path(new)
+    source, target = parse_path(damaged), parse_path(new)
     if not source.exists():
         raise DatabaseNotFoundError(f"{source} does not exist")
     if target.exists():
         raise StorageError(f"{target} exists; name a file that does not")
+    if not target.parent.is_dir():
+        raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    mode = file_mode(source)  # what was private stays private
     try:
-        with _no_writer(source), DamagedFile(source) as file:
+        with translated(source), _no_writer(source), DamagedFile(source) as file:
             salvage = engine.repairing.Salvage(file)
-            with open_database(temporary, threads=threads, busy_timeout=None) as database:
+            with (
+                translated(target),
+                open_database(temporary, threads=threads, busy_timeout=None, mode=mode) as database,
+            ):
                 found = [_copy(database, salvage, number) for number in sorted(salvage.collections)]
                 problems = database.check(deep=True).problems
         if problems:

@@ -117,6 +117,12 @@ def test_minimum_matches_is_the_largest_with_that_loss(threshold, rows, loss):
     assert matches == rows or oracle.binomial_tail(rows, matches + 1, threshold) > loss
 
 
+def test_the_tail_of_few_rows_is_summed_exactly():
+    # At 1/2, none of two rows is equal with probability 1/4, at most one with 3/4.
+    for loss, least in [("1/5", 0), ("1/4", 1), ("1/2", 1), ("3/4", 2), ("4/5", 2)]:
+        assert minimum_matches(Fraction(1, 2), 2, Fraction(loss)) == least
+
+
 def test_identical_items_must_share_every_row():
     assert minimum_matches(Fraction(1), 96) == 96
 

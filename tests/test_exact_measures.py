@@ -50,6 +50,7 @@ def test_the_needed_overlap_is_the_least_that_reaches_the_threshold(measure, thr
         assert many.tolist() == expected
         for stored, least in zip(SIZES, expected, strict=True):
             assert criterion.meets(least, probe, stored)
+            assert criterion.meets(least + 2, probe, stored)
             assert not criterion.meets(least - 1, probe, stored)
 
 

@@ -72,8 +72,9 @@ def test_a_sample_takes_sets_at_equal_distances():
 
 
 def test_a_table_with_a_symbol_twice_or_of_another_type_is_refused():
-    with pytest.raises(ConfigurationError, match="twice"):
-        SymbolOrder(np.array([1, 2, 1], np.uint64))
+    for twice in ([1, 2, 1], [1, 3, 2, 3], [4, 4]):
+        with pytest.raises(ConfigurationError, match="twice"):
+            SymbolOrder(np.array(twice, np.uint64))
     for table in (np.array([1, 2]), np.array([[1, 2]], np.uint64), np.array(1, np.uint64)):
         with pytest.raises(TypeError, match="one-dimensional array of uint64"):
             SymbolOrder(table)
@@ -101,6 +102,7 @@ def test_the_lowest_rank_is_the_key_of_the_least_frequent_symbol():
     assert order.keys(np.array([7, 3, 5], np.uint64)).tolist() == [
         *(LARGEST - 2, LARGEST - 1, LARGEST)
     ]
+    assert SymbolOrder().frequent.size == 0
     assert SymbolOrder().lowest_rank == LARGEST
     assert SymbolOrder().symbols(np.array([0, LARGEST], np.uint64)).tolist() == [0, LARGEST]
 

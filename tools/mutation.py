@@ -194,7 +194,10 @@ class Replaced(importlib.machinery.SourceFileLoader):
 
 
 class Order:
-    """A plugin of pytest: tests that killed a mutant go first, the last one before all others."""
+    """A plugin of pytest: tests that killed a mutant go first, the last one before all others.
+
+    Neighbouring mutants mostly fail in the same test, so few tests are run.
+    """
 
     def __init__(self, note: Path) -> None:
         self._note = note
@@ -208,6 +211,14 @@ class Order:
             self._learned += 1
             self._killers[killer] = self._learned
             self._note.unlink()
+
+    def pytest_collection(self) -> None:
+        """Let Hypothesis stop at the first failure: nobody reads the simplest one."""
+        if "hypothesis" in sys.modules:
+            hypothesis = sys.modules["hypothesis"]
+            phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
+            hypothesis.settings.register_profile("mutation", hypothesis.settings(), phases=phases)
+            hypothesis.settings.load_profile("mutation")
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Sort the tests."""

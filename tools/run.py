@@ -140,6 +140,11 @@ def audit(arguments: list[str]) -> int:
     return run(python, "-m", "pip_audit", "--local", "--skip-editable", "--strict", *arguments)
 
 
+def coverage(arguments: list[str]) -> int:
+    """Measure which lines and branches the tests run."""
+    return run(environment_python(), "tools/measure_coverage.py", *arguments)
+
+
 def main(arguments: list[str]) -> int:
     """Carry out one command."""
     command, *rest = arguments or ["help"]
@@ -154,7 +159,7 @@ def main(arguments: list[str]) -> int:
     set_up(development=command != "demo")
     if command == "demo":
         return run(environment_python().with_name("simdb"), "demo", *rest)
-    work = {"setup": lambda _: 0, "audit": audit, "test": run_tests}
+    work = {"setup": lambda _: 0, "audit": audit, "test": run_tests, "coverage": coverage}
     return work[command](rest)
 
 

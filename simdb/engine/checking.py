@@ -10,10 +10,12 @@ import numpy.typing as npt
 from simdb.datatypes import CheckReport, Problem, Progress
 from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.exact_checking import PostingsChecker
+from simdb.engine.reading_rows import encode_metadata
 from simdb.engine.searching import stored_signatures
 from simdb.engine.signing import Signer
-from simdb.errors import CorruptionError, SimdbError
+from simdb.errors import BadItemError, CorruptionError, SimdbError
 from simdb.lsh.family import BucketKeys
+from simdb.storage import values
 from simdb.storage.block_format import Block
 from simdb.storage.collection_reader import CollectionReader
 from simdb.storage.deletion_marks import marked
@@ -111,6 +113,12 @@ class Checker:
                 return 0
             if self._collection.find(bytes(document.key)) != number:
                 self._note("keys", str(number), "the key of the item does not lead to it")
+            if self._deep and len(document.metadata):
+                # Within the limits that hold for those who store it.
+                encode_metadata(values.unpack(document.metadata))
+        except BadItemError as error:
+            self._note("documents", str(number), str(error))
+            return 0
         except CorruptionError as error:
             self._note("documents", str(number), str(error))
             return 0

@@ -82,7 +82,11 @@ def parse_since(since: object) -> int:
     Raises:
         ConfigurationError: it is no whole number.
     """
-    if not isinstance(since, int | np.integer) or isinstance(since, bool) or since < 0:
+    if (
+        not isinstance(since, int | np.integer)
+        or isinstance(since, bool)
+        or not 0 <= since < 2**32  # item numbers have 32 bits
+    ):
         raise ConfigurationError(
             f"since must be what checkpoint() or an AddReport says, not {since!r}"
         )

@@ -52,13 +52,14 @@ class ReadTransaction:
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
         """Return the value of a key, or None."""
-        if not self.environment.users:
+        if not self.environment.users or self._owner != os.getpid():
             self.require_open()
         value: memoryview | None = self._transaction.get(key, None, self._handles[table])
         return value
 
     def get_many(self, table: Table, keys: list[bytes]) -> list[tuple[memoryview, memoryview]]:
         """Return key and value of those of the keys that are stored."""
+        self.require_open()
         cursor = self._transaction.cursor(self._handles[table])
         return cursor.getmulti(keys)  # type: ignore[no-any-return]
 
@@ -107,6 +108,12 @@ class ReadTransaction:
         if self._transaction is _ENDED or not self.environment.users:
             raise DatabaseClosedError(
                 f"{self.environment.path}: the snapshot has ended, or the database was closed"
+            )
+        if self._owner != os.getpid():
+            # The parent's reader slot keeps its pages alive, which this process cannot rely on.
+            raise DatabaseClosedError(
+                f"{self.environment.path}: a snapshot or iterator does not outlive a fork; take "
+                "another in the child"
             )
 
     def close(self) -> None:

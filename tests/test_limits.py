@@ -1,0 +1,111 @@
+"""Arguments beyond what a machine has, and what a fork, or a repair, must not carry over."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import math
+import os
+
+import pytest
+
+import simdb
+from simdb.engine import reading_rows
+from simdb.errors import ConfigurationError, DatabaseClosedError, StorageError, WrongTypeError
+from simdb.storage import values
+from tests.forked import answer_of
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"busy_timeout": math.inf}, {"busy_timeout": 1e300}, {"busy_timeout": math.nan}),
+        *({"map_size": 2**80}, {"mode": 2**70}, {"mode": 0o1000}),
+    ],
+)
+def test_no_option_is_taken_that_the_system_cannot_have(tmp_path, options):
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        simdb.open(tmp_path / "s.simdb", **options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", [2**31, 2**63, 2**64])
+def test_no_shingle_is_longer_than_any_text(size):
+    with pytest.raises(ConfigurationError, match="between 1 and"):
+        simdb.WordShingles(size)
+
+
+def test_no_pair_is_later_than_any_item(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        texts = database.collection("c", simdb.Text())
+        assert list(texts.pairs(since=2**32 - 1)) == []
+        with pytest.raises(ConfigurationError, match="since"):
+            texts.pairs(since=2**32)
+
+
+def test_a_snapshot_does_not_outlive_a_fork(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as database:
+        texts = database.collection("c", simdb.Text())
+        texts.add_many((number, f"text {number}") for number in range(50))
+        items = iter(texts.items())
+        next(items)
+        with database.snapshot() as state:
+
+            def refused():
+                told = []
+                for work in (
+                    lambda: state["c"].get(1),
+                    lambda: state["c"].search("text 1"),
+                    lambda: list(items),
+                ):
+                    try:
+                        work()
+                    except DatabaseClosedError as error:
+                        told.append("fork" in str(error))
+                return told
+
+            assert answer_of(refused) == "[True, True, True]"
+        assert len(list(items)) == 49
+
+
+def test_what_is_repaired_is_as_private_as_it_was(tmp_path):
+    path, new = tmp_path / "s.simdb", tmp_path / "new.simdb"
+    with simdb.open(path, mode=0o600) as database:
+        database.collection("c", simdb.Text()).add(1, "a secret")
+    simdb.repair(path, new)
+    assert new.stat().st_mode & 0o777 == 0o600
+
+
+def test_repair_names_what_it_cannot_write_and_what_is_no_path(tmp_path):
+    path = tmp_path / "s.simdb"
+    simdb.open(path).close()
+    with pytest.raises(StorageError, match=r"no folder .*absent"):
+        simdb.repair(path, tmp_path / "absent" / "new.simdb")
+    with pytest.raises(WrongTypeError):
+        simdb.repair(5, tmp_path / "new.simdb")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError):
+        simdb.repair(path, "a\0b")
+    if os.geteuid():  # who is root may write anywhere
+        folder = tmp_path / "closed"
+        folder.mkdir(mode=0o500)
+        with pytest.raises(StorageError, match=r"new\.simdb"):
+            simdb.repair(path, folder / "new.simdb")
+
+
+@pytest.mark.parametrize("bad", [{"a": "b" * 2**20}, "deep"])
+def test_metadata_that_nobody_could_have_stored_is_found_by_a_deep_check(
+    tmp_path, monkeypatch, bad
+):
+    nested: object = 1
+    for _ in range(values.DEEPEST_NESTING + 5):
+        nested = [nested]
+    metadata = {"a": nested} if bad == "deep" else bad
+    with simdb.open(tmp_path / "s.simdb") as database:
+        texts = database.collection("c", simdb.Text())
+        with monkeypatch.context() as patched:
+            patched.setattr(values, "nesting", lambda _: 0)
+            patched.setattr(reading_rows, "LARGEST_METADATA", 2**24)
+            texts.add(1, "a text", metadata=metadata)
+        assert database.check().sound
+        problems = database.check(deep=True).problems
+    assert [problem.table for problem in problems if problem.table == "documents"]
