@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 import simdb
+from simdb.storage.transactions import ReadTransaction
 from tests.strategies import SURE, found_groups, found_pairs, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -153,3 +156,37 @@ def test_a_database_can_be_opened_again_while_an_iterator_of_its_last_opening_is
         db["c"].add("newer", TEXT)
         assert len(db["c"]) == 22
         assert db.check(deep=True).sound
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "items"),
+    [
+        (simdb.Set(), {"threshold": None, "exact_floor": 0.5}, ({1, 2}, {1, 2, 3})),
+        (simdb.Text(), {"threshold": 0.5}, ("a text of some words", "a text of some words!")),
+        (simdb.Vector(2, "euclidean"), {}, ([0.0, 1.0], [0.0, 2.0])),
+    ],
+    ids=["exact index", "probable index", "scan"],
+)
+def test_a_snapshot_is_known_by_what_is_in_it_not_by_its_number(
+    tmp_path, monkeypatch, kind, options, items
+):
+    """LMDB can show the roots of commit n + 2 in a snapshot that says it is of commit n.
+
+    It does so where others commit twice between its taking the number and its reading the roots.
+    """
+    path = tmp_path / "s.simdb"
+    with simdb.open(path, threads=1) as reader:
+        seen = reader.collection("c", kind, **options)
+        seen.add(1, items[0])
+        monkeypatch.setattr(ReadTransaction, "identity", property(lambda _: 7))
+        bound: Any = {"max_distance": 2} if isinstance(kind, simdb.Vector) else {"threshold": 0.5}
+        assert [match.key for match in seen.search(items[0], **bound)] == [1]
+        program = f"import simdb; simdb.open({str(path)!r})['c'].add(2, {items[1]!r})"
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert {match.key for match in seen.search(items[0], **bound)} == {1, 2}

@@ -75,6 +75,7 @@ def test_a_threshold_stays_what_it_is():
 
 def test_numbers_are_read_up_to_a_length_and_an_exponent():
     longest = "0." + "3" * 198
+    assert Threshold.parse(Fraction(1, 10**300)).fraction == Fraction(1, 10**300)
     assert Threshold.parse(longest).fraction == Fraction(int("3" * 198), 10**198)
     assert Threshold.parse("1e-400").fraction == Fraction(1, 10**400)
     assert MaximumDistance.parse("1e400").fraction == 10**400
@@ -87,7 +88,7 @@ def test_numbers_are_read_up_to_a_length_and_an_exponent():
 
 
 def test_thresholds_print_as_decimals_or_fractions_that_read_back():
-    expected = {"0.8": "0.8", "1/3": "1/3", "1": "1", "0.05": "0.05", "4/5": "0.8"}
+    expected = {"0.8": "0.8", "1/3": "1/3", "2/3": "2/3", "1": "1", "0.05": "0.05", "4/5": "0.8"}
     assert {text: str(Threshold.parse(text)) for text in expected} == expected
     for fraction in GRID + ODD:
         assert Threshold.parse(str(Threshold(fraction))).fraction == fraction
@@ -243,6 +244,22 @@ def test_the_largest_products_within_64_bits_and_the_next_ones_are_exact():
         overlaps = np.array([largest - 2, largest - 1, largest])
         assert threshold.meets_many(overlaps, unions).tolist() == [False, True, True]
         assert threshold.minimum_sizes(unions).tolist() == [largest - 1] * 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_array_forms_of_a_single_size_equal_the_scalar_forms(seed):
+    # Then no larger size makes a finer fraction stand in for the threshold.
+    generator = random.Random(seed)
+    for size in [*range(60), *range(3_037_000_480, 3_037_000_520)]:
+        unit = 10 ** generator.randint(2, 18)
+        threshold = Threshold(Fraction(generator.randint(1, unit), unit))
+        alone = np.array([size])
+        assert threshold.minimum_sizes(alone).tolist() == [threshold.minimum_size(size)]
+        assert threshold.needed_overlaps(alone).tolist() == [threshold.needed_overlap(size)]
+        overlap = threshold.minimum_size(size) - generator.randint(0, 1)
+        assert threshold.meets_many(np.array([overlap]), alone).tolist() == [
+            threshold.meets(overlap, size)
+        ]
 
 
 def test_the_needed_overlaps_keep_the_shape_of_the_sizes():

@@ -45,22 +45,29 @@ class CollectionReader:
         self._marks: npt.NDArray[np.uint8] | None = None
 
     def _read_state(self) -> CollectionState:
-        """Read the state, or take it from the cache if there was no commit since."""
+        """Read the state, or take it from the cache if it has not changed.
+
+        It is known by its checksum. A transaction's number would not do: between taking a number
+        and reading the roots LMDB lets others commit twice, and then shows what they wrote.
+        """
         caches = self.transaction.environment.caches
         name = f"state {self.number}"
-        commit = self.transaction.identity
-        known: tuple[int, CollectionState] | None = caches.get(name)
-        if known is None or known[0] != commit:
-            known = commit, self._load_state()
+        record = self._state_record()
+        checksum = bytes(record[: values.CHECKSUM_SIZE])
+        known: tuple[bytes, CollectionState] | None = caches.get(name)
+        if known is None or known[0] != checksum:
+            known = checksum, self._load_state(record)
             caches[name] = known
         return known[1]
 
-    def _load_state(self) -> CollectionState:
-        key = state_key(self.number)
-        value = self.transaction.get(Table.META, key)
-        if value is None:
+    def _state_record(self) -> memoryview:
+        record = self.transaction.get(Table.META, state_key(self.number))
+        if record is None:
             raise CorruptionError(f"the state of collection {self.number} is missing")
-        return CollectionState.decode(values.unseal(Table.META, key, value))
+        return record
+
+    def _load_state(self, record: memoryview) -> CollectionState:
+        return CollectionState.decode(values.unseal(Table.META, state_key(self.number), record))
 
     def _open_documents(self) -> BlockReader:
         return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)
@@ -164,6 +171,7 @@ class CollectionReader:
             self.transaction,
             self.items,
             self.number,
+            self.state.changes,
             require_all=self._require_all_of,
             only_known=only_known,
         )

@@ -37,7 +37,7 @@ class CollectionWriter(CollectionReader):
             state: CollectionState | None = written[1].get(self.number)
             if state is not None:
                 return state
-        return self._load_state()
+        return self._load_state(self._state_record())
 
     def _open_documents(self) -> BlockWriter:
         assert isinstance(self.transaction, WriteTransaction)

@@ -73,6 +73,7 @@ def item_blocks(
     transaction: ReadTransaction,
     reader: BlockReader,
     owner: int,
+    changes: int,
     *,
     require_all: Callable[[ItemBlocks | None], None],
     only_known: bool = False,
@@ -83,6 +84,8 @@ def item_blocks(
         transaction: the snapshot.
         reader: of the blocks.
         owner: the collection's number.
+        changes: how often it was changed, as the transaction sees it; not a transaction's number,
+            see ``CollectionReader``.
         require_all: raises if blocks that were found are not all; a lost page hides some.
         only_known: None as well if they would have to be found first.
 
@@ -92,7 +95,7 @@ def item_blocks(
     caches, name = transaction.environment.caches, f"item blocks {owner}"
     writes = isinstance(transaction, WriteTransaction)  # whose blocks may still change
     known: tuple[int, ItemBlocks | None] | None = None if writes else caches.get(name)
-    if known is not None and known[0] == transaction.identity:
+    if known is not None and known[0] == changes:
         return known[1]
     if only_known:
         return None
@@ -100,5 +103,5 @@ def item_blocks(
     found = ItemBlocks(blocks) if blocks else None
     require_all(found)
     if not writes:
-        caches[name] = transaction.identity, found
+        caches[name] = changes, found
     return found
