@@ -13,6 +13,7 @@ from uuid import UUID
 
 from simdb import config, engine
 from simdb.collection import Collection
+from simdb.config.checks import is_number, require_whole
 from simdb.datatypes import CheckReport, Problem, Progress
 from simdb.errors import ConfigurationError, CorruptionError, WrongTypeError
 from simdb.exact.thresholds import ThresholdLike
@@ -353,16 +354,16 @@ def open_database(
     if sync not in ("full", "batch"):
         raise ConfigurationError(f"sync must be 'full' or 'batch', not {sync!r}")
     if busy_timeout is not None and not (
-        _is_number(busy_timeout) and 0 <= busy_timeout <= LONGEST_TIMEOUT
+        is_number(busy_timeout) and 0 <= busy_timeout <= LONGEST_TIMEOUT
     ):
         raise ConfigurationError(
             f"busy_timeout must be between 0 and {LONGEST_TIMEOUT:,} seconds, or None to wait for "
             f"ever, not {busy_timeout!r}"
         )
-    _require_whole("threads", threads, 1)
-    _require_whole("memory", memory, SMALLEST_MEMORY)
-    _require_whole("map_size", map_size, SMALLEST_MAP, LARGEST_ADDRESS)
-    _require_whole("mode", mode, 0, 0o777)
+    require_whole("threads", threads, 1)
+    require_whole("memory", memory, SMALLEST_MEMORY)
+    require_whole("map_size", map_size, SMALLEST_MAP, LARGEST_ADDRESS)
+    require_whole("mode", mode, 0, 0o777)
     file = parse_path(path).resolve()
     if untrusted and file.exists():
         engine.distrusting.require_sound(file)
@@ -391,20 +392,3 @@ def parse_path(path: object) -> Path:
     if "\0" in str(found):
         raise ConfigurationError(f"the name of a file has no null character: {str(found)!r}")
     return found
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _require_whole(name: str, value: object, least: int, most: int | None = None) -> None:
-    if value is None:
-        return
-    if (
-        not isinstance(value, int)
-        or isinstance(value, bool)
-        or value < least
-        or (most is not None and value > most)
-    ):
-        limits = f"of at least {least:,}" if most is None else f"between {least:,} and {most:,}"
-        raise ConfigurationError(f"{name} must be a whole number {limits}, not {value!r}")

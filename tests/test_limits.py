@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ import simdb
 from simdb.engine import reading_rows
 from simdb.errors import ConfigurationError, DatabaseClosedError, StorageError, WrongTypeError
 from simdb.storage import values
+from simdb.storage.lmdb_errors import translated
 from tests.forked import answer_of
 
 
@@ -109,3 +112,30 @@ def test_metadata_that_nobody_could_have_stored_is_found_by_a_deep_check(
         assert database.check().sound
         problems = database.check(deep=True).problems
     assert [problem.table for problem in problems if problem.table == "documents"]
+
+
+def test_a_file_that_was_deleted_while_open_can_still_be_saved(tmp_path):
+    path, copy = tmp_path / "s.simdb", tmp_path / "copy.simdb"
+    with simdb.open(path, mode=0o600) as database:
+        database.collection("c", simdb.Text()).add(1, "a text")
+        path.unlink()
+        assert database.stats()["store"]["file_bytes"] > 0
+        database.backup(copy)
+        assert copy.stat().st_mode & 0o777 == 0o600
+        with pytest.raises(StorageError, match="removed or replaced while it was open"):
+            simdb.open(path)
+        assert not path.exists()
+        simdb.open(tmp_path / "another.simdb").close()
+        os.rename(tmp_path / "another.simdb", path)  # noqa: PTH104 - what other programs do
+        with pytest.raises(StorageError, match="removed or replaced while it was open"):
+            simdb.open(path)
+    with simdb.open(copy) as saved:
+        assert saved["c"].get(1).item == "a text"
+    with simdb.open(path) as other:
+        assert list(other) == []
+
+
+def test_a_read_only_file_system_is_named_with_what_helps():
+    error = OSError(errno.EROFS, "Read-only file system")
+    with pytest.raises(StorageError, match="read_only=True"), translated(Path("/x/s.simdb")):
+        raise error

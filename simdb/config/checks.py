@@ -13,3 +13,22 @@ def require_positive(name: str, value: object) -> None:
         raise ConfigurationError(
             f"{name} must be a whole number between 1 and {LARGEST:,}, not {value!r}"
         )
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number, which True and False are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def require_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raise unless a value is None, or a whole number within limits."""
+    if value is None:
+        return
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or value < least
+        or (most is not None and value > most)
+    ):
+        limits = f"of at least {least:,}" if most is None else f"between {least:,} and {most:,}"
+        raise ConfigurationError(f"{name} must be a whole number {limits}, not {value!r}")

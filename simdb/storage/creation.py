@@ -14,7 +14,7 @@ from pathlib import Path
 import lmdb
 
 from simdb.errors import StorageError
-from simdb.storage import map_room, opening, watching
+from simdb.storage import map_room, opening
 from simdb.storage.header import new_header, seal_header
 from simdb.storage.keys import HEADER_KEY, TABLE_NAMES, Table
 from simdb.storage.lmdb_errors import translated
@@ -53,12 +53,12 @@ def create(path: Path, mode: int | None = None) -> None:
 
 
 @contextlib.contextmanager
-def written_whole(target: Path, like: Path) -> Iterator[int]:
+def written_whole(target: Path, mode: int) -> Iterator[int]:
     """Open a file beside ``target`` to be written, then link it into place.
 
     Args:
         target: a file that does not exist.
-        like: the file whose permissions it gets.
+        mode: who may read and write it.
 
     Yields:
         the descriptor of the file.
@@ -69,7 +69,7 @@ def written_whole(target: Path, like: Path) -> Iterator[int]:
             descriptor = os.open(
                 temporary,
                 os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-                watching.file_mode(like),
+                mode,
             )
             try:
                 yield descriptor

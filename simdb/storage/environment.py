@@ -366,14 +366,16 @@ class Environment:
             self._require_open()
             assert self._watch is not None
             self._watch.require_whole()
-            figures = map_room.usage(self._environment)
-        return {"file_bytes": self.path.stat().st_size, **figures}
+            return {"file_bytes": self._watch.size, **map_room.usage(self._environment)}
 
     def copy(self, target: Path, *, compact: bool) -> None:
         """Write a consistent copy beside ``target`` and link it into place."""
         # The snapshot keeps the file from being closed meanwhile.
-        with creation.written_whole(target, like=self.path) as descriptor, self.read():
-            self._environment.copyfd(descriptor, compact=compact)
+        with self.read():
+            assert self._watch is not None
+            mode = self._watch.mode
+            with creation.written_whole(target, mode) as descriptor:
+                self._environment.copyfd(descriptor, compact=compact)
 
     # -- forks -----------------------------------------------------------------------------
 

@@ -69,6 +69,10 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
         ) from error
     if code == errno.ENOENT:
         raise DatabaseNotFoundError(f"{path} does not exist") from error
+    if code == errno.EROFS:
+        raise StorageError(
+            f"{path}: the file system is read-only; read_only=True opens a store there"
+        ) from error
     raise StorageError(f"{path}: {error}") from error
 
 

@@ -9,7 +9,7 @@ import os
 import threading
 from pathlib import Path
 
-from simdb.errors import ConfigurationError, DatabaseNotFoundError
+from simdb.errors import ConfigurationError, DatabaseNotFoundError, StorageError
 from simdb.storage.creation import create
 from simdb.storage.environment import OPENING_PATIENCE, Environment, Sync
 from simdb.storage.lmdb_errors import translated
@@ -58,6 +58,7 @@ def acquire(
         NotADatabaseError, FormatVersionError, CorruptionError: it cannot be opened.
     """
     with _registry_lock:
+        _require_not_replaced(path)
         if not path.exists():
             if read_only or not path.parent.is_dir():
                 raise DatabaseNotFoundError(f"{path} does not exist")
@@ -76,6 +77,21 @@ def acquire(
             )
         environment.users += 1
         return environment
+
+
+def _require_not_replaced(path: Path) -> None:
+    """Raise if this process has another file open that was at this path."""
+    try:
+        status = path.stat()
+        present = status.st_dev, status.st_ino
+    except OSError:
+        present = None
+    for known in _registry.values():
+        if known.path == path and known.identity != present and not known.is_finished:
+            raise StorageError(
+                f"{path} was removed or replaced while it was open in this process; close what is "
+                "open first"
+            )
 
 
 def release(environment: Environment) -> None:

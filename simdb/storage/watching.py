@@ -88,13 +88,23 @@ class FileWatch:
         with contextlib.suppress(FileNotFoundError):
             self._lock_identity = identity_of(self._lock)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file that was opened, whatever lies at its path now."""
+        return os.fstat(self._descriptor).st_size
+
+    @property
+    def mode(self) -> int:
+        """Who may read and write it."""
+        return stat.S_IMODE(os.fstat(self._descriptor).st_mode) & 0o666
+
     def require_whole(self) -> None:
         """Raise if the file has become shorter, which LMDB never makes it.
 
         Raises:
             CorruptionError: it has.
         """
-        size = os.fstat(self._descriptor).st_size
+        size = self.size
         if size < self._size:
             raise CorruptionError(
                 f"{self._path} was cut short while it was open, from {self._size:,} bytes to "
