@@ -32,7 +32,7 @@ def test_no_option_is_taken_that_the_system_cannot_have(tmp_path, options):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("size", [2**31, 2**63, 2**64])
+@pytest.mark.parametrize("size", [2**53 + 1, 2**63, 2**64])
 def test_no_shingle_is_longer_than_any_text(size):
     with pytest.raises(ConfigurationError, match="between 1 and"):
         simdb.WordShingles(size)
@@ -139,3 +139,11 @@ def test_a_read_only_file_system_is_named_with_what_helps():
     error = OSError(errno.EROFS, "Read-only file system")
     with pytest.raises(StorageError, match="read_only=True"), translated(Path("/x/s.simdb")):
         raise error
+
+
+@pytest.mark.parametrize("shingles", [simdb.CharacterShingles, simdb.WordShingles])
+def test_a_shingle_longer_than_its_text_is_the_text(tmp_path, shingles):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        texts = database.collection("c", simdb.Text(shingles(2**53)), threshold=0.8)
+        texts.add_many([(1, "one text"), (2, "another text"), (3, "one text")])
+        assert {match.key for match in texts.search("one text")} == {1, 3}
