@@ -11,7 +11,7 @@ def require_positive(name: str, value: object) -> None:
     """Raise unless a value is a whole number of at least 1 that kernels can count with."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
         raise ConfigurationError(
-            f"{name} must be a whole number between 1 and {LARGEST:,}, not {value!r}"
+            f"{name} must be a whole number of at least 1 and at most {LARGEST:,}, not {value!r}"
         )
 
 

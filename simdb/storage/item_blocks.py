@@ -84,8 +84,7 @@ def item_blocks(
         transaction: the snapshot.
         reader: of the blocks.
         owner: the collection's number.
-        changes: how often it was changed, as the transaction sees it; not a transaction's number,
-            see ``CollectionReader``.
+        changes: how often it was changed, as the transaction sees it.
         require_all: raises if blocks that were found are not all; a lost page hides some.
         only_known: None as well if they would have to be found first.
 
@@ -94,8 +93,11 @@ def item_blocks(
     """
     caches, name = transaction.environment.caches, f"item blocks {owner}"
     writes = isinstance(transaction, WriteTransaction)  # whose blocks may still change
-    known: tuple[int, ItemBlocks | None] | None = None if writes else caches.get(name)
-    if known is not None and known[0] == changes:
+    # Any commit may move small blocks. Its number alone does not tell what a transaction sees: see
+    # ``CollectionReader``.
+    seen = transaction.identity, changes
+    known: tuple[tuple[int, int], ItemBlocks | None] | None = None if writes else caches.get(name)
+    if known is not None and known[0] == seen:
         return known[1]
     if only_known:
         return None
@@ -103,5 +105,5 @@ def item_blocks(
     found = ItemBlocks(blocks) if blocks else None
     require_all(found)
     if not writes:
-        caches[name] = changes, found
+        caches[name] = seen, found
     return found
