@@ -15,7 +15,7 @@ from simdb import config, engine
 from simdb.collection import Collection
 from simdb.config.checks import is_number, require_whole
 from simdb.datatypes import CheckReport, Problem, Progress
-from simdb.errors import ConfigurationError, CorruptionError, WrongTypeError
+from simdb.errors import ConfigurationError, CorruptionError, StorageError, WrongTypeError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.handle import Handle
 from simdb.storage.transactions import ReadTransaction
@@ -385,10 +385,15 @@ def parse_path(path: object) -> Path:
 
     Raises:
         WrongTypeError, ConfigurationError: it is none.
+        StorageError: the system refuses it, as one that is too long.
     """
     if not isinstance(path, str | os.PathLike):
         raise WrongTypeError(f"a file is named by str or Path, not {type(path).__name__}")
     found = Path(path)
     if "\0" in str(found):
         raise ConfigurationError(f"the name of a file has no null character: {str(found)!r}")
+    try:
+        found.exists()
+    except OSError as error:
+        raise StorageError(f"{found}: {error.strerror}") from error
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from simdb import engine
 from simdb.database import Database, open_database, parse_path
 from simdb.datatypes import RepairedCollection, RepairReport
 from simdb.errors import DatabaseBusyError, DatabaseNotFoundError, StorageError
+from simdb.storage import creation
 from simdb.storage.lmdb_errors import translated
 from simdb.storage.salvage import DamagedFile
 from simdb.storage.watching import file_mode
@@ -44,14 +44,16 @@ def repair(
         raise StorageError(f"{target} exists; name a file that does not")
     if not target.parent.is_dir():
         raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    temporary = creation.temporary_beside(target)
     mode = file_mode(source)  # what was private stays private
     try:
+        with translated(target):
+            creation.create(temporary, mode)
         with translated(source), _no_writer(source), DamagedFile(source) as file:
             salvage = engine.repairing.Salvage(file)
             with (
                 translated(target),
-                open_database(temporary, threads=threads, busy_timeout=None, mode=mode) as database,
+                open_database(temporary, threads=threads, busy_timeout=None) as database,
             ):
                 found = [_copy(database, salvage, number) for number in sorted(salvage.collections)]
                 problems = database.check(deep=True).problems
@@ -65,8 +67,7 @@ def repair(
             tuple(found), tuple(salvage.lost), salvage.certain, tuple(salvage.problems())
         )
     finally:
-        for end in ("", "-lock", "-turn"):
-            Path(f"{temporary}{end}").unlink(missing_ok=True)
+        creation.discard(temporary)
 
 
 @contextlib.contextmanager

@@ -314,3 +314,38 @@ def test_rebuild_claims_no_defaults_that_it_has_not():
         )
     assert told.count("(unchanged)") == 7
     assert "Settings that are not given stay as they are" in told
+
+
+def test_a_store_is_made_as_private_as_it_is_asked_to_be(tmp_path):
+    store = tmp_path / "s.simdb"
+    assert run("--mode", "600", "create", store, "texts").exit_code == 0
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+    output = tmp_path / "out.jsonl"
+    kept = tmp_path / "kept.simdb"
+    rows = '{"text": "a text"}\n'
+    result = run("--mode", "640", "dedupe", "-", output, "--store", kept, stdin=rows)
+    assert result.exit_code == 0, result.stderr
+    assert kept.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("mode", ["9", "888", "1777", "rw", "", "-600", "0o600"])
+def test_permissions_are_three_octal_digits(tmp_path, mode):
+    result = run("--mode", mode, "create", tmp_path / "s.simdb", "texts")
+    assert result.exit_code == 2
+    assert "--mode must be three octal digits, as 600" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_store_is_told_before_it_is_read_if_it_is_not_trusted(tmp_path):
+    store = tmp_path / "s.simdb"
+    assert run("create", store, "texts").exit_code == 0
+    assert run("add", store, "texts", "-", stdin='{"text": "a rare text"}\n').exit_code == 0
+    assert run("--untrusted", "stats", store).exit_code == 0
+    content = store.read_bytes()
+    assert content.count(b"a rare text") >= 1
+    store.write_bytes(content.replace(b"a rare text", b"a fake text"))
+    assert run("stats", store).exit_code == 0
+    result = run("--untrusted", "stats", store)
+    assert result.exit_code == 3
+    assert "is damaged" in result.stderr
+    assert "not opened" in result.stderr

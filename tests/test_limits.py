@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-from pathlib import Path
 
 import pytest
 
@@ -135,10 +134,44 @@ def test_a_file_that_was_deleted_while_open_can_still_be_saved(tmp_path):
         assert list(other) == []
 
 
-def test_a_read_only_file_system_is_named_with_what_helps():
-    error = OSError(errno.EROFS, "Read-only file system")
-    with pytest.raises(StorageError, match="read_only=True"), translated(Path("/x/s.simdb")):
-        raise error
+def test_a_read_only_file_system_is_named_with_what_helps(tmp_path):
+    def raised(path):
+        with pytest.raises(StorageError) as failure, translated(path):
+            raise OSError(errno.EROFS, "Read-only file system")
+        return str(failure.value)
+
+    path = tmp_path / "s.simdb"
+    assert raised(path) == f"{path}: the file system is read-only"
+    path.touch()
+    assert raised(path).endswith("read-only; read_only=True opens a store there")
+
+
+def test_a_name_that_the_system_refuses_is_refused_by_a_documented_error(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        for name in ("x" * 300, "/".join(["y" * 200] * 30)):
+            path = tmp_path / name
+            for work in (simdb.open, database.backup, lambda path: simdb.repair(path, path)):
+                with pytest.raises(StorageError, match="too long"):
+                    work(path)
+
+
+def test_the_longest_name_that_the_lock_files_leave_can_be_used(tmp_path):
+    longest = tmp_path / ("x" * (255 - len("-lock")))
+    with simdb.open(longest) as database:
+        database.backup(tmp_path / ("y" * 250))
+    simdb.repair(longest, tmp_path / ("z" * 250))
+    assert {path.name[0] for path in tmp_path.iterdir()} == {"x", "y", "z"}
+
+
+def test_a_second_opening_names_the_map_size_that_it_cannot_have(tmp_path):
+    path = tmp_path / "s.simdb"
+    with simdb.open(path, map_size=2**22):
+        simdb.open(path).close()
+        simdb.open(path, map_size=2**22).close()
+        with pytest.raises(ConfigurationError, match="map_size=4194304"):
+            simdb.open(path, map_size=2**23)
+    with simdb.open(path, map_size=2**23):
+        pass
 
 
 @pytest.mark.parametrize("shingles", [simdb.CharacterShingles, simdb.WordShingles])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import gzip
 import io
+import os
 import re
+import tempfile
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from simdb.interchange import compression
 from simdb.interchange.jsonl import JsonLinesReader
 from simdb.interchange.reading import open_rows
 from simdb.interchange.rows import ReadingOptions
+from tests.forked import answer_of
 from tests.test_torture import NAMES as CAMPAIGNS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -150,6 +153,41 @@ def test_a_line_that_unpacks_to_far_more_than_the_limit_takes_no_more_memory(
     assert [row.problem is None for row in rows] == [False, True]
     assert rows[1].item == "after it"
     assert peak < 16 * MIB
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_an_array_that_unpacks_to_far_more_than_its_file_takes_no_memory(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, rows=np.zeros((2**21, 32), dtype=np.float32))
+    assert path.stat().st_size < MIB
+
+    def take() -> bool:
+        """Return how many pages of its own, not of files, the process took."""
+
+        def pages() -> int:
+            resident, shared = Path("/proc/self/statm").read_text(encoding="ascii").split()[1:3]
+            return int(resident) - int(shared)
+
+        before = pages()
+        with open_rows(str(path), ReadingOptions(kind="vector")) as reader:
+            rows = iter(reader)
+            assert [next(rows).key for _ in range(1_000)] == list(range(1, 1_001))
+            assert reader.bytes_total == 2**28
+            return (pages() - before) * os.sysconf("SC_PAGE_SIZE") < 32 * MIB
+
+    assert answer_of(take) == "True"
+
+
+def test_temporary_files_of_arrays_are_gone_before_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    np.savez(tmp_path / "a.npz", rows=np.ones((3, 2)), names=np.array(["a", "b", "c"]))
+    options = ReadingOptions(("rows",), "names", kind="vector")
+    with open_rows(str(tmp_path / "a.npz"), options) as reader:
+        rows = iter(reader)
+        assert next(rows).key == "a"
+        assert not list((tmp_path / "temporary").iterdir())
+        assert [row.key for row in rows] == ["b", "c"]
 
 
 # -- repair is never in place ----------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import simdb
-from tools.campaigns import children, powerfail, registry, shim, subjects
+from tools.campaigns import children, powerfail, registry, sabotage, shim, subjects
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TORTURE = CHECKOUT / "tools" / "torture.py"
@@ -90,7 +90,7 @@ def test_no_campaign_is_left_out(found):
 
 
 @needs_compiler
-@pytest.mark.parametrize("fault", ["sync=False", "a sync left out"])
+@pytest.mark.parametrize("fault", [fault for fault in sabotage.FAULTS if "sync" in fault])
 def test_a_sync_that_is_left_out_is_found_by_power_failures(tmp_path, fault):
     report, code = torture(tmp_path, "power-fail", "--count", "50", "--sabotage", fault)
     assert report["power-fail"]["failures"]

@@ -20,7 +20,7 @@ from simdb.cli import (
     storing,
 )
 from simdb.cli.failures import CommandGroup
-from simdb.cli.options import Settings
+from simdb.cli.options import Settings, mode_from
 
 app = typer.Typer(
     name="simdb",
@@ -60,6 +60,18 @@ def simdb(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no summary.")
     ] = False,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode", metavar="OCTAL", help="Who may read and write a new store: 600, only you."
+        ),
+    ] = None,
+    untrusted: Annotated[
+        bool,
+        typer.Option(
+            "--untrusted", help="The store may be damaged, or made to do harm: verify it first."
+        ),
+    ] = False,
     show_version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
@@ -70,7 +82,7 @@ def simdb(
     Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 130 interrupted.
     """
     del show_version
-    context.obj = Settings(threads, memory * 2**20, busy_timeout, quiet)
+    context.obj = Settings(threads, memory * 2**20, busy_timeout, quiet, mode_from(mode), untrusted)
     if context.invoked_subcommand is None:
         print(context.get_help())
 

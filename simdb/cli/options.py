@@ -188,6 +188,8 @@ class Settings:
     memory: int = 2**30
     busy_timeout: float = 10.0
     quiet: bool = False
+    mode: int | None = None
+    untrusted: bool = False
 
 
 def settings_of(context: typer.Context) -> Settings:
@@ -230,6 +232,15 @@ def rational(text: str | None, *, name: str = "threshold") -> Fraction | None: .
 def rational(text: str | None, *, name: str = "threshold") -> Fraction | None:
     """Return a share between 0 and 1 exactly as it was written, None for None."""
     return None if text is None else thresholds.Threshold.parse(text, name=name).fraction
+
+
+def mode_from(text: str | None) -> int | None:
+    """Return the permissions that ``600`` spells in octal, None for None."""
+    if text is None:
+        return None
+    if not (len(text) in {3, 4} and set(text) <= set("01234567") and int(text, 8) <= 0o777):
+        raise UsageError(f"--mode must be three octal digits, as 600, not {text!r}")
+    return int(text, 8)
 
 
 def key_from(text: str, *, integer_keys: bool) -> Key:

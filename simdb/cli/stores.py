@@ -45,6 +45,8 @@ def opened(
         busy_timeout=settings.busy_timeout,
         threads=settings.threads,
         memory=settings.memory,
+        mode=settings.mode,
+        untrusted=settings.untrusted,
     ) as database:
         yield database
 

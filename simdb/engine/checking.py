@@ -156,7 +156,7 @@ class Checker:
             item = bytes(block.record(place))
             try:
                 same = items.encode(items.decode(item)) == item
-            except (SimdbError, ValueError):
+            except SimdbError:
                 same = False
             if not same:
                 self._note("items", str(number), "is no item of the collection's kind")

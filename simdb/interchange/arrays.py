@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
+import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,8 +37,9 @@ class ArrayReader(RowReader):
     The array has two dimensions. In a ``.npz`` file the item's field names it, where there is more
     than one; ``options.id_field`` names the array of keys. Without keys the key is the number of
     the row, from 1 as line numbers are. Bits are 0 and 1, or packed into bytes as by
-    ``np.packbits``. A ``.npy`` file is read as far as it is needed; an array of a ``.npz`` file is
-    in memory. ``raw`` is the key and a line end, so that the kept rows are a list of keys.
+    ``np.packbits``. Files are read as far as they are needed; the arrays of a ``.npz`` file are
+    unpacked into temporary files first, not into memory. ``raw`` is the key and a line end, so that
+    the kept rows are a list of keys.
     """
 
     format: ClassVar[Format] = "numpy"
@@ -83,7 +86,7 @@ class ArrayReader(RowReader):
                 begin = file.read(len(_ARRAY))
                 if begin.startswith(_ARCHIVE):
                     file.seek(0)
-                    with np.load(file, allow_pickle=False) as archive:
+                    with zipfile.ZipFile(file) as archive:
                         return self._of_archive(archive)
             is_array = begin == _ARRAY
             items = np.load(self.source, mmap_mode="r", allow_pickle=False) if is_array else None
@@ -102,20 +105,21 @@ class ArrayReader(RowReader):
         return self._require_rows(items), None
 
     def _of_archive(
-        self, archive: Mapping[str, npt.NDArray[Any]]
+        self, archive: zipfile.ZipFile
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
         id_field, (item_field,) = self.options.id_field, self.options.text_fields
-        names = [name for name in archive if name != id_field]
+        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+        names = [name for name in members if name != id_field]
         if item_field not in names and len(names) == 1:
             item_field = names[0]
         for name in (item_field, id_field):
-            if name is not None and name not in archive:
-                known = ", ".join(map(repr, archive))
+            if name is not None and name not in members:
+                known = ", ".join(map(repr, members)) or "none"
                 raise BadItemError(f"{self.source}: there is no array {name!r}; there are {known}")
-        items = self._require_rows(archive[item_field])
+        items = self._require_rows(_unpacked(archive, members[item_field]))
         if id_field is None:
             return items, None
-        keys = archive[id_field]
+        keys = _unpacked(archive, members[id_field])
         if keys.shape != items.shape[:1] or keys.dtype.kind not in "iuU":
             raise BadItemError(
                 f"{self.source}: the array {id_field!r} must be {len(items):,} whole numbers or "
@@ -155,3 +159,18 @@ class ArrayReader(RowReader):
 
     def close(self) -> None:
         """Do nothing: the file is closed as soon as nothing refers to the array."""
+
+
+def _unpacked(archive: zipfile.ZipFile, member: str) -> npt.NDArray[Any]:
+    """Map an array of an archive from a temporary file, which goes with the array.
+
+    A small archive can unpack to a thousand times its size: that takes disk here, not memory.
+    """
+    with (
+        archive.open(member) as packed,
+        tempfile.NamedTemporaryFile(prefix="simdb-", suffix=".npy") as unpacked,
+    ):
+        shutil.copyfileobj(packed, unpacked)
+        unpacked.flush()
+        array: npt.NDArray[Any] = np.load(unpacked.name, mmap_mode="r", allow_pickle=False)
+        return array

@@ -23,7 +23,7 @@ COMPRESSED_SUFFIXES = (".gz", ".zst")
 
 _CHUNK = 1 << 20
 # One byte of Zstandard can stand for 32 KiB, so small portions bound what one call returns.
-_ZSTANDARD_PORTION = 4096
+_ZSTANDARD_PORTION = 1024
 
 
 def plain_name(name: str) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import config, kernels
-from simdb.errors import BadItemError
+from simdb.errors import BadItemError, CorruptionError
 from simdb.items.symbols import SymbolSets, polynomial_base, secret_words
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
@@ -176,8 +176,15 @@ class TextItems:
         return data
 
     def decode(self, data: bytes | memoryview) -> str:
-        """Return the text of its stored form."""
-        return str(data, "utf-8")
+        """Return the text of its stored form.
+
+        Raises:
+            CorruptionError: it is no stored form of a text.
+        """
+        try:
+            return str(data, "utf-8")
+        except UnicodeDecodeError as error:
+            raise CorruptionError(f"a stored text cannot be read: {error}") from error
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the shingles of stored texts, in order of occurrence.

@@ -27,7 +27,7 @@ def create(path: Path, mode: int | None = None) -> None:
         path: of the store.
         mode: who may read and write it, as for ``chmod``; 0o644 less the umask if not given.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    temporary = temporary_beside(path)
     try:
         created = lmdb.open(
             str(temporary),
@@ -48,8 +48,7 @@ def create(path: Path, mode: int | None = None) -> None:
             os.link(temporary, path)
         _sync_folder(path.parent)
     finally:
-        temporary.unlink(missing_ok=True)
-        Path(f"{temporary}-lock").unlink(missing_ok=True)
+        discard(temporary)
 
 
 @contextlib.contextmanager
@@ -63,7 +62,7 @@ def written_whole(target: Path, mode: int) -> Iterator[int]:
     Yields:
         the descriptor of the file.
     """
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(target)
     with translated(target):
         try:
             descriptor = os.open(
@@ -81,8 +80,21 @@ def written_whole(target: Path, mode: int) -> Iterator[int]:
             except FileExistsError as error:
                 raise StorageError(f"{target} exists; name a file that does not") from error
         finally:
-            temporary.unlink(missing_ok=True)
+            discard(temporary)
         _sync_folder(target.parent)
+
+
+def temporary_beside(target: Path) -> Path:
+    """Return a new name in the folder of a file, not longer for a long name."""
+    return target.with_name(f".simdb-{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+
+
+def discard(temporary: Path) -> None:
+    """Remove a file that has got its name, or will not, and the lock files beside it."""
+    for file in (temporary, Path(f"{temporary}-lock"), Path(f"{temporary}-turn")):
+        # On a read-only file system that is an error even where there is none.
+        with contextlib.suppress(OSError):
+            file.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

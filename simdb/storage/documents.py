@@ -40,10 +40,16 @@ def encode_document(key: bytes, item: bytes, metadata: bytes) -> bytes:
 
 
 def decode_document(number: int, record: memoryview) -> Document:
-    """Return the parts of a document record."""
-    item_size, key_size = DOCUMENT_HEADER.unpack_from(record)
-    item = DOCUMENT_HEADER.size + key_size
-    end = item + item_size
+    """Return the parts of a document record.
+
+    Raises:
+        CorruptionError: it is shorter than it says.
+    """
+    item = end = DOCUMENT_HEADER.size
+    if len(record) >= end:
+        item_size, key_size = DOCUMENT_HEADER.unpack_from(record)
+        item += key_size
+        end = item + item_size
     if len(record) < end:
         raise CorruptionError(f"item number {number}: the record is cut short")
     return Document(number, record[DOCUMENT_HEADER.size : item], record[item:end], record[end:])

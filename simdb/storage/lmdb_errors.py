@@ -70,9 +70,8 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
     if code == errno.ENOENT:
         raise DatabaseNotFoundError(f"{path} does not exist") from error
     if code == errno.EROFS:
-        raise StorageError(
-            f"{path}: the file system is read-only; read_only=True opens a store there"
-        ) from error
+        hint = "; read_only=True opens a store there" if path.exists() else ""
+        raise StorageError(f"{path}: the file system is read-only{hint}") from error
     raise StorageError(f"{path}: {error}") from error
 
 

@@ -75,6 +75,11 @@ def acquire(
                 f"{path} is open in this process already, with sync={environment.sync!r} and "
                 f"read_only={environment.read_only}; use the same, or close it first"
             )
+        elif map_size not in (None, environment.map_size):
+            raise ConfigurationError(
+                f"{path} is open in this process already, with map_size={environment.map_size}; "
+                "use the same or give none, or close it first"
+            )
         environment.users += 1
         return environment
 

@@ -9,6 +9,7 @@ lookup may find nothing. Both are counted; ``check`` and ``untrusted=True`` must
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ from tools.campaigns.subjects import Model
 
 PAGE = 4_096
 PROBES = 6  # of a collection
+FILES_A_STORE = 600
+FILES_A_CHILD = 25
+WAYS = ("plain", "untrusted", "repair")
+DIED, FAILED = "ended by", "failed:"
 # LMDB's pages, and keys in them, have no checksum: a lookup led astray finds nothing.
 KINDS = ("cut short", "a bit", "16 bytes", "a page zeroed", "a page replaced", "a page header")
 
@@ -138,6 +143,49 @@ def _repair(path: Path, model: Model) -> str:
     return "complete" if report.complete else "in part"
 
 
+@dataclass(frozen=True)
+class _Damaged:
+    """A sound store, and the damaged copies of it that are read."""
+
+    folder: Path
+    content: bytes
+    model: Model
+
+    def read(self, how: str, seed: int) -> str:
+        """Damage a copy, read it in one of the ways, and return what was found."""
+        path = self.folder / f"{how}-{seed}.simdb"
+        path.write_bytes(damaged(self.content, kind_of(seed), random.Random(seed)))
+        try:
+            if how == "plain":
+                return _read(path, self.model, seed)
+            if how == "untrusted":
+                return _read_untrusted(path, self.model, seed)
+            return _repair(path, self.model)
+        finally:
+            for file in self.folder.glob(f"{how}-{seed}.simdb*"):
+                file.unlink()
+
+    def read_all(self, how: str, seeds: range) -> list[str]:
+        """Read many in children; one that dies or fails is told and followed by another."""
+        found: list[str] = []
+        while len(found) < len(seeds):
+
+            def work(say: Say, left: range = seeds[len(found) :]) -> None:
+                for seed in left:
+                    say(self.read(how, seed))
+
+            ending = children.Child(work).end(FILES_A_CHILD * children.PATIENCE)
+            found += ending.answers
+            if len(found) < len(seeds):
+                found.append(f"{DIED if ending.died else FAILED} {ending.how}")
+        return found
+
+
+def kind_of(seed: int) -> str:
+    """Return the kind of damage of a trial."""
+    return KINDS[seed % len(KINDS)]
+
+
 @campaign(
     "damage",
     "bits, bytes, pages and lengths changed: read, untrusted, repaired",
@@ -145,37 +193,36 @@ def _repair(path: Path, model: Model) -> str:
     long=10_000,
 )
 def damage(run: Run) -> None:
-    """Damage a store in six ways, and read it in three."""
+    """Damage stores in six ways, and read each in three."""
+    last = run.seed + run.count
     golden = run.work / "golden.simdb"
-    model = kills.build(golden, run.seed, 40)
-    content = golden.read_bytes()
-    for number in range(run.count):
-        seed = run.seed * 1_000_000 + number
-        generator = random.Random(seed)
-        kind = KINDS[number % len(KINDS)]
-        path = run.work / "damaged.simdb"
-        for file in run.work.glob("damaged.simdb*"):
+    first = run.seed
+    while first < last:
+        # Every so many trials have a store of their own, the same for the same seed.
+        number = first // FILES_A_STORE
+        seeds = range(first, min((number + 1) * FILES_A_STORE, last))
+        for file in run.work.glob("*"):
             file.unlink()
-        path.write_bytes(damaged(content, kind, generator))
+        model = kills.build(golden, number, 40)
+        store = _Damaged(run.work, golden.read_bytes(), model)
+        for begin in range(0, len(seeds), FILES_A_CHILD):
+            some = seeds[begin : begin + FILES_A_CHILD]
+            for how in WAYS:
+                for seed, found in zip(some, store.read_all(how, some), strict=True):
+                    _judge(run, seed, how, found)
+            run.trials += len(some)
+        first = seeds[-1] + 1
 
-        def work(say: Say, path: Path = path, seed: int = seed) -> None:
-            say(_read(path, model, seed))
 
-        def untrusted(say: Say, path: Path = path, seed: int = seed) -> None:
-            say(_read_untrusted(path, model, seed))
-
-        def repairing(say: Say, path: Path = path) -> None:
-            say(_repair(path, model))
-
-        for how, job in (("plain", work), ("untrusted", untrusted), ("repair", repairing)):
-            ending = children.Child(job).end()
-            found = str(ending.answers[0]) if ending.answers else f"ended by {ending.how}"
-            shown = "WRONG" if found.startswith("WRONG") else found
-            if how == "plain" and kind != KINDS[0] and found.endswith((" is gone", " like it")):
-                shown = "something is missing without an error"
-            run.outcomes[f"{kind}, {how}: {shown}"] += 1
-            # Whoever opens a file as untrusted leaves the reading that may be killed to a child.
-            may_die = ending.died and (how == "untrusted" or (how == "plain" and kind != KINDS[0]))
-            if shown == "WRONG" or ending.error or (ending.died and not may_die):
-                run.fail(f"{kind}, seed {seed}, {how}: {found}")
-        run.trial()
+def _judge(run: Run, seed: int, how: str, found: str) -> None:
+    """Count what was found in a file; say whether it is a failure."""
+    kind = kind_of(seed)
+    shown = "WRONG" if found.startswith("WRONG") else found
+    plainly = how == "plain" and kind != KINDS[0]
+    if plainly and found.endswith((" is gone", " like it")):
+        shown = "something is missing without an error"
+    run.outcomes[f"{kind}, {how}: {shown}"] += 1
+    # Whoever opens a file as untrusted leaves the reading that may be killed to a child.
+    may_die = plainly or how == "untrusted"
+    if shown == "WRONG" or found.startswith(FAILED) or (found.startswith(DIED) and not may_die):
+        run.fail(f"{kind}, seed {seed}, {how}: {found}")

@@ -7,6 +7,7 @@ inputs; without it they are mutations of the corpus, as many as there is time fo
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import io
 import json
@@ -21,17 +22,20 @@ from typing import Any
 import numpy as np
 
 import simdb
+from simdb.cli.describing import KindOptions
 from simdb.engine.catalogue import CollectionSettings
 from simdb.interchange.reading import open_rows
 from simdb.interchange.rows import ReadingOptions
+from simdb.items.kinds import items_of
 from simdb.items.ratings import Stars
-from simdb.storage import chunks, keys, salvage, values
+from simdb.storage import chunks, documents, keys, salvage, values
 from simdb.storage.collection_state import CollectionState
 from simdb.storage.keys import Table
 from simdb.storage.lost_blocks import block_within
 from tools.campaigns import children, kills
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
+from tools.campaigns.subjects import SUBJECTS
 
 SLOWEST = 1.0  # seconds
 INPUTS_A_CHILD = 4_000
@@ -66,6 +70,32 @@ def _decode_block(data: bytes) -> None:
     assert block is None or block.numbers.size
 
 
+def _decode_document(data: bytes) -> None:
+    document = documents.decode_document(1, memoryview(data))
+    assert len(document.key) + len(document.item) < len(data)
+
+
+def _decode_item(kind: simdb.config.Kind) -> Callable[[bytes], None]:
+    """Return what reads an item of stored bytes, whatever these are, and compares it."""
+    items = items_of(kind, bytes(16))
+
+    def decode(data: bytes) -> None:
+        if items.width:
+            data = data.ljust(items.width, b"\1")[: items.width]
+        with contextlib.suppress(simdb.SimdbError):
+            items.features([data])
+        item = items.decode(data)
+        assert items.decode(items.encode(item)) is not None
+
+    return decode
+
+
+def _describe_kind(data: bytes) -> None:
+    """Take the bytes for what stands behind ``--settings`` on a command line."""
+    text = data.decode(errors="surrogateescape").replace("\0", "")
+    KindOptions(settings="{" + text).new()
+
+
 def _decode_state(data: bytes) -> None:
     state = CollectionState.decode(memoryview(data))
     assert isinstance(state.live, int)
@@ -90,11 +120,11 @@ def _walk_pages(folder: Path) -> Callable[[bytes], None]:
 
 def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
     """Return what is fed, by name."""
-    named = {"id_field": "id"}
-    return {
-        "jsonl texts": _read_file(folder, "a.jsonl", ReadingOptions(**named)),  # type: ignore[arg-type]
+    by_id = ReadingOptions(id_field="id")
+    named = {
+        "jsonl texts": _read_file(folder, "a.jsonl", by_id),
         "jsonl sets": _read_file(folder, "s.jsonl", ReadingOptions(kind="set")),
-        "csv texts": _read_file(folder, "a.csv", ReadingOptions(**named)),  # type: ignore[arg-type]
+        "csv texts": _read_file(folder, "a.csv", by_id),
         "csv sets": _read_file(folder, "s.csv", ReadingOptions(kind="set", separator=",")),
         "lines": _read_file(folder, "s.txt", ReadingOptions(kind="set")),
         "baskets": _read_file(folder, "s.basket", ReadingOptions(kind="set")),
@@ -118,7 +148,11 @@ def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
         "sealed chunks": _decode_sealed_chunk,
         "blocks": _decode_block,
         "pages": _walk_pages(folder),
+        "documents": _decode_document,
+        "--settings": _describe_kind,
     }
+    items = {f"stored {name}": _decode_item(subject.kind) for name, subject in SUBJECTS.items()}
+    return named | items
 
 
 def _saved(save: Callable[..., None]) -> bytes:
@@ -141,6 +175,8 @@ def corpus(folder: Path, seed: int) -> list[bytes]:
         *(b"user,item,rating\nann,m1,5\nann,m2,0.5\nbob,m1,x\n", b'{"text":{"a":2,"b":-1}}'),
         *(b'{"text": ["a", 5]}', b'{"id": ' + b"9" * 5_000 + b"}", b"\0" * 100),
         *(values.pack({"a": [1, "b", 2.5, b"c", None]}), values.pack([[1] * 9] * 9)),
+        b'"kind":"record","fields":["a",{"name":"b","weight":2}],"candidates":[["a"],["b"]]}',
+        *(b'"kind":"text","shingles":{"of":"word","size":3}}', b'"kind":"bits","length":9e9}'),
         *(b"\x01" + bytes(8), b"\x02key", b"\x02\xff"),
     ]
     path = folder / "corpus.simdb"

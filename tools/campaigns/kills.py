@@ -65,7 +65,7 @@ def kill_under_load(run: Run) -> None:
     path = run.work / "store.simdb"
     model = build(path, run.seed, 6)
     for number in range(run.count):
-        seed = run.seed * 100_000 + number
+        seed = run.seed + number
         generator = random.Random(seed)
 
         def work(say: Say, seed: int = seed, known: Model = model) -> None:

@@ -38,24 +38,23 @@ REFUSED: list[tuple[str, type[Exception], Any]] = [
 def machine(run: Run) -> None:
     """Run many short random histories, several in one child."""
     for first in range(0, run.count, RUNS_A_CHILD):
-        seeds = range(first, min(first + RUNS_A_CHILD, run.count))
+        seeds = range(run.seed + first, run.seed + min(first + RUNS_A_CHILD, run.count))
 
         def work(say: Say, seeds: range = seeds) -> None:
             sabotage.plant(run.sabotage)
-            for number in seeds:
-                folder = run.work / f"{number}.simdb"
-                say(_history(folder, run.seed * 1_000_000 + number))
-                for file in run.work.glob(f"{number}.simdb*"):
+            for seed in seeds:
+                say(_history(run.work / f"{seed}.simdb", seed))
+                for file in run.work.glob(f"{seed}.simdb*"):
                     file.unlink()
 
         ending = children.Child(work).end(600)
-        for number, found in zip(seeds, ending.answers, strict=False):
+        for seed, found in zip(seeds, ending.answers, strict=False):
             run.trial()
             run.outcomes["steps"] += STEPS
             if found:
-                run.fail(f"history {run.seed * 1_000_000 + number}: {found}")
-        if ending.died or ending.error:
-            run.fail(f"history {run.seed * 1_000_000 + first + len(ending.answers)}: {ending.how}")
+                run.fail(f"seed {seed}: {found}")
+        if len(ending.answers) < len(seeds):
+            run.fail(f"seed {seeds[len(ending.answers)]}: {ending.how}")
 
 
 def _history(path: Path, seed: int) -> str:

@@ -3,7 +3,8 @@
 A child works on a store while every write and sync is recorded. Then images are made as a power
 failure could have left the file: everything before the last sync that had returned, and of the
 writes since then any subset, some of them torn at a sector. Each image must hold all that was
-acknowledged, or that and the change under way.
+acknowledged, or that and the change under way; stores opened with ``sync="batch"``, every second
+one, may also have lost the last change.
 """
 
 # ruff: noqa: ANN401 - models and answers are any JSON value
@@ -15,27 +16,36 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import simdb
+from simdb.storage.environment import Sync
 from tools.campaigns import children, kills, sabotage, shim, subjects
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
 from tools.campaigns.shim import Call
 from tools.campaigns.subjects import Model
 
+STORE, LOG = "store.simdb", "log"
 SECTOR = 512
-IMAGES_A_RECORDING = 250
+IMAGES_A_RECORDING = 150
 IMAGES_A_CHILD = 50
 CHANGES = 40
+SYNCS: tuple[Sync, Sync] = ("batch", "full")
+AS_ACKNOWLEDGED, UNDER_WAY = "as acknowledged", "with the change under way"
+WITHOUT_LAST = "without the last change"
 
 
 class Recorded(NamedTuple):
-    """What a child did: the file before, its calls, and the states, one more a change."""
+    """What a child did: how its commits were synced, the file before, its calls, and the states.
 
+    There is one state more than changes.
+    """
+
+    sync: Sync
     base: bytes
     calls: list[Call]
     states: list[Model]
 
 
-def _record(path: Path, log: Path, seed: int, model: Model, fault: str | None) -> list[Model]:
+def _record(run: Run, seed: int, model: Model, sync: Sync) -> list[Model]:
     """Let a child work and be recorded; return the states, one more after every change."""
     generator = random.Random(f"{seed} changes")
     changes = []
@@ -46,10 +56,12 @@ def _record(path: Path, log: Path, seed: int, model: Model, fault: str | None) -
         states.append(subjects.copy_of(states[-1]))
         subjects.apply(states[-1], change)
 
+    path = run.work / STORE
+
     def work(_: Any) -> None:
-        sabotage.plant(fault)
-        shim.record(str(path), log)
-        with simdb.open(path, threads=1) as database:
+        sabotage.plant(run.sabotage)
+        shim.record(str(path), run.work / LOG)
+        with simdb.open(path, threads=1, sync=sync) as database:
             for number, change in enumerate(changes, 1):
                 subjects.carry_out(database, change)
                 shim.mark(number)
@@ -117,23 +129,26 @@ def power_fail(run: Run) -> None:
     """Record, make images, and look at each of them in a child."""
     recording = 0
     while run.trials < run.count and len(run.failures) < 20:
-        seed = run.seed * 1_000 + recording
+        seed = run.seed + recording
+        sync = SYNCS[seed % 2]
         recording += 1
-        path, log = run.work / "store.simdb", run.work / "log"
+        path = run.work / STORE
         for file in run.work.iterdir():
             file.unlink()
         model = kills.build(path, seed, 8)
         base = path.read_bytes()
         inode = path.stat().st_ino
-        states = _record(path, log, seed, model, run.sabotage)
+        states = _record(run, seed, model, sync)
         calls = [
-            call for call in shim.read_log(log) if call.what == shim.MARK or call.file == inode
+            call
+            for call in shim.read_log(run.work / LOG)
+            if call.what == shim.MARK or call.file == inode
         ]
         run.outcomes["recorded calls"] += len(calls)
         left = min(IMAGES_A_RECORDING, run.count - run.trials)
         for first in range(0, left, IMAGES_A_CHILD):
             numbers = range(first, min(first + IMAGES_A_CHILD, left))
-            _look_at_images(run, seed, numbers, Recorded(base, calls, states))
+            _look_at_images(run, seed, numbers, Recorded(sync, base, calls, states))
 
 
 def _look_at_images(run: Run, seed: int, numbers: range, recorded: Recorded) -> None:
@@ -147,14 +162,14 @@ def _look_at_images(run: Run, seed: int, numbers: range, recorded: Recorded) -> 
                 before, acknowledged = _cut(recorded.calls, generator)
                 image = run.work / f"image{number}.simdb"
                 image.write_bytes(image_after(recorded.base, before, generator))
-                say(_state_of(image, recorded.states, acknowledged, generator))
+                say(_state_of(image, recorded, acknowledged, generator))
                 for file in run.work.glob(f"image{number}.simdb*"):
                     file.unlink()
 
         ending = children.Child(work).end()
         for number, found in zip(left, ending.answers, strict=False):
-            run.trial(found.split(":")[0] or "as acknowledged")
-            if found not in {"", "with the change under way"}:
+            run.trial(f"{recorded.sync}: {found.split(':')[0]}")
+            if found not in {AS_ACKNOWLEDGED, UNDER_WAY, WITHOUT_LAST}:
                 run.fail(f"recording {seed} image {number}: {found}")
         left = left[len(ending.answers) :]
         if left:
@@ -162,15 +177,18 @@ def _look_at_images(run: Run, seed: int, numbers: range, recorded: Recorded) -> 
             run.fail(f"recording {seed} image {left.pop(0)}: the reader ended: {ending.how}")
 
 
-def _state_of(path: Path, states: list[Model], acknowledged: int, generator: random.Random) -> str:
-    """Return what is wrong with an image, nothing if it holds what was acknowledged."""
+def _state_of(path: Path, recorded: Recorded, acknowledged: int, generator: random.Random) -> str:
+    """Return which of the states that it may hold an image holds, or what is wrong with it."""
+    states = recorded.states
     try:
         with simdb.open(path, threads=1) as database:
             found = subjects.contents(database)
             if found == states[acknowledged]:
-                outcome = ""
+                outcome = AS_ACKNOWLEDGED
             elif acknowledged + 1 < len(states) and found == states[acknowledged + 1]:
-                outcome = "with the change under way"
+                outcome = UNDER_WAY
+            elif recorded.sync == "batch" and acknowledged and found == states[acknowledged - 1]:
+                outcome = WITHOUT_LAST
             else:
                 known = [number for number, state in enumerate(states) if state == found]
                 return f"holds the state of change {known}, acknowledged was {acknowledged}"

@@ -1,10 +1,9 @@
-"""Many processes on one store: writers, readers, and now and then one that is killed."""
+"""Many processes on one store: writers, readers, and in every round one that is killed."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import simdb
@@ -14,6 +13,7 @@ from tools.campaigns.registry import Run, campaign
 
 WRITERS = 2
 READERS = 4
+ROUND = 5.0  # seconds
 WORDS = 12
 
 
@@ -23,13 +23,26 @@ def _set_of(writer: int, place: int, version: int) -> set[int]:
     return set(generator.sample(range(100_000), WORDS))
 
 
-def _write(path: Path, writer: int, until: float, say: Say) -> None:
+def _stored(collection: simdb.Collection, writer: int) -> dict[int, int]:
+    """Return the version of every place that a writer has filled; all of a triple, or nothing."""
+    found: dict[int, list[int]] = {}
+    for record in collection.items():
+        owner, number, _ = str(record.key).split("/")
+        if int(owner) == writer:
+            found.setdefault(int(number), []).append((record.metadata or {})["version"])
+    for place, versions in found.items():
+        if len(versions) != 3 or len(set(versions)) > 1:
+            raise AssertionError(f"half a change was stored: {writer}/{place} {versions}")
+    return {place: versions[0] for place, versions in found.items()}
+
+
+def _write(path: Path, seed: str, writer: int, until: float, say: Say) -> None:
     """Add, replace and delete triples of equal sets, each triple in one transaction."""
-    generator = random.Random(writer)
-    versions: dict[int, int] = {}
+    generator = random.Random(f"{seed} writer {writer}")
     commits = 0
     with simdb.open(path, threads=1, busy_timeout=60) as database:
         collection = database["sets"]
+        versions = _stored(collection, writer)  # one before may have been killed
         while time.monotonic() < until:
             place = generator.randrange(60)
             keys = [f"{writer}/{place}/{copy}" for copy in range(3)]
@@ -45,12 +58,14 @@ def _write(path: Path, writer: int, until: float, say: Say) -> None:
             commits += 1
             if commits % 200 == 0:
                 collection.compact()
+        if _stored(collection, writer) != versions:
+            raise AssertionError(f"writer {writer} lost what it had stored")
     say({"commits": commits})
 
 
-def _read(path: Path, number: int, until: float, say: Say) -> None:
+def _read(path: Path, seed: str, number: int, until: float, say: Say) -> None:
     """Look at snapshots: all three of a triple, or none, and search finds just them."""
-    generator = random.Random(number)
+    generator = random.Random(f"{seed} reader {number}")
     looks = 0
     with simdb.open(path, threads=1, read_only=bool(number % 2), busy_timeout=60) as database:
         while time.monotonic() < until:
@@ -73,23 +88,22 @@ def _read(path: Path, number: int, until: float, say: Say) -> None:
     say({"looks": looks})
 
 
-def _writer(path: Path, number: int, until: float) -> Callable[[Say], None]:
-    return lambda say: _write(path, number, until, say)
-
-
-def _reader(path: Path, number: int, until: float) -> Callable[[Say], None]:
-    return lambda say: _read(path, number, until, say)
+def _start(path: Path, seed: str, number: int, until: float) -> children.Child:
+    """Start a process: the first ones write, the others read."""
+    if number < WRITERS:
+        return children.Child(lambda say: _write(path, seed, number, until, say))
+    return children.Child(lambda say: _read(path, seed, number - WRITERS, until, say))
 
 
 @campaign(
     "processes",
-    "2 writers, 4 readers, searches checked; one in ten is killed and replaced",
+    "2 writers, 4 readers, searches checked; in each round one is killed and replaced",
     short=10,
     long=300,
     timed=True,
 )
 def processes(run: Run) -> None:
-    """Let processes work on one store for so many seconds."""
+    """Let processes work on one store for so many seconds, in rounds of a few."""
     path = run.work / "store.simdb"
 
     def build() -> None:
@@ -98,45 +112,33 @@ def processes(run: Run) -> None:
 
     children.answer(build)
     until = time.monotonic() + run.count
-    rounds = 0
     largest = 0
     while time.monotonic() < until:
-        rounds += 1
-        end = min(until, time.monotonic() + 5)
-        workers = [
-            *(children.Child(_writer(path, n, end)) for n in range(WRITERS)),
-            *(children.Child(_reader(path, n, end)) for n in range(READERS)),
-        ]
-        if rounds % 2 == 0:
-            # A writer that dies begins its versions anew: its items are deleted first.
-            victim = workers[WRITERS + random.Random(rounds).randrange(READERS)]
-            time.sleep(0.5)
-            victim.kill()
-        else:
-            victim = None
+        seed = f"{run.seed} {run.trials}"
+        end = min(until, time.monotonic() + ROUND)
+        workers = [_start(path, seed, number, end) for number in range(WRITERS + READERS)]
+        time.sleep(random.Random(seed).random() * ROUND / 4)
+        victim = random.Random(seed).randrange(len(workers))
+        workers[victim].kill()
+        workers[victim].end()
+        run.outcomes[f"{'writers' if victim < WRITERS else 'readers'} killed"] += 1
+        workers[victim] = _start(path, f"{seed} again", victim, end)
         for worker in workers:
             ending = worker.end(60 + run.count)
-            if worker is victim:
-                run.outcomes["readers killed"] += 1
-                continue
             if ending.died or ending.error:
-                run.fail(f"round {rounds}: {ending.how}")
+                run.fail(f"round {run.trials}: {ending.how}")
             for answer in ending.answers:
                 run.outcomes.update(answer)
         largest = max(largest, path.stat().st_size)
-        run.trial()
-        ending = children.answer(lambda: _settle(path))
+        ending = children.answer(lambda: _problem(path))
         if ending.answers != [""]:
-            run.fail(f"round {rounds}: {ending.answers or ending.how}")
+            run.fail(f"round {run.trials}: {ending.answers or ending.how}")
+        run.trial()
     run.outcomes["largest size of the file, KiB"] = largest // 1_024
 
 
-def _settle(path: Path) -> str:
-    """Check the store between rounds and empty it, so that writers begin anew."""
+def _problem(path: Path) -> str:
+    """Return what ``check`` finds between two rounds."""
     with simdb.open(path, threads=1) as database:
         problems = database.check(deep=True).problems
-        if problems:
-            return str(problems[0])
-        collection = database["sets"]
-        collection.delete_many([record.key for record in collection.items()])
-    return ""
+    return str(problems[0]) if problems else ""

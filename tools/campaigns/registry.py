@@ -40,7 +40,8 @@ class Run:
     """One run of a campaign: what it is given, and what it found.
 
     Attributes:
-        seed: everything random follows from it.
+        seed: everything random follows from it. Trial n of a campaign with independent trials is
+            trial 0 of ``seed + n``, so that one that failed can be seen again alone.
         count: how many trials, or seconds.
         work: an empty folder.
         sabotage: a fault planted on purpose, which the campaign has to find; None for none.

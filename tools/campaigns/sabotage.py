@@ -9,14 +9,14 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-FAULTS = ("sync=False", "a sync left out", "an index write left out")
+FAULTS = ("sync=False", "metasync=False", "the sync of pages left out", "an index write left out")
 
 
 def plant(fault: str | None) -> None:
     """Plant a fault in this process, which should be a child."""
-    if fault == "sync=False":
-        _without_sync()
-    elif fault == "a sync left out":
+    if fault in {"sync=False", "metasync=False"}:
+        _opened_without(fault.removesuffix("=False"))
+    elif fault == "the sync of pages left out":
         from tools.campaigns import shim
 
         shim.skip_syncs()
@@ -24,13 +24,13 @@ def plant(fault: str | None) -> None:
         _without_index_writes()
 
 
-def _without_sync() -> None:
+def _opened_without(option: str) -> None:
     import lmdb
 
     original = lmdb.open
 
     def unsafe(*arguments: Any, **options: Any) -> Any:
-        return original(*arguments, **{**options, "sync": False})
+        return original(*arguments, **{**options, option: False})
 
     setattr(lmdb, "open", unsafe)  # noqa: B010 - it is a class to mypy
 

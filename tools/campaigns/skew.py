@@ -19,15 +19,15 @@ MOST_MEMORY = 1_500 * 2**20
 WORDS = simdb.Text(simdb.WordShingles(1))
 
 
-def _equal(count: int) -> list[tuple[int, str]]:
+def _equal(count: int, _: int) -> list[tuple[int, str]]:
     return [(number, "the same text for all of them") for number in range(count)]
 
 
-def _empty(count: int) -> list[tuple[int, str]]:
+def _empty(count: int, _: int) -> list[tuple[int, str]]:
     return [(number, " " * (number % 3)) for number in range(count)]
 
 
-def _boilerplate(count: int) -> list[tuple[int, str]]:
+def _boilerplate(count: int, _: int) -> list[tuple[int, str]]:
     """Half of each text is common to all: a Jaccard similarity of a third."""
     common = " ".join(f"common{number}" for number in range(40))
     return [
@@ -36,20 +36,20 @@ def _boilerplate(count: int) -> list[tuple[int, str]]:
     ]
 
 
-def _frequent(count: int) -> list[tuple[int, str]]:
+def _frequent(count: int, seed: int) -> list[tuple[int, str]]:
     """One word in all texts, and the rest drawn from few."""
-    generator = random.Random(1)
+    generator = random.Random(seed)
     return [
         (number, "all " + " ".join(f"w{generator.randrange(300)}" for _ in range(15)))
         for number in range(count)
     ]
 
 
-def _colliding(count: int) -> list[tuple[int, str]]:
+def _colliding(count: int, seed: int) -> list[tuple[int, str]]:
     """Texts that share their first bucket under seed 1, if that is the seed."""
     with tempfile.TemporaryDirectory() as folder, simdb.open(Path(folder) / "known") as known:
         signer = known.collection("c", WORDS, threshold=0.8, seed=1)._present.signer
-    generator = random.Random(1)
+    generator = random.Random(seed)
     best = min(
         (f"m{generator.getrandbits(40)}" for _ in range(20_000)),
         key=lambda word: int(signer.sign([word.encode()]).signatures[0, 0]) or 99_999,
@@ -69,8 +69,8 @@ INPUTS = {
 }
 
 
-def _load(path: Path, name: str, count: int) -> dict[str, Any]:
-    rows = INPUTS[name](count)
+def _load(path: Path, name: str, count: int, seed: int) -> dict[str, Any]:
+    rows = INPUTS[name](count, seed)
     began = time.perf_counter()
     with simdb.open(path, threads=1) as database:
         collection = database.collection("c", WORDS, threshold=0.8, exact_floor=0.7)
@@ -103,7 +103,7 @@ def skew(run: Run) -> None:
     """Store so many bad items of every sort, group them and search them, within limits."""
     for name in INPUTS:
         path = run.work / f"{name}.simdb"
-        ending = children.answer(partial(_load, path, name, run.count), 3_600)
+        ending = children.answer(partial(_load, path, name, run.count, run.seed), 3_600)
         for file in run.work.glob(f"{name}.simdb*"):
             file.unlink()
         run.trial()
