@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from simdb.errors import OperationInterruptedError
+
 Key: TypeAlias = str | int
 Guarantee: TypeAlias = Literal["exact", "probable"]
 Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
@@ -44,6 +46,33 @@ class Match:
 
     def __repr__(self) -> str:
         return f"Match(key={self.key!r}, {_measured(self.similarity, self.distance)})"
+
+
+@dataclass(slots=True)
+class Effort:
+    """What the steps of a join that may be quadratic have cost, and what they may cost.
+
+    Attributes:
+        budget: pairs that may be looked at; None for any number.
+        pairs: looked at so far: met in a bucket, or compared all with all.
+    """
+
+    budget: int | None = None
+    pairs: int = 0
+
+    def spend(self, pairs: int) -> None:
+        """Count pairs that are looked at.
+
+        Raises:
+            OperationInterruptedError: they are more than the budget.
+        """
+        self.pairs += pairs
+        if self.budget is not None and self.pairs > self.budget:
+            raise OperationInterruptedError(
+                f"{self.pairs:,} pairs are to be looked at, more than the budget of "
+                f"{self.budget:,}; what was given is right, but not all; raise the budget, or ask "
+                "for more similar pairs"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from simdb.datatypes import Group, Guarantee, Key, Pair, PairBatch
+from simdb.datatypes import Effort, Group, Guarantee, Key, Pair, PairBatch
 
 # Batches, what turns each into pairs with keys, and a token to go on after it.
 PairSource = Callable[[], Iterator[tuple[PairBatch, Callable[[], list[Pair]], str | None]]]
@@ -25,11 +25,15 @@ class Pairs:
         source: PairSource,
         guarantee: Guarantee,
         expected_recall: float,
-        compared: Callable[[], int] | None = None,
+        *,
+        effort: Effort,
+        compared: Callable[[], int] | None,
+        token: str | None,
     ) -> None:
         self._source = source
+        self._effort = effort
         self._compared = compared
-        self.token: str | None = None
+        self.token = token
         self.guarantee = guarantee
         self.expected_recall = expected_recall
 
@@ -38,6 +42,11 @@ class Pairs:
         return (
             f"<simdb pairs, {_promise(self.guarantee, self.expected_recall)}; found by iterating>"
         )
+
+    @property
+    def looked_at(self) -> int:
+        """Pairs that the last iteration has looked at so far, which ``budget`` limits."""
+        return self._effort.pairs
 
     @property
     def candidates(self) -> int | None:
@@ -63,10 +72,14 @@ class Groups:
     Attributes:
         guarantee: ``"exact"`` or ``"probable"``, as that of the pairs that connect them.
         expected_recall: the share of the pairs *at the threshold* expected to be found.
+        looked_at: pairs that were looked at, which ``budget`` limits.
     """
 
-    def __init__(self, keys: list[list[Key]], guarantee: Guarantee, expected_recall: float) -> None:
+    def __init__(
+        self, keys: list[list[Key]], guarantee: Guarantee, expected_recall: float, looked_at: int
+    ) -> None:
         self._keys = keys
+        self.looked_at = looked_at
         self.guarantee = guarantee
         self.expected_recall = expected_recall
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simdb import engine
+from simdb.config.checks import require_whole
 from simdb.contents import ContentsView
-from simdb.datatypes import AuditReport, Matches, Progress
+from simdb.datatypes import AuditReport, Effort, Matches, Progress
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.results import Groups, Pairs
@@ -108,6 +110,7 @@ class CollectionView(ContentsView):
         measure: str = "jaccard",
         since: int | None = None,
         resume: str | None = None,
+        budget: int | None = None,
     ) -> Pairs:
         """Find all pairs of stored items that are similar to each other.
 
@@ -133,9 +136,14 @@ class CollectionView(ContentsView):
             resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
                 the same arguments. Pairs that are done are not compared again; in memory, all items
                 are loaded again, else the postings are read again. By Jaccard similarity only.
+            budget: the most pairs to look at, None for any number: pairs that meet in a bucket or
+                in postings, or all with all where no index serves. Nothing is dropped for it.
 
         Returns:
             An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
+
+        Raises:
+            OperationInterruptedError: while iterating: the budget is spent.
         """
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
@@ -147,25 +155,22 @@ class CollectionView(ContentsView):
             settings, bound, min_recall, guarantee, wanted, resume=resume, answers="pairs"
         )
         first = 0 if since is None else engine.serving.parse_since(since)
+        require_whole("budget", budget, 1)
         counters = engine.joining.JoinCounters()
-        pairs = Pairs(
-            lambda: self._pair_batches(served, counters, first, resume),
-            served.guarantee,
-            served.recall,
-            None if served.is_exact and not served.scans else lambda: counters.compared,
-        )
-        pairs.token = resume
-        return pairs
+        counters.effort.budget = budget
+        source = partial(self._pair_batches, served, counters, first, resume)
+        return _streamed(source, served, counters, resume)
 
     def _pair_batches(
         self, served: Served, counters: JoinCounters, since: int, resume: str | None
     ) -> Iterator[AnsweredBatch]:
+        counters.effort.pairs = 0
         with self._opened() as (collection, _, signer):
             for batch in engine.answering.pairs(
                 signer,
                 collection,
                 served,
-                self._lent(),
+                self._lent(counters.effort),
                 counters,
                 since=since,
                 resume=resume,
@@ -173,8 +178,10 @@ class CollectionView(ContentsView):
                 yield batch
                 self._require_open()
 
-    def _lent(self) -> Lent:
-        return engine.answering.Lent(self._handle.memory, self._handle.pool, self._require_open)
+    def _lent(self, effort: Effort | None = None) -> Lent:
+        return engine.answering.Lent(
+            self._handle.memory, self._handle.pool, self._require_open, effort or Effort()
+        )
 
     def groups(
         self,
@@ -183,6 +190,7 @@ class CollectionView(ContentsView):
         max_distance: ThresholdLike | None = None,
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
+        budget: int | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> Groups:
         """Return the groups of items connected by similar pairs, each with a representative.
@@ -190,16 +198,26 @@ class CollectionView(ContentsView):
         Two items of a group need not be similar to each other, only connected by similar pairs.
         The representative is the item inserted first.
 
+        Args:
+            threshold, max_distance, min_recall, guarantee: as for ``pairs``.
+            budget: as for ``pairs``; items that are connected already are not looked at again.
+            progress: called now and then.
+
         Returns:
             An iterable of ``Group`` of two items or more, by the insertion of their first items.
+
+        Raises:
+            OperationInterruptedError: the budget is spent.
         """
+        require_whole("budget", budget, 1)
+        effort = Effort(budget)
         with self._opened() as (collection, settings, signer):
             bound = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
             served = engine.serving.serve(
                 settings, bound, min_recall, guarantee, without_index=True
             )
-            keys = engine.answering.groups(signer, collection, served, self._lent(), progress)
-        return Groups(keys, served.guarantee, served.recall)
+            keys = engine.answering.groups(signer, collection, served, self._lent(effort), progress)
+        return Groups(keys, served.guarantee, served.recall, effort.pairs)
 
     def join(
         self,
@@ -211,6 +229,7 @@ class CollectionView(ContentsView):
         min_recall: float | None = None,
         measure: str = "jaccard",
         resume: str | None = None,
+        budget: int | None = None,
     ) -> Pairs:
         """Find all pairs of an item of this collection and a similar one of another.
 
@@ -232,9 +251,11 @@ class CollectionView(ContentsView):
                 items of the other; all but ``"jaccard"`` need an exact index of the other.
             resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``. By
                 Jaccard similarity only.
+            budget: as for ``pairs``.
 
         Raises:
             ConfigurationError: the kinds of items differ.
+            OperationInterruptedError: while iterating: the budget is spent.
         """
         with other._reading() as transaction:
             settings = other._refresh(transaction).settings
@@ -247,25 +268,22 @@ class CollectionView(ContentsView):
         served = engine.serving.serve_join(
             settings, bound, min_recall, guarantee, wanted, resume=resume, answers="joins"
         )
+        require_whole("budget", budget, 1)
         counters = engine.joining.JoinCounters()
-        pairs = Pairs(
-            lambda: self._cross_batches(other, served, counters, resume),
-            served.guarantee,
-            served.recall,
-            None if served.is_exact else lambda: counters.compared,
-        )
-        pairs.token = resume
-        return pairs
+        counters.effort.budget = budget
+        source = partial(self._cross_batches, other, served, counters, resume)
+        return _streamed(source, served, counters, resume)
 
     def _cross_batches(
         self, other: CollectionView, served: Served, counters: JoinCounters, resume: str | None
     ) -> Iterator[AnsweredBatch]:
+        counters.effort.pairs = 0
         with self._opened() as (own, _, signer), other._opened() as (others, _, other_signer):
             for batch in engine.answering.cross(
                 (signer, own),
                 (other_signer, others),
                 served,
-                self._lent(),
+                self._lent(counters.effort),
                 counters,
                 resume=resume,
             ):
@@ -362,3 +380,20 @@ class CollectionView(ContentsView):
 def _require_positive(name: str, value: object) -> None:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def _streamed(
+    source: Callable[[], Iterator[AnsweredBatch]],
+    served: Served,
+    counters: JoinCounters,
+    token: str | None,
+) -> Pairs:
+    compared = None if served.is_exact else lambda: counters.compared
+    return Pairs(
+        source,
+        served.guarantee,
+        served.recall,
+        effort=counters.effort,
+        compared=compared,
+        token=token,
+    )

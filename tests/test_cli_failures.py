@@ -323,7 +323,7 @@ def test_a_store_is_made_as_private_as_it_is_asked_to_be(tmp_path):
     output = tmp_path / "out.jsonl"
     kept = tmp_path / "kept.simdb"
     rows = '{"text": "a text"}\n'
-    result = run("--mode", "640", "dedupe", "-", output, "--store", kept, stdin=rows)
+    result = run("--mode", "640", "dedupe", "-", "-o", output, "--store", kept, stdin=rows)
     assert result.exit_code == 0, result.stderr
     assert kept.stat().st_mode & 0o777 == 0o640
 

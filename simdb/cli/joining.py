@@ -14,6 +14,7 @@ from simdb.cli.bounds import Bound, MaxDistanceText, measured
 from simdb.cli.kinds import measures_distance
 from simdb.cli.options import (
     AsJson,
+    Budget,
     CollectionName,
     Exact,
     GuaranteeText,
@@ -58,6 +59,7 @@ def pairs(
         typer.Option("--since", metavar="N", help="Only pairs that came with items added since."),
     ] = None,
     resume: Resume = None,
+    budget: Budget = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -76,6 +78,7 @@ def pairs(
             measure=measure,
             since=since,
             resume=resume,
+            budget=budget,
             **bound.of(source.kind),
         )
         count = _print_pairs(found, as_json=as_json)
@@ -107,6 +110,7 @@ def join(
         ),
     ] = "jaccard",
     resume: Resume = None,
+    budget: Budget = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -128,6 +132,7 @@ def join(
             min_recall=min_recall,
             measure=measure,
             resume=resume,
+            budget=budget,
             **bound.of(other.kind),
         )
         count = _print_pairs(found, as_json=as_json)

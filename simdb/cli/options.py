@@ -52,6 +52,15 @@ MinRecall = Annotated[
         help="Below the collection's threshold: answer when at least this recall is expected.",
     ),
 ]
+Budget = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        min=1,
+        metavar="PAIRS",
+        help="Look at no more than so many pairs, else end with an error.",
+    ),
+]
 Exact = Annotated[bool, typer.Option("--exact", help="The same as --guarantee exact.")]
 ExactFloor = Annotated[
     str | None,

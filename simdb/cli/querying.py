@@ -15,6 +15,7 @@ from simdb.cli.inputs import InputOptions, set_from
 from simdb.cli.kinds import measures_distance, name_of, plural_of, shown_item
 from simdb.cli.options import (
     AsJson,
+    Budget,
     CollectionName,
     ElementsText,
     Exact,
@@ -202,6 +203,7 @@ def groups(
     guarantee: GuaranteeText = "auto",
     exact: Exact = False,
     min_recall: MinRecall = None,
+    budget: Budget = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -220,6 +222,7 @@ def groups(
         found = source.groups(
             guarantee=asked,
             min_recall=min_recall,
+            budget=budget,
             progress=bar.callback,
             **bound.of(source.kind),
         )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import engine
-from simdb.datatypes import Key, Match, Matches, Pair, PairBatch, Progress
+from simdb.datatypes import Effort, Key, Match, Matches, Pair, PairBatch, Progress
 from simdb.errors import KeyNotFoundError, WrongTypeError
 from simdb.storage.keys import decode_user_key
 
@@ -39,15 +39,19 @@ class Lent(NamedTuple):
         memory: bytes.
         pool: makes threads, or returns None for the caller's alone.
         require_open: raises if the database was closed.
+        effort: that may be spent.
     """
 
     memory: int
     pool: Callable[[], Executor | None]
     require_open: Callable[[], None]
+    effort: Effort
 
     def to_joins(self) -> JoinResources:
         """Return the same, as exact joins want it."""
-        return engine.exact_joining.JoinResources(self.memory, self.pool(), self.require_open)
+        return engine.exact_joining.JoinResources(
+            self.memory, self.pool(), self.require_open, self.effort
+        )
 
 
 def search(
@@ -91,7 +95,7 @@ def pairs(
         signer, collection: what is joined.
         served: how.
         lent: what may be used.
-        counters: added to by the probable index.
+        counters: added to by the probable index; with the effort that is lent.
         since: only pairs with an item of this number or a higher one.
         resume: a token to go on after, of exact pairs by symbols.
     """
@@ -103,7 +107,7 @@ def pairs(
         )
     elif served.scans:
         batches = _without_tokens(
-            engine.scanning.pairs(signer, collection, served.bound, since=since)
+            engine.scanning.pairs(signer, collection, served.bound, lent.effort, since=since)
         )
     elif served.is_exact:
         batches = engine.exact_joining.join(
@@ -134,13 +138,15 @@ def cross(
         right: the collection that ``served`` is about.
         served: how.
         lent: what may be used.
-        counters: added to by the probable index.
+        counters: added to by the probable index; with the effort that is lent.
         resume: a token to go on after, of an exact join by symbols.
     """
     (left_signer, own), (right_signer, others) = left, right
     batches: Iterator[tuple[PairBatch, str | None]]
     if served.scans:
-        batches = _without_tokens(engine.scanning.cross(right_signer, own, others, served.bound))
+        batches = _without_tokens(
+            engine.scanning.cross(right_signer, own, others, served.bound, lent.effort)
+        )
     elif not served.is_exact:
         batches = _without_tokens(
             engine.crossing.cross(own, others, right_signer, served.bound, counters)
@@ -186,17 +192,14 @@ def groups(
 ) -> list[list[Key]]:
     """Return the keys of the groups of items connected by similar pairs, by their first items."""
     if served.scans:
-        numbers = engine.scanning.group(signer, collection, served.bound)
+        numbers = engine.scanning.group(signer, collection, served.bound, lent.effort)
     elif served.is_exact:
         numbers = engine.exact_joining.group(signer, collection, served.threshold, lent.to_joins())
     else:
+        counters = engine.joining.JoinCounters()
+        counters.effort = lent.effort
         numbers = engine.grouping.group(
-            signer,
-            collection,
-            served.bound,
-            lent.memory,
-            engine.joining.JoinCounters(),
-            progress=progress,
+            signer, collection, served.bound, lent.memory, counters, progress=progress
         )
     return [keys_of_numbers(collection, members) for members in numbers]
 

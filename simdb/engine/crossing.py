@@ -48,6 +48,7 @@ def cross(
         features, signed = _signed(right_signer, items)
         for candidates in _candidates(right, signed, needed):
             probes, others = candidates.probes, candidates.numbers
+            counters.effort.spend(others.size)
             if features is None:
                 places, compared = compare_batch_with_stored(
                     right_signer, right, items, probes, others

@@ -15,7 +15,7 @@ from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.exact_joining import JoinResources, pair_batch
 from simdb.engine.exact_loading import arranged_batches, join_order, load_sets
 from simdb.engine.exact_probing import PairProber, pair_batches
-from simdb.engine.exact_searching import Prober, jaccard
+from simdb.engine.exact_searching import Prober, SearchCounters, jaccard
 from simdb.engine.exact_tokens import CrossToken, parse_token
 from simdb.engine.serving import require_index
 from simdb.engine.signing import Signer
@@ -67,6 +67,7 @@ def cross(
             collection has no exact index that serves the threshold.
     """
     require_same_kind(left.signer.settings, right.signer.settings)
+    counters = counters or Counters(effort=resources.effort)
     changes = left.collection.state.changes, right.collection.state.changes
     token = CrossToken(threshold, *changes, way="m", place=BEGINNING)
     if resume is not None:
@@ -76,7 +77,7 @@ def cross(
         resumed.require(left.collection, right.collection)
         token = resumed
     if token.way == "m":
-        batches = _in_memory(left, right, token, resources, counters or Counters())
+        batches = _in_memory(left, right, token, resources, counters)
         if batches is not None:
             yield from batches
             return
@@ -126,7 +127,8 @@ def _in_memory(
 def _probed(
     left: Side, right: Side, token: CrossToken, resources: JoinResources
 ) -> Iterator[tuple[PairBatch, str]]:
-    prober = Prober(right.collection, jaccard(token.threshold))
+    counters = SearchCounters(resources.effort)
+    prober = Prober(right.collection, jaccard(token.threshold), counters=counters)
     order, start = prober.epoch.order, token.place.range
     batches = arranged_batches(
         left.collection, right.signer, order, resources.pool, start=max(0, start)

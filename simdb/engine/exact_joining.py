@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import config, kernels
-from simdb.datatypes import PairBatch
+from simdb.datatypes import Effort, PairBatch
 from simdb.engine.exact_arranging import selected_sets
 from simdb.engine.exact_classes import ItemClasses, classify, classify_by_postings
 from simdb.engine.exact_indexing import current_epoch
 from simdb.engine.exact_loading import Loaded, arranged_batches, join_order, load_sets
 from simdb.engine.exact_probing import PairProber, pair_batches
-from simdb.engine.exact_searching import Prober, jaccard
+from simdb.engine.exact_searching import Prober, SearchCounters, jaccard
 from simdb.engine.exact_slicing import PostingSlices, room_of
 from simdb.engine.exact_sweeping import ClassPairs, Sweep
 from simdb.engine.exact_tokens import (
@@ -51,11 +51,13 @@ class JoinResources:
         memory: bytes.
         pool: threads, None for the caller's alone.
         require_open: raises if the database was closed.
+        effort: that may be spent.
     """
 
     memory: int
     pool: Executor | None
     require_open: Callable[[], None]
+    effort: Effort
 
     @property
     def workers(self) -> Workers:
@@ -109,7 +111,7 @@ def join(
         ConfigurationError, ThresholdTooLowError: the items do not fit into memory, and there is no
             exact index that serves the threshold.
     """
-    counters = counters or Counters()
+    counters = counters or Counters(effort=resources.effort)
     token = None if resume is None else _own_token(collection, threshold, since, resume)
     if isinstance(token, NewToken) or (
         token is None and _probes(signer, collection, threshold, since)
@@ -219,7 +221,7 @@ def _new_pairs(
     if token is None:
         changes = collection.state.changes
         token = NewToken(threshold, collection.number, changes, since, since)
-    prober = Prober(collection, jaccard(threshold))
+    prober = Prober(collection, jaccard(threshold), counters=SearchCounters(resources.effort))
     batches = arranged_batches(
         collection, signer, prober.epoch.order, resources.pool, start=token.done
     )
@@ -340,7 +342,7 @@ def group(
 
     Exact. Pairs of identical items are not written out: each is connected with the first one.
     """
-    counters = counters or Counters()
+    counters = counters or Counters(effort=resources.effort)
     forest = Forest(collection.state.next_number)
     prepared = loaded = None
     room = room_of(resources.memory)

@@ -13,7 +13,7 @@ from simdb.engine.exact_crossing import Side, require_same_kind
 from simdb.engine.exact_joining import JoinResources
 from simdb.engine.exact_loading import arranged_batches
 from simdb.engine.exact_probing import PairProber, pair_batches
-from simdb.engine.exact_searching import Prober
+from simdb.engine.exact_searching import Prober, SearchCounters
 from simdb.engine.serving import require_index
 from simdb.errors import ConfigurationError
 from simdb.exact.measures import Criterion, Measure
@@ -82,7 +82,7 @@ def _probed(
     earlier_only: bool,
 ) -> Iterator[PairBatch]:
     require_index(right.signer.settings, criterion)
-    prober = Prober(right.collection, criterion)
+    prober = Prober(right.collection, criterion, counters=SearchCounters(resources.effort))
     batches = arranged_batches(
         left.collection, right.signer, prober.epoch.order, resources.pool, start=start
     )

@@ -6,7 +6,7 @@ leave few candidates (MMDS 3.9.3 to 3.9.6), which are compared in full.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.datatypes import Effort
 from simdb.engine.comparing import compare_with_probe
 from simdb.engine.exact_arranging import Epoch, Prefixes, arrange
 from simdb.engine.exact_indexing import current_epoch
@@ -41,6 +42,7 @@ class SearchCounters:
     """What searches did.
 
     Attributes:
+        effort: limits the postings scanned: each is a pair of a probe and an item.
         runs: runs of postings that were looked into.
         looked_up: symbols of probes that were looked up.
         scanned: postings found under them.
@@ -48,6 +50,7 @@ class SearchCounters:
         verified: live ones, compared in full.
     """
 
+    effort: Effort = field(default_factory=Effort)
     runs: int = 0
     looked_up: int = 0
     scanned: int = 0
@@ -97,6 +100,7 @@ class Prober:
         positions = self._view.column(found, POSITION)
         sizes = self._view.column(found, SIZE)
         self.counters.looked_up += looked_up.size
+        self.counters.effort.spend(items.size)
         self.counters.scanned += items.size
         if not items.size:
             return items

@@ -9,14 +9,14 @@ by the corpus or by the number of pairs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.datatypes import PairBatch
+from simdb.datatypes import Effort, PairBatch
 from simdb.engine.comparing import (
     COMPARED_BYTES,
     PAIRS_COMPARED,
@@ -49,12 +49,14 @@ class JoinCounters:
     """What a join did.
 
     Attributes:
+        effort: limits the pairs visited.
         visited: pairs met in buckets, once for every bucket they share.
         too_unlike: of these, dropped for too few equal signature rows.
         compared: candidates compared in full.
         pairs: those that were similar enough.
     """
 
+    effort: Effort = field(default_factory=Effort)
     visited: int = 0
     too_unlike: int = 0
     compared: int = 0
@@ -204,11 +206,13 @@ def candidate_pairs(
                 buckets.item_keys.every_group,
                 *place,
             )
+        counters.effort.spend(int(counts[0]))
+        counters.visited += int(counts[0])
+        counters.too_unlike += int(counts[1])
+        counts[:] = 0
         yield left[:written], right[:written]
         if written < room:
             break
-    counters.visited += int(counts[0])
-    counters.too_unlike += int(counts[1])
 
 
 def _classified(
@@ -263,7 +267,7 @@ def join(
             their buckets if they are few.
     """
     if are_few(collection, since):
-        candidates = _candidates_of_new(signer, collection, bound, since)
+        candidates = _candidates_of_new(signer, collection, bound, since, counters.effort)
     else:
         candidates = _candidates_of_all(signer, collection, bound, memory, counters)
     for left, right in candidates:
@@ -337,7 +341,7 @@ def _pairs_at_once(signer: Signer, collection: CollectionReader) -> int:
 
 
 def _candidates_of_new(
-    signer: Signer, collection: CollectionReader, bound: Bound, since: int
+    signer: Signer, collection: CollectionReader, bound: Bound, since: int, effort: Effort
 ) -> Iterator[NumberPairs]:
     """Look new items up in the buckets, and pair each with those before it.
 
@@ -349,11 +353,13 @@ def _candidates_of_new(
         signed = Signed(signatures, signer.bucket_keys(signatures), present)
         found = propose(collection, signed, needed, limit=LARGE_BUCKET)
         small = ~found.cut[found.probes]
+        effort.spend(int(np.count_nonzero(small)))
         yield from _earlier(found.numbers[small], numbers[found.probes[small]])
         for probe in np.flatnonzero(found.cut).tolist():
             own = np.array([probe])
             one = Signed(signatures[own], signed.buckets.select(own), present[own])
             similar = propose(collection, one, needed).numbers
+            effort.spend(similar.size)
             yield from _earlier(similar, np.full(similar.size, numbers[probe]))
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simdb.datatypes import PairBatch
+from simdb.datatypes import Effort, PairBatch
 from simdb.engine.comparing import ComparedStored
 from simdb.engine.grouping import Forest
 from simdb.engine.searching import Similar, best_of
@@ -89,7 +89,7 @@ def needed_overlaps(threshold: Threshold, largest_total: int) -> npt.NDArray[np.
 
 
 def pairs(
-    signer: Signer, collection: CollectionReader, bound: Bound, *, since: int = 0
+    signer: Signer, collection: CollectionReader, bound: Bound, effort: Effort, *, since: int = 0
 ) -> Iterator[PairBatch]:
     """Yield all pairs of live items within a bound: each item is compared with every later one.
 
@@ -98,20 +98,22 @@ def pairs(
     Args:
         signer, collection: what is compared.
         bound: what is similar enough.
+        effort: added to: every pair is looked at.
         since: only pairs with an item of this number or a higher one.
     """
     for numbers, items, _ in item_slices(signer, collection, with_features=False):
         start = max(since, int(numbers[0]))
         for stored in slices(signer, collection, start):
+            effort.spend(numbers.size * stored[0].size)
             yield from _cross(signer, bound, (numbers, items), stored, ordered=True)
 
 
 def group(
-    signer: Signer, collection: CollectionReader, bound: Bound
+    signer: Signer, collection: CollectionReader, bound: Bound, effort: Effort
 ) -> list[npt.NDArray[np.uint32]]:
     """Return the groups of items connected by pairs within a bound. Exact; quadratic."""
     forest = Forest(collection.state.next_number)
-    for batch in pairs(signer, collection, bound):
+    for batch in pairs(signer, collection, bound, effort):
         forest.connect(batch.left, batch.right)
     return forest.groups()
 
@@ -121,6 +123,7 @@ def cross(
     left: CollectionReader,
     right: CollectionReader,
     bound: Bound,
+    effort: Effort,
 ) -> Iterator[PairBatch]:
     """Yield all pairs of an item of one collection and one of another, within a bound.
 
@@ -128,6 +131,7 @@ def cross(
     """
     for numbers, items, _ in item_slices(signer, left, with_features=False):
         for stored in slices(signer, right):
+            effort.spend(numbers.size * stored[0].size)
             yield from _cross(signer, bound, (numbers, items), stored)
 
 

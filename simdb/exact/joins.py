@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.datatypes import Effort
 from simdb.exact.order import ArrangedSets
 from simdb.exact.ranges import (
     BEGINNING,
@@ -80,6 +81,7 @@ class Counters:
 
     Attributes:
         postings: symbols posted on the left and on the right, in buckets that have both.
+        effort: limits the pairs scanned.
         scanned: pairs of postings that were looked at.
         candidates: pairs of sets that passed the bounds on postings and the bitmaps.
         verified: those that were compared to the end, or until the overlap was out of reach.
@@ -87,6 +89,7 @@ class Counters:
     """
 
     postings: int = 0
+    effort: Effort = field(default_factory=Effort)
     scanned: int = 0
     candidates: int = 0
     verified: int = 0
@@ -199,6 +202,7 @@ class _Join:
 
     def _count(self, counts: npt.NDArray[np.int64]) -> None:
         joining = kernels.joining
+        self.counters.effort.spend(int(counts[joining.SCANNED]))
         self.counters.scanned += int(counts[joining.SCANNED])
         self.counters.candidates += int(counts[joining.CANDIDATES])
         self.counters.verified += int(counts[joining.VERIFIED])
