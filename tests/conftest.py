@@ -1,4 +1,4 @@
-"""Options, the folder of real data, the effort that property tests make, and an open file."""
+"""Options, real data, the effort of property tests, campaigns beside the tests, an open file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 from simdb.storage import registry
 from simdb.storage.environment import Environment
+from tests.campaigns import ShortForms
+
+SHORT_FORMS = pytest.StashKey[ShortForms]()
 
 hypothesis.settings.register_profile("dev", max_examples=50, deadline=None)
 hypothesis.settings.register_profile(
@@ -61,6 +65,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("data"):
                 item.add_marker(absent)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # The campaigns take minutes on a processor of their own, so they start before the first test.
+    asked = any("campaign_reports" in getattr(item, "fixturenames", ()) for item in session.items)
+    if asked and not session.config.getoption("--collect-only"):
+        session.config.stash[SHORT_FORMS] = ShortForms()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SHORT_FORMS in config.stash:
+        config.stash[SHORT_FORMS].stop()
+
+
+@pytest.fixture(scope="session")
+def campaign_reports(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the short forms of all campaigns report, by their names."""
+    return request.config.stash[SHORT_FORMS].reports()
 
 
 @pytest.hookimpl(wrapper=True)

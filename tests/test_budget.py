@@ -114,7 +114,7 @@ def test_an_exact_join_goes_on_where_its_budget_ended(
         whole = database["a"].pairs(0.6)
         expected = sorted((pair.left, pair.right) for pair in whole)
         pairs = database["a"].pairs(0.6, budget=whole.looked_at - 1)
-        found = []
+        found: list[tuple[list[int], list[int]]] = []
         with pytest.raises(OperationInterruptedError):
             found.extend((batch.left.tolist(), batch.right.tolist()) for batch in pairs.batches())
         rest = database["a"].pairs(0.6, resume=pairs.token)

@@ -22,8 +22,8 @@ from simdb.interchange import compression
 from simdb.interchange.jsonl import JsonLinesReader
 from simdb.interchange.reading import open_rows
 from simdb.interchange.rows import ReadingOptions
+from tests.campaigns import NAMES as CAMPAIGNS
 from tests.forked import answer_of
-from tests.test_torture import NAMES as CAMPAIGNS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "simdb").rglob("*.py"))

@@ -1,10 +1,9 @@
-"""The short forms of all campaigns of tools/torture.py, in one process and its children."""
+"""The short forms of all campaigns of tools/torture.py, and that they find what is planted."""
 
 # mypy: allow-untyped-calls
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -12,73 +11,32 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 import simdb
+from tests.campaigns import NAMES, TORTURE, Torture
 from tools.campaigns import children, powerfail, registry, sabotage, shim, subjects
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-TORTURE = CHECKOUT / "tools" / "torture.py"
-NAMES = (
-    *("machine", "kill", "kill-points", "power-fail", "io-errors", "memory", "disk-full"),
-    *("damage", "processes", "fuzz", "skew", "soak"),
-)
 needs_compiler = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compiler (cc)")
-
-
-def started(folder, *arguments):
-    """Start campaigns in a folder of their own."""
-    return subprocess.Popen(
-        [
-            *(sys.executable, str(TORTURE), *arguments),
-            *("--work", str(folder), "--json", str(folder / "found.json")),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=CHECKOUT,
-    )
-
-
-def reported(folder, process):
-    """Return what campaigns report, and their exit code."""
-    said = process.communicate()[0]
-    target = folder / "found.json"
-    assert target.exists(), said[-2_000:]
-    return json.loads(target.read_text()), process.returncode
 
 
 def torture(folder, *arguments):
     """Run campaigns; return what they report, and their exit code."""
-    return reported(folder, started(folder, *arguments))
-
-
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    # Two at a time, about as long as each other. The short form of damage has 300 files, which
-    # take a minute and a half, most of it the starting of processes.
-    alone = (["kill-points"], ["damage", "--count", "100"])
-    others = [name for name in NAMES if [name] != alone[0] and name != alone[1][0]]
-    folders = [tmp_path_factory.mktemp("torture") for _ in range(3)]
-    long = started(folders[0], *alone[0])
-    reports: dict[str, Any] = torture(folders[1], *others)[0] | torture(folders[2], *alone[1])[0]
-    return reports | reported(folders[0], long)[0]
+    return Torture(folder, *arguments).reported()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_short_form_of_a_campaign_finds_nothing(found, name):
-    report = found[name]
+def test_the_short_form_of_a_campaign_finds_nothing(campaign_reports, name):
+    report = campaign_reports[name]
     if report["skipped"]:
         pytest.skip(report["skipped"])
     assert report["failures"] == []
     assert report["trials"] > 0
 
 
-def test_no_campaign_is_left_out(found):
-    assert set(found) == set(NAMES)
+def test_no_campaign_is_left_out(campaign_reports):
+    assert set(campaign_reports) == set(NAMES)
     refused = subprocess.run(
         [sys.executable, str(TORTURE), "none"], capture_output=True, text=True, check=False
     )

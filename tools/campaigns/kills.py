@@ -48,7 +48,9 @@ def verify(path: Path, allowed: list[Model], seed: int, changed: str | None = No
                 have = {name: len(known) for name, known in found.items()}
                 return f"holds {have}, none of {sizes}"
             place = allowed.index(found)
-            wrong = list(subjects.differences(database, found, generator, changed=changed))
+            wrong = list(
+                subjects.differences(database, found, generator, changed=changed, found=found)
+            )
             if wrong:
                 return wrong[0]
             subjects.carry_out(database, ("sets", "add", [["after", [1]]]))

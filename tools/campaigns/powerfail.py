@@ -192,6 +192,7 @@ def _state_of(path: Path, recorded: Recorded, acknowledged: int, generator: rand
             else:
                 known = [number for number, state in enumerate(states) if state == found]
                 return f"holds the state of change {known}, acknowledged was {acknowledged}"
-            return next(iter(subjects.differences(database, found, generator, probes=1)), outcome)
+            wrong = subjects.differences(database, found, generator, probes=1, found=found)
+            return next(wrong, outcome)
     except simdb.StorageError as error:
         return f"{type(error).__name__}: {error}"

@@ -317,13 +317,14 @@ def differences(
     *,
     probes: int = 3,
     changed: str | None = None,
+    found: Model | None = None,
 ) -> Iterator[str]:
     """Yield how a store differs from a model: contents, its own check, and answers.
 
     With ``changed``, the index of that collection alone is computed anew and asked; contents are
-    always compared, and checksums of the others read.
+    always compared, and checksums of the others read. ``found`` is what it holds, if it is known.
     """
-    found = contents(database)
+    found = found or contents(database)
     for name, known in model.items():
         if found.get(name) != known:
             yield f"{name} holds {len(found.get(name, {}))} items, not the {len(known)} expected"
