@@ -119,10 +119,15 @@ def test_an_interrupt_ends_the_wait_for_another_writer_and_nothing_else(path, en
 
 def test_a_bulk_writer_lets_another_process_write(path, environment):
     def work(child):
-        put(acquire(path), b"other", timeout=20)
+        other = acquire(path)
+        child.say("asks")
+        put(other, b"other", timeout=20)
         child.say("done")
 
     child = Child(work)
+    with environment.write(20):
+        assert child.hear() == "asks"
+        time.sleep(0.1)
     commits = 0
     while commits < 2_000 and not child.ended():
         put(environment, b"bulk", b"x" * 1_000, timeout=20)

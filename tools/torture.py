@@ -8,7 +8,8 @@
     python tools/torture.py power-fail --sabotage "sync=False"   # must fail
 
 Everything follows from the seed: the same command does the same again, but for the moments at
-which processes are killed. The exit code is 1 if something failed, 3 if nothing could run.
+which processes are killed. Where a failure names a seed, ``--seed`` with it and ``--count 1`` does
+that trial alone. The exit code is 1 if something failed, 3 if nothing could run.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def _run(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, ob
     print(f"== {name}: {chosen.description} ({count:,})", flush=True)
     work = folder / name
     work.mkdir()
-    run = registry.Run(arguments.seed, count, work, arguments.sabotage, verbose=True)
+    run = registry.Run(
+        arguments.seed, count, work, arguments.sabotage, arguments.target, verbose=True
+    )
     if chosen.shim and not shim.is_loaded():
         run.skipped = "needs a C compiler (cc) for the library that is preloaded"
     else:
@@ -93,6 +96,7 @@ def _parse(names: list[str], faults: list[str]) -> argparse.Namespace:
     parser.add_argument("--long", action="store_true", help="the long forms")
     parser.add_argument("--count", type=int, help="so many trials, or seconds, instead")
     parser.add_argument("--seed", type=int, default=1, help="what everything random follows from")
+    parser.add_argument("--target", action="append", default=[], help="of fuzz: only this")
     parser.add_argument("--sabotage", choices=faults, help="a fault that must be found")
     parser.add_argument("--json", type=Path, help="write what was found to this file")
     parser.add_argument("--work", type=Path, help="folder for stores; of the file system to test")

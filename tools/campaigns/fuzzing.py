@@ -271,7 +271,11 @@ def fuzz(run: Run) -> None:
     guided = run.count >= 10 and importlib.util.find_spec("atheris") is not None
     run.outcomes["inputs chosen by atheris" if guided else "inputs mutated at random"] = 1
     inputs = corpus(run.work, run.seed)
-    for name in targets(run.work):
+    known = targets(run.work)
+    for name in run.targets:
+        if name not in known:
+            run.fail(f"there is no target {name!r}; there are: {', '.join(known)}")
+    for name in [name for name in known if not run.targets or name in run.targets]:
         folder = run.work / name.replace(" ", "-")
         folder.mkdir()
         if guided:

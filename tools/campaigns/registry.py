@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Run:
         count: how many trials, or seconds.
         work: an empty folder.
         sabotage: a fault planted on purpose, which the campaign has to find; None for none.
+        targets: of fuzzing, only those named so; all if none is.
         trials: done so far.
         outcomes: how often each thing happened that is no failure.
         failures: what must not have happened, each with what is needed to see it again.
@@ -55,6 +56,7 @@ class Run:
     count: int
     work: Path
     sabotage: str | None = None
+    targets: Sequence[str] = ()
     verbose: bool = False
     trials: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
