@@ -143,7 +143,7 @@ def _measured(pair: simdb.Pair) -> list[float]:
     return [round(pair.similarity if isnan(pair.distance) else pair.distance, 9)]
 
 
-def _as_json(item: Any) -> Any:  # noqa: ANN401 - an item of any kind
+def _as_json(item: Any) -> Any:
     if isinstance(item, str | dict) and not isinstance(item, Counter):
         return item
     if isinstance(item, Counter):

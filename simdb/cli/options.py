@@ -217,14 +217,14 @@ Quiet = Annotated[
 ]
 
 
-def one_of(option: str, value: str, *choices: str) -> Any:  # noqa: ANN401 it is a Literal to callers
+def one_of(option: str, value: str, *choices: str) -> Any:
     """Return a value that is among the choices of an option, else raise UsageError."""
     if value not in choices:
         raise UsageError(f"{option} must be {' or '.join(choices)}, not {value!r}")
     return value
 
 
-def guarantee_of(guarantee: str, *, exact: bool) -> Any:  # noqa: ANN401 likewise
+def guarantee_of(guarantee: str, *, exact: bool) -> Any:
     """Return what --guarantee and --exact ask for together."""
     asked = one_of("--guarantee", guarantee, "auto", "exact", "probable")
     if exact and asked == "probable":

@@ -124,7 +124,7 @@ def print_json(fields: Mapping[str, Any]) -> None:
     sys.stdout.buffer.write(text.encode("ascii") + b"\n")
 
 
-def _without_nan(value: Any) -> Any:  # noqa: ANN401 - nested plain values
+def _without_nan(value: Any) -> Any:
     """Return plain values with None, which JSON knows, for a number that nobody knows."""
     if isinstance(value, float):
         return None if isnan(value) else value

@@ -127,7 +127,7 @@ def _shown(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def _matplotlib(module: str) -> Any:  # noqa: ANN401 - a library that need not be there
+def _matplotlib(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -146,7 +146,7 @@ class _Given:
     file: str | None
     options: InputOptions
 
-    def probe(self, source: CollectionView) -> Any:  # noqa: ANN401 - the class depends on the kind
+    def probe(self, source: CollectionView) -> Any:
         """Return it as an item of the collection's kind."""
         kind = source.kind
         options = self.options.of(kind, source)
@@ -167,7 +167,7 @@ class _Given:
         raise UsageError(f"the collection holds {plural_of(kind)}: {option} gives one")
 
 
-def _only_row(file: str, options: ReadingOptions) -> Any:  # noqa: ANN401 likewise
+def _only_row(file: str, options: ReadingOptions) -> Any:
     if options.kind == "text" or file == "-" or not Path(file).is_dir():
         with open_rows(file, options) as reader:
             rows = list(islice(reader, 2))

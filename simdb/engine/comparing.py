@@ -24,8 +24,8 @@ class ComparesBatches(Protocol):
 
     def compare_between(
         self,
-        ones: Any,  # noqa: ANN401 - a type a kind
-        others: Any,  # noqa: ANN401
+        ones: Any,
+        others: Any,
         left: npt.NDArray[np.int64],
         right: npt.NDArray[np.int64],
     ) -> Compared:
@@ -49,7 +49,7 @@ class ComparedStored(NamedTuple):
 def compare_probe_with_stored(
     signer: Signer,
     collection: CollectionReader,
-    probe: Any,  # noqa: ANN401 - features of one item
+    probe: Any,
     numbers: npt.NDArray[np.uint32],
 ) -> ComparedStored:
     """Compare one item, whose features are given, with stored ones of ascending numbers.
@@ -69,7 +69,7 @@ def compare_probe_with_stored(
 
 def compare_with_probe(
     signer: Signer,
-    probe: Any,  # noqa: ANN401 - features of one item
+    probe: Any,
     items: Sequence[bytes | memoryview],
 ) -> Compared:
     """Compare one item, whose features are given, with many."""
@@ -137,7 +137,7 @@ def compare_batch_with_stored(
 def compare_features_with_stored(
     signer: Signer,
     collection: CollectionReader,
-    features: Any,  # noqa: ANN401 - a type a kind
+    features: Any,
     rows: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.uint32],
 ) -> tuple[npt.NDArray[np.int64], Compared]:

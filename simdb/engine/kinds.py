@@ -39,12 +39,12 @@ DEFAULT_THRESHOLD = Fraction(4, 5)
 class Measure(Protocol):
     """How items of a kind are compared: exactly, in batches."""
 
-    def compare_probe(self, probe: Any, features: Any) -> Compared:  # noqa: ANN401 - a type a kind
+    def compare_probe(self, probe: Any, features: Any) -> Compared:
         """Compare one item with many."""
 
     def compare_pairs(
         self,
-        features: Any,  # noqa: ANN401 - a type a kind
+        features: Any,
         left: npt.NDArray[np.int64],
         right: npt.NDArray[np.int64],
     ) -> Compared:

@@ -151,7 +151,7 @@ def _take_plain(
     return True
 
 
-def _read_row(row: Any, items: Items) -> tuple[Key, bytes, bytes, bytes]:  # noqa: ANN401
+def _read_row(row: Any, items: Items) -> tuple[Key, bytes, bytes, bytes]:
     if isinstance(row, BaseException):
         # A reader of files hands on what was wrong with a line.
         raise row
@@ -170,7 +170,7 @@ def _plain_key(key: Key) -> Key:
     return str.__str__(key) if isinstance(key, str) else operator.index(key)
 
 
-def encode_metadata(metadata: Any) -> bytes:  # noqa: ANN401 - anything the caller gave
+def encode_metadata(metadata: Any) -> bytes:
     """Return packed metadata, empty for None.
 
     Raises:
@@ -192,7 +192,7 @@ def encode_metadata(metadata: Any) -> bytes:  # noqa: ANN401 - anything the call
     return packed
 
 
-def _require_names(value: Any) -> None:  # noqa: ANN401 - anything the caller gave
+def _require_names(value: Any) -> None:
     """Raise unless all names of all maps in a value are str."""
     if isinstance(value, dict):
         if not all(isinstance(name, str) for name in value):
@@ -204,7 +204,7 @@ def _require_names(value: Any) -> None:  # noqa: ANN401 - anything the caller ga
         _require_names(child)
 
 
-def _key_of(row: Any) -> Key | None:  # noqa: ANN401 - whatever the caller gave
+def _key_of(row: Any) -> Key | None:
     try:
         encode_user_key(row[0])
     except (UsageError, TypeError, ValueError, IndexError, KeyError):

@@ -55,7 +55,7 @@ def search(
     return best_of(collection, everything, bound, limit)._replace(candidates=total)
 
 
-def finder(signer: Signer, probe: Any, bound: Bound) -> Finder:  # noqa: ANN401 - a type a kind
+def finder(signer: Signer, probe: Any, bound: Bound) -> Finder:
     """Return what finds, among the features of many items, those within a bound of a probe.
 
     Of bit vectors and vectors only what is found is ever written: they are scanned at about the
@@ -74,7 +74,7 @@ def finder(signer: Signer, probe: Any, bound: Bound) -> Finder:  # noqa: ANN401 
         needed = needed_overlaps(bound, 2 * 64 * probe.shape[1])
         return partial(measure.scan_tanimoto, probe, needed=needed)
 
-    def compare(features: Any) -> tuple[npt.NDArray[np.int64], Compared]:  # noqa: ANN401
+    def compare(features: Any) -> tuple[npt.NDArray[np.int64], Compared]:
         compared = measure.compare_probe(probe, features)
         places = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
         return places, Compared(compared.numerators[places], compared.denominators[places])

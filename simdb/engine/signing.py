@@ -92,7 +92,7 @@ class Signer:
         """How similar, or how distant, equal items are."""
         return identical_value(self.settings.kind)
 
-    def features(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
+    def features(self, items: Sequence[bytes | memoryview]) -> Any:
         """Return what items in canonical form are compared by."""
         return self.items.features(items)
 
@@ -100,11 +100,11 @@ class Signer:
         """Return the symbols of items in canonical form, of a kind that has symbols."""
         return symbols_of(self.items, items)
 
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:  # noqa: ANN401 - a type a kind
+    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:
         """Return what items of one width, uint8 (n, width), are compared by."""
         return cast("RowItems", self.items).features_of_rows(rows)
 
-    def hashed(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
+    def hashed(self, items: Sequence[bytes | memoryview]) -> Any:
         """Return what items in canonical form are signed by: symbols where they have any."""
         return self.symbols(items) if self.has_symbols else self.items.features(items)
 
@@ -112,7 +112,7 @@ class Signer:
         """Return how many equal words of signature a candidate must have to be compared."""
         return 0 if self.family is None else self.family.needed_matches(bound.fraction)
 
-    def sign_hashed(self, features: Any, epoch: Epoch | None = None) -> Signed:  # noqa: ANN401
+    def sign_hashed(self, features: Any, epoch: Epoch | None = None) -> Signed:
         """Return what the indexes store of items.
 
         Args:
@@ -163,7 +163,7 @@ class Signer:
         return Signed(np.empty((0, words), np.uint16), BucketKeys.none(0), np.empty(0, np.bool_))
 
 
-def _comparable(features: Any) -> npt.NDArray[np.bool_]:  # noqa: ANN401 - a type a kind
+def _comparable(features: Any) -> npt.NDArray[np.bool_]:
     """Return which items of a batch are not empty sets."""
     if isinstance(features, SymbolSets):
         return features.offsets[1:] > features.offsets[:-1]

@@ -84,7 +84,7 @@ class JsonLinesReader(NamedFieldsReader):
             raise RowProblemError(f"the record has no field {shortened(unknown[0])}, but {known}")
         return self._item(value)
 
-    def _value(self, raw: bytes) -> Any:  # noqa: ANN401 - a value of JSON
+    def _value(self, raw: bytes) -> Any:
         text = decoded(raw)
         try:
             value = self._decoder.decode(text)
@@ -100,7 +100,7 @@ class JsonLinesReader(NamedFieldsReader):
             _refuse_lone_surrogates(value)
         return value
 
-    def _part(self, name: str, value: Any) -> Item:  # noqa: ANN401 - a value of JSON
+    def _part(self, name: str, value: Any) -> Item:
         kind = self.options.kind
         if isinstance(value, list):
             return value
@@ -112,7 +112,7 @@ class JsonLinesReader(NamedFieldsReader):
         found = KINDS_OF_VALUES[type(value)]
         raise RowProblemError(f"the field {name!r} is {found}, not {_WANTED[kind]}")
 
-    def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:  # noqa: ANN401
+    def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:
         if isinstance(value, list):
             if self.options.kind == "bag":
                 self.tokens.take_example(value)
@@ -156,7 +156,7 @@ def _finite_number(text: str) -> float:
     return number
 
 
-def _refuse_lone_surrogates(value: Any) -> None:  # noqa: ANN401 - a value of JSON
+def _refuse_lone_surrogates(value: Any) -> None:
     # Escapes of whole pairs are usual and have become one character by now.
     try:
         json.dumps(value, ensure_ascii=False).encode()

@@ -142,18 +142,18 @@ class StreamReader(RowReader):
             return Row(line, key, None, None, raw, str(problem))
 
     @abstractmethod
-    def fields_of(self, raw: bytes) -> Any:  # noqa: ANN401 - by name, or by place
+    def fields_of(self, raw: bytes) -> Any:
         """Return the fields of a record; raise RowProblemError where it has none."""
 
     @abstractmethod
-    def _key(self, fields: Any, line: int) -> Key:  # noqa: ANN401 - likewise
+    def _key(self, fields: Any, line: int) -> Key:
         """Return the key among the fields, or the line where they have none."""
 
     @abstractmethod
-    def _item(self, fields: Any) -> Item:  # noqa: ANN401 - likewise
+    def _item(self, fields: Any) -> Item:
         """Return the item among the fields."""
 
-    def _metadata(self, fields: Any) -> dict[str, Any] | None:  # noqa: ANN401 - likewise
+    def _metadata(self, fields: Any) -> dict[str, Any] | None:
         """Return what else is among the fields, None where there is nothing."""
         return None
 
@@ -176,11 +176,11 @@ class NamedFieldsReader(StreamReader):
     """Rows whose fields have names: key, item and metadata are told by the options."""
 
     @abstractmethod
-    def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:  # noqa: ANN401
+    def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:
         """Return the elements of a set or bag in a field, or their counts."""
 
     @abstractmethod
-    def _part(self, name: str, value: Any) -> Item:  # noqa: ANN401 - a value of JSON, or text
+    def _part(self, name: str, value: Any) -> Item:
         """Return the vector, the bit vector or the fingerprint in a field."""
 
     def fields(self, raw: bytes) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class NamedFieldsReader(StreamReader):
         return {name: value for name, value in fields.items() if name not in taken} or None
 
 
-def _field(fields: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - a value of JSON
+def _field(fields: Mapping[str, Any], name: str) -> Any:
     if name not in fields:
         raise RowProblemError(f"the field {name!r} is missing")
     return fields[name]

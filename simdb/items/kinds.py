@@ -28,10 +28,10 @@ class Items(Protocol):
             BadItemError: it is no item of this kind, or too large.
         """
 
-    def decode(self, data: bytes | memoryview) -> Any:  # noqa: ANN401 - a class a kind
+    def decode(self, data: bytes | memoryview) -> Any:
         """Return the item of its stored form."""
 
-    def features(self, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401 - a type a kind
+    def features(self, items: Sequence[bytes | memoryview]) -> Any:
         """Return what items in stored form are hashed and compared by, as one batch."""
 
 
@@ -45,7 +45,7 @@ class SymbolItems(Protocol):
 class RowItems(Protocol):
     """Items of one width, which lie one after the other."""
 
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:  # noqa: ANN401 - a type a kind
+    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:
         """Return the features of items, uint8 (n, width), without a copy of each."""
 
 

@@ -15,12 +15,12 @@ from numba import types
 from numba.extending import intrinsic
 
 
-def _loader(element: Any) -> Any:  # noqa: ANN401 - numba has no types
+def _loader(element: Any) -> Any:
     """Make an intrinsic that reads element ``position`` of the array at ``address``."""
 
     @intrinsic
-    def load(_context: Any, address: Any, position: Any) -> Any:  # noqa: ANN401
-        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def load(_context: Any, address: Any, position: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             value_type = context.get_value_type(element)
             pointer = builder.inttoptr(arguments[0], value_type.as_pointer())
             loaded = builder.load(builder.gep(pointer, [arguments[1]]))

@@ -217,6 +217,41 @@ def bucket_pairs(
 
 
 @inlined
+def _next_shared(
+    values: npt.NDArray[np.uint64], one: int, one_end: int, other: int, other_end: int
+) -> tuple[int, int]:
+    """Return where the next key stands that two items share; at the end of one if none does."""
+    while one < one_end and other < other_end and values[one] != values[other]:
+        if values[one] < values[other]:
+            one += 1
+        else:
+            other += 1
+    return one, other
+
+
+@inlined
+def _shares_every_group(
+    values: npt.NDArray[np.uint64],
+    groups: npt.NDArray[np.uint8],
+    one: int,
+    one_end: int,
+    other: int,
+    other_end: int,
+    every_group: int,
+) -> bool:
+    """Return whether two items share a key of every group, from these keys on."""
+    found = 0
+    while found != every_group:
+        one, other = _next_shared(values, one, one_end, other, other_end)
+        if one == one_end or other == other_end:
+            break
+        found |= 1 << groups[one]
+        one += 1
+        other += 1
+    return found == every_group
+
+
+@inlined
 def _is_smallest_shared(
     key: np.uint64,
     values: npt.NDArray[np.uint64],
@@ -228,23 +263,13 @@ def _is_smallest_shared(
     every_group: int,
 ) -> bool:
     """Return whether a key is the smallest that two items share, and they share every group."""
-    shared_groups = 0
-    is_smallest = True
-    while one < one_end and other < other_end:
-        if values[one] < values[other]:
-            one += 1
-        elif values[other] < values[one]:
-            other += 1
-        else:
-            if shared_groups == 0 and values[one] != key:
-                is_smallest = False
-                break
-            shared_groups |= 1 << groups[one]
-            if shared_groups == every_group:
-                break
-            one += 1
-            other += 1
-    return is_smallest and shared_groups == every_group
+    one, other = _next_shared(values, one, one_end, other, other_end)
+    return (
+        one < one_end
+        and other < other_end
+        and values[one] == key
+        and _shares_every_group(values, groups, one, one_end, other, other_end, every_group)
+    )
 
 
 @kernel
@@ -266,17 +291,9 @@ def share_every_group(
     for pair in range(left.size):
         one, one_end = offsets[left[pair]], offsets[left[pair] + 1]
         other, other_end = offsets[right[pair]], offsets[right[pair] + 1]
-        found = 0
-        while one < one_end and other < other_end and found != every_group:
-            if values[one] < values[other]:
-                one += 1
-            elif values[other] < values[one]:
-                other += 1
-            else:
-                found |= 1 << groups[one]
-                one += 1
-                other += 1
-        shared[pair] = found == every_group
+        shared[pair] = _shares_every_group(
+            values, groups, one, one_end, other, other_end, every_group
+        )
     return shared
 
 

@@ -65,7 +65,7 @@ class BandedFamily(ABC):
         return 0
 
     @abstractmethod
-    def sign(self, features: Any) -> Signatures:  # noqa: ANN401 - an array whose type a kind has
+    def sign(self, features: Any) -> Signatures:
         """Return the signatures, uint16 (n, words), of a batch of items."""
 
     @abstractmethod

@@ -96,11 +96,11 @@ class Family(Protocol):
     words: int
     band_words: int
 
-    def sign(self, features: Any) -> npt.NDArray[np.uint16]:  # noqa: ANN401 - a type a kind
+    def sign(self, features: Any) -> npt.NDArray[np.uint16]:
         """Return the signatures, uint16 (n, words), of a batch of items; zeros have no bucket."""
 
     def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
         """Return the bucket keys of signatures."""
 
-    def needed_matches(self, bound: Any) -> int:  # noqa: ANN401 - a bound of the kind's measure
+    def needed_matches(self, bound: Any) -> int:
         """Return how many equal words a similar pair has with near certainty; 0 for no such."""

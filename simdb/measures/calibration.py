@@ -145,7 +145,7 @@ class Calibration:
         return lowest
 
 
-def fraction_of_matches(difference: Any, matched: Any, random: Any) -> Any:  # noqa: ANN401
+def fraction_of_matches(difference: Any, matched: Any, random: Any) -> Any:
     """Compute the fraction of true matches, (h1 - h) / (h1 - h0) (MMDS 3.8.3).
 
     Of numbers or arrays; exact for ``Fraction``. It may lie outside [0, 1] where the means are

@@ -39,7 +39,7 @@ def _rapidfuzz() -> ModuleType:
     return rapidfuzz
 
 
-def _scorer(distance: str) -> Any:  # noqa: ANN401 - a class of its module, imported on use
+def _scorer(distance: str) -> Any:
     return getattr(_rapidfuzz().distance, _CLASSES[distance])
 
 

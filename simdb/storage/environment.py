@@ -112,7 +112,7 @@ class Environment:
         self.generation += 1
         self.caches.clear()
 
-    def _map(self, size: int) -> Any:  # noqa: ANN401 - lmdb.Environment
+    def _map(self, size: int) -> Any:
         return opening.open_map(
             self.path,
             size,
@@ -216,7 +216,7 @@ class Environment:
             self._enter(transaction)
             return transaction
 
-    def _begin(self, *, write: bool) -> Any:  # noqa: ANN401 - lmdb.Transaction
+    def _begin(self, *, write: bool) -> Any:
         assert self._watch is not None
         self._watch.require_whole()
         with self._failing():
@@ -280,7 +280,7 @@ class Environment:
                 watching.require_same_file(self.path, self.identity)
             self.open(timeout)
 
-    def commit(self, transaction: Any, pages_before: int | None) -> None:  # noqa: ANN401
+    def commit(self, transaction: Any, pages_before: int | None) -> None:
         """Make a write transaction durable.
 
         Args:
@@ -305,11 +305,11 @@ class Environment:
         """Whether so much of the map is unused that no single transaction could fill it."""
         return map_room.has_plenty_of_room(self._environment)
 
-    def pages_in_use(self, transaction: Any) -> int:  # noqa: ANN401 - lmdb.Transaction
+    def pages_in_use(self, transaction: Any) -> int:
         """Return the pages of all tables as a transaction sees them."""
         return map_room.pages_in_use(self._environment, map(transaction.stat, self.handles))
 
-    def room_to_rewrite(self, transaction: Any) -> int:  # noqa: ANN401 - lmdb.Transaction
+    def room_to_rewrite(self, transaction: Any) -> int:
         """Return the bytes of the map that a transaction can surely use for large values."""
         return map_room.room_to_rewrite(self._environment, self.pages_in_use(transaction))
 

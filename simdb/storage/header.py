@@ -40,7 +40,7 @@ def seal_header(header: dict[str, Any]) -> bytes:
     return values.seal(Table.META, HEADER_KEY, values.pack(header))
 
 
-def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:  # noqa: ANN401
+def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
     """Return the identifier of a store from its header.
 
     Args:

@@ -33,27 +33,27 @@ def without_reserve(size: int) -> int:
     return size - min(LARGEST_RESERVE, max(share, min(size // 2, SMALLEST_RESERVE)))
 
 
-def used_bytes(environment: Any) -> int:  # noqa: ANN401 - lmdb.Environment
+def used_bytes(environment: Any) -> int:
     """Return the bytes up to the last page that was ever used."""
     pages: int = environment.info()["last_pgno"] + 1
     size: int = environment.stat()["psize"]
     return pages * size
 
 
-def has_plenty_of_room(environment: Any) -> bool:  # noqa: ANN401 - lmdb.Environment
+def has_plenty_of_room(environment: Any) -> bool:
     """Return whether so much of the map is unused that no single transaction could fill it."""
     information = environment.info()
     unused: int = information["map_size"] - (information["last_pgno"] + 1) * LARGEST_PAGE
     return unused > PLENTY_OF_ROOM
 
 
-def pages_in_use(environment: Any, tables: Iterable[dict[str, int]]) -> int:  # noqa: ANN401
+def pages_in_use(environment: Any, tables: Iterable[dict[str, int]]) -> int:
     """Return the pages of all tables, given LMDB's figures of each."""
     parts = ("branch_pages", "leaf_pages", "overflow_pages")
     return sum(table[part] for table in (environment.stat(), *tables) for part in parts)
 
 
-def room_to_rewrite(environment: Any, pages: int) -> int:  # noqa: ANN401 - lmdb.Environment
+def room_to_rewrite(environment: Any, pages: int) -> int:
     """Return the bytes of the map that can surely be used for large values.
 
     Those past the last page that was ever used; or, where a quarter of the map is free, half of
@@ -69,7 +69,7 @@ def room_to_rewrite(environment: Any, pages: int) -> int:  # noqa: ANN401 - lmdb
     return max(after, free // 2 if free > size // 4 else 0)
 
 
-def require_reserve(path: Path, environment: Any, *, before: int, after: int) -> None:  # noqa: ANN401
+def require_reserve(path: Path, environment: Any, *, before: int, after: int) -> None:
     """Raise if insertions leave too little of the map for deleting.
 
     Args:
@@ -92,7 +92,7 @@ def require_reserve(path: Path, environment: Any, *, before: int, after: int) ->
         )
 
 
-def grown_size(environment: Any) -> int | None:  # noqa: ANN401 - lmdb.Environment
+def grown_size(environment: Any) -> int | None:
     """Return the size of a larger map if this one is nearly full, else None."""
     limit = without_reserve(environment.info()["map_size"])
     if used_bytes(environment) < limit - limit // FREE_MAP_SHARE:
@@ -100,7 +100,7 @@ def grown_size(environment: Any) -> int | None:  # noqa: ANN401 - lmdb.Environme
     return with_reserve(2 * limit)
 
 
-def usage(environment: Any) -> dict[str, Any]:  # noqa: ANN401 - lmdb.Environment
+def usage(environment: Any) -> dict[str, Any]:
     """Return how much of the map is used, and the snapshots that keep pages from being reused."""
     information = environment.info()
     readers = environment.readers().splitlines()[1:]

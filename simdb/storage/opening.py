@@ -20,7 +20,7 @@ MOST_READERS = 1024
 MOST_TABLES = 16
 
 
-def open_map(path: Path, size: int, *, read_only: bool, after_failure: bool, metasync: bool) -> Any:  # noqa: ANN401 - lmdb.Environment
+def open_map(path: Path, size: int, *, read_only: bool, after_failure: bool, metasync: bool) -> Any:
     """Map a file, with room for so many bytes of insertions or as much of it as the system gives.
 
     Args:
@@ -60,7 +60,7 @@ def open_map(path: Path, size: int, *, read_only: bool, after_failure: bool, met
             size //= 2
 
 
-def open_tables(path: Path, environment: Any) -> list[Any]:  # noqa: ANN401 - lmdb.Environment
+def open_tables(path: Path, environment: Any) -> list[Any]:
     """Return the handles of the tables, in the order of ``keys.Table``.
 
     Raises:

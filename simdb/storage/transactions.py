@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class _Ended:
     """Stands in for LMDB's transaction when that has ended."""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - never returns
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # asked for by tools that look at any object
             raise AttributeError(name)
         raise DatabaseClosedError("the snapshot has ended; its database was closed, or it was")
@@ -38,7 +38,7 @@ class ReadTransaction:
 
     __slots__ = ("__weakref__", "_handles", "_owner", "_transaction", "environment", "generation")
 
-    def __init__(self, environment: Environment, transaction: Any) -> None:  # noqa: ANN401
+    def __init__(self, environment: Environment, transaction: Any) -> None:
         self.environment = environment
         self.generation = environment.generation
         self._handles = environment.handles
@@ -155,7 +155,7 @@ class WriteTransaction(ReadTransaction):
 
     __slots__ = ("pages_before", "written_states")
 
-    def __init__(self, environment: Environment, transaction: Any) -> None:  # noqa: ANN401
+    def __init__(self, environment: Environment, transaction: Any) -> None:
         super().__init__(environment, transaction)
         self.written_states: dict[int, Any] = {}
         self.pages_before: int | None = None

@@ -65,7 +65,7 @@ def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
     return payload
 
 
-def pack(value: Any) -> bytes:  # noqa: ANN401 - any JSON-like value
+def pack(value: Any) -> bytes:
     """Encode a JSON-like value.
 
     Raises:
@@ -74,7 +74,7 @@ def pack(value: Any) -> bytes:  # noqa: ANN401 - any JSON-like value
     return msgpack.packb(value, use_bin_type=True)
 
 
-def unpack(data: bytes | memoryview) -> Any:  # noqa: ANN401 - any JSON-like value
+def unpack(data: bytes | memoryview) -> Any:
     """Decode a value that ``pack`` encoded.
 
     Raises:
@@ -86,11 +86,11 @@ def unpack(data: bytes | memoryview) -> Any:  # noqa: ANN401 - any JSON-like val
         raise CorruptionError(f"a stored value cannot be decoded: {error}") from error
 
 
-def _refuse_extension(code: int, _data: bytes) -> Any:  # noqa: ANN401 - never returns
+def _refuse_extension(code: int, _data: bytes) -> Any:
     raise ValueError(f"extension type {code} is not stored by simdb")
 
 
-def nesting(value: Any, deepest: int = DEEPEST_NESTING) -> int:  # noqa: ANN401 - any value
+def nesting(value: Any, deepest: int = DEEPEST_NESTING) -> int:
     """Return how deeply lists and maps are nested, at most ``deepest + 1``."""
     if deepest < 0:
         return 1

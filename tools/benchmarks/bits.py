@@ -68,18 +68,18 @@ def scans(count: int, seed: int) -> dict[str, Any]:
     return {"bytes": vectors.nbytes, "found": found, **timed}
 
 
-def _signer(vectors: Any) -> Callable[[], Any]:  # noqa: ANN401 - an array
+def _signer(vectors: Any) -> Callable[[], Any]:
     family = BitSampling(Bits(LENGTH), *SIGNED, b"bench")
     return lambda: family.sign(vectors)
 
 
-def _sparse(count: int, generator: np.random.Generator) -> Any:  # noqa: ANN401 - an array
+def _sparse(count: int, generator: np.random.Generator) -> Any:
     sizes = generator.integers(*SET_BITS, count)
     bits = generator.random((count, LENGTH), dtype=np.float32) < (sizes / LENGTH)[:, np.newaxis]
     return np.packbits(bits, axis=1).view(np.uint64)
 
 
-def _faiss(vectors: Any, found: int) -> dict[str, Any]:  # noqa: ANN401 - an array
+def _faiss(vectors: Any, found: int) -> dict[str, Any]:
     try:
         faiss = importlib.import_module("faiss")
     except ModuleNotFoundError:

@@ -104,7 +104,7 @@ def run_recordlinkage(task: Task) -> dict[str, Any]:
         if rows is not None
     ]
 
-    def link() -> Any:  # noqa: ANN401 - pandas is of the peer's Python
+    def link() -> Any:
         index = library.Index()
         for rule in task.rules:
             index.block(list(rule))

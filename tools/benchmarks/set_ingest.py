@@ -119,11 +119,11 @@ def datasketch_fastest(data: str, name: str, pairs: str) -> dict[str, Any]:
         made: Iterable[Any] = library.MinHash.generator(rows, num_perm=SLOTS, hashfunc=int)
         return made
 
-    def directly(index: Any) -> None:  # noqa: ANN401 - of a library that need not be there
+    def directly(index: Any) -> None:
         for position, sketch in enumerate(sketches()):
             index.insert(position, sketch, check_duplication=False)
 
-    def in_session(index: Any) -> None:  # noqa: ANN401 - likewise
+    def in_session(index: Any) -> None:
         with index.insertion_session() as session:
             for position, sketch in enumerate(sketches()):
                 session.insert(position, sketch, check_duplication=False)

@@ -78,12 +78,12 @@ def scans(dimension: int, seed: int) -> dict[str, Any]:
     return timed
 
 
-def _vectors(count: int, dimension: int, seed: int) -> Any:  # noqa: ANN401 - an array
+def _vectors(count: int, dimension: int, seed: int) -> Any:
     generator = np.random.default_rng(seed)
     return generator.standard_normal((count, dimension), dtype=np.float32)
 
 
-def made(count: int, seed: int) -> Any:  # noqa: ANN401 - an array
+def made(count: int, seed: int) -> Any:
     """Make vectors of which the last tenth lie 5 to 45 degrees from one of the others."""
     generator = np.random.default_rng(seed)
     vectors = _vectors(count, DIMENSION, seed)

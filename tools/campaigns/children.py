@@ -1,7 +1,5 @@
 """Work in forked children: they inherit what is compiled, and may die without harm."""
 
-# ruff: noqa: ANN401 - models and answers are any JSON value
-
 from __future__ import annotations
 
 import json

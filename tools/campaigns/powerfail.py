@@ -7,8 +7,6 @@ acknowledged, or that and the change under way; stores opened with ``sync="batch
 one, may also have lost the last change.
 """
 
-# ruff: noqa: ANN401 - models and answers are any JSON value
-
 from __future__ import annotations
 
 import random

@@ -71,7 +71,7 @@ class _Load:
         self.next += count
         return [(number, text_of(number, 0)) for number in numbers]
 
-    def timed(self, what: str, work: partial[Any]) -> Any:  # noqa: ANN401 - whatever it returns
+    def timed(self, what: str, work: partial[Any]) -> Any:
         """Do something and keep how long it took."""
         began = time.perf_counter()
         result = work()

@@ -1,7 +1,5 @@
 """Disks and maps that are full: what is stored stays, deleting works, and so does more room."""
 
-# ruff: noqa: ANN401 - models and answers are any JSON value
-
 from __future__ import annotations
 
 import contextlib

@@ -4,8 +4,6 @@ A new kind of item needs one entry in ``SUBJECTS``. Values are what JSON can hol
 travel between processes; ``item`` makes what simdb is given of them.
 """
 
-# ruff: noqa: ANN401 - models and answers are any JSON value
-
 from __future__ import annotations
 
 import random
