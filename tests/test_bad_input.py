@@ -9,19 +9,12 @@ import numpy as np
 import pytest
 
 import simdb
-from tests.guarded_stores import CHARACTERS, guarded_store
+from tests import guarded_stores
+from tests.guarded_stores import CHARACTERS
 from tests.strategies import SURE
 
-
-@pytest.fixture
-def database(tmp_path: Any) -> Any:
-    with guarded_store(tmp_path / "s.simdb") as db:
-        yield db
-
-
-@pytest.fixture
-def collection(database: Any) -> Any:
-    return database["c"]
+# The fixtures of this module.
+database, collection = guarded_stores.database, guarded_stores.collection
 
 
 # ------------------------------------------------------------------------------------- items

@@ -16,7 +16,7 @@ from simdb.errors import DatabaseFullError, StorageError
 from simdb.storage import map_room, registry
 from simdb.storage.keys import Table
 from tests.environments import MIB, acquire, get, put
-from tests.forked import answer_of
+from tests.forked import Child, answer_of
 
 
 def fill(environment):
@@ -155,16 +155,26 @@ def test_a_map_is_not_moved_under_a_snapshot(path, monkeypatch):
 
 def test_a_process_adopts_a_file_that_another_has_grown_past_its_map(path, monkeypatch):
     monkeypatch.setattr(map_room, "LARGEST_MAP", 2 * MIB)
-    environment = acquire(path)
-    put(environment, b"a")
+    registry.release(acquire(path))
 
-    def work():
+    def work(child):
+        child.hear()
         monkeypatch.setattr(map_room, "LARGEST_MAP", 64 * MIB)
         other = acquire(path)
         for number in range(100):
             put(other, b"%d" % number, b"x" * 100_000)
+        child.say("grown")
 
-    answer_of(work)
+    # Forked first: a fork closes the file, and what opens it again maps all of it.
+    child = Child(work)
+    environment = acquire(path)
+    put(environment, b"a")
+    mapped = environment.generation
+    child.say("go")
+    assert child.hear() == "grown"
+    assert child.end() == 0
+    assert path.stat().st_size > 100 * 100_000
     assert len(get(environment, b"99") or b"") == 100_000
+    assert environment.generation == mapped + 1
     put(environment, b"b")
     registry.release(environment)

@@ -29,6 +29,15 @@ THRESHOLDS = [Fraction(2, 3), Fraction(3, 4), Fraction(4, 5), Fraction(7, 9), Fr
 Sets = list[set[int]]
 
 
+@pytest.fixture
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let work that is cut into epochs and portions be cut into many."""
+    small_epochs(monkeypatch)
+    monkeypatch.setattr("simdb.engine.exact_probing.CHUNK", 5)
+    monkeypatch.setattr("simdb.engine.exact_probing.COMPARED_AT_ONCE", 3)
+    monkeypatch.setattr("simdb.engine.exact_loading.LOADED_AT_ONCE", 400)
+
+
 def meets(measure: str, left: set[int], right: set[int], least: Fraction) -> bool:
     overlap = len(left & right)
     if not overlap:
@@ -95,15 +104,10 @@ def expected_across(
     }
 
 
+@pytest.mark.usefixtures("small_portions")
 @pytest.mark.parametrize("measure", SYMMETRIC)
 @pytest.mark.parametrize("least", THRESHOLDS)
-def test_pairs_are_those_of_brute_force(
-    measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_epochs(monkeypatch)
-    monkeypatch.setattr("simdb.engine.exact_probing.CHUNK", 5)
-    monkeypatch.setattr("simdb.engine.exact_probing.COMPARED_AT_ONCE", 3)
-    monkeypatch.setattr("simdb.engine.exact_loading.LOADED_AT_ONCE", 400)
+def test_pairs_are_those_of_brute_force(measure: str, least: Fraction, tmp_path: Path) -> None:
     lefts, rights = hard_sets(1, measure, least)
     sets = [*lefts, *rights]
     with exact_store(tmp_path / "s") as collection:
@@ -127,14 +131,10 @@ def test_pairs_are_those_of_brute_force(
         assert pairs_found(again) == pytest.approx(left, rel=1e-15)
 
 
+@pytest.mark.usefixtures("small_portions")
 @pytest.mark.parametrize("measure", list(VALUES))
 @pytest.mark.parametrize("least", THRESHOLDS)
-def test_joins_are_those_of_brute_force(
-    measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_epochs(monkeypatch)
-    monkeypatch.setattr("simdb.engine.exact_probing.CHUNK", 5)
-    monkeypatch.setattr("simdb.engine.exact_loading.LOADED_AT_ONCE", 400)
+def test_joins_are_those_of_brute_force(measure: str, least: Fraction, tmp_path: Path) -> None:
     lefts, rights = hard_sets(2, measure, least)
     containment = measure == "probe-in-stored"
     with (

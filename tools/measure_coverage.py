@@ -57,8 +57,9 @@ class Part:
 # Those that call kernels with little data, but for a few tests of much.
 KERNEL_TESTS = (
     *("test_bag_items.py", "test_bag_measures.py", "test_banding.py", "test_bits_items.py"),
-    *("test_bits_measures.py", "test_bucket_kernels.py", "test_exact_join.py"),
-    *("test_exact_order.py", "test_families.py", "test_fingerprint_family.py"),
+    *("test_bits_measures.py", "test_bucket_kernels.py", "test_exact_criteria.py"),
+    *("test_exact_join.py", "test_exact_order.py", "test_families.py"),
+    *("test_family_rates.py", "test_family_words.py", "test_fingerprint_family.py"),
     *("test_fingerprint_items.py", "test_fingerprint_measure.py", "test_mmds_families.py"),
     *("test_mmds_minhash.py", "test_overlaps.py", "test_run_views.py", "test_set_items.py"),
     *("test_shingling.py", "test_sketching.py", "test_vector_measures.py"),

@@ -4,9 +4,9 @@
 
     python tools/mutation.py                        # the bounds, the runs and the keys
     python tools/mutation.py keys --sample 20 --seed 7
-    python tools/mutation.py --module simdb.lsh.curves --tests tests/test_families.py
+    python tools/mutation.py --module simdb.lsh.curves --tests tests/test_curves.py
 
-The changes are those of Cosmic Ray (``pip install cosmic-ray``) and the removal of a statement. No
+The changes are those of Cosmic Ray (in the group ``dev``) and the removal of a statement. No
 file is changed: one process runs the tests once, so that everything is imported and compiled, and
 is forked for each mutant, which imports the changed text in place of the module. A mutant is killed
 if a test fails or the process ends, also by running or taking memory far beyond what the tests
@@ -63,6 +63,8 @@ class Target:
     tests: tuple[str, ...]
 
 
+RUN_TESTS = ["tests/test_run_rules.py", "tests/test_run_merges.py", "tests/test_runs.py"]
+RUN_TESTS += ["tests/test_run_damage.py"]
 SLOW_RUNS = ["chunks_read", "known_to", "flipped", "snapshot", "stay_log", "several", "giant"]
 SLOW_RUNS += [f"changes[{seed}]" for seed in range(2, 6)]
 TARGETS = (
@@ -72,7 +74,7 @@ TARGETS = (
     Target(
         "runs",
         "simdb.storage.runs",
-        ("tests/test_runs.py", "-k", " and ".join(f"not {name}" for name in SLOW_RUNS)),
+        (*RUN_TESTS, "-k", " and ".join(f"not {name}" for name in SLOW_RUNS)),
     ),
     Target("keys", "simdb.storage.keys", ("tests/test_keys.py",)),
     Target("keys", "simdb.lsh.family", ("tests/test_bucket_keys.py",)),
@@ -94,13 +96,13 @@ class StatementRemover:
 
     removed = ("expr_stmt", "atom_expr", "return_stmt", "raise_stmt", "yield_expr")
 
-    def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - of parso
+    def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:
         """Yield where a statement begins and ends."""
         is_one = node.type == "simple_stmt" and node.children[0].type in self.removed
         if is_one and node.search_ancestor("funcdef"):
             yield node.start_pos, node.end_pos
 
-    def mutate(self, node: Any, _index: int) -> Any:  # noqa: ANN401 - of parso
+    def mutate(self, node: Any, _index: int) -> Any:
         """Return ``pass`` as it would stand there."""
         nothing = import_module("parso").parse("pass\n").children[0]
         nothing.get_first_leaf().prefix = node.get_first_leaf().prefix
@@ -164,7 +166,7 @@ def mutants(source: str) -> list[Mutant]:
     return sorted(found.values(), key=lambda mutant: mutant.line)
 
 
-def _nodes(node: Any) -> Iterator[Any]:  # noqa: ANN401 - of parso
+def _nodes(node: Any) -> Iterator[Any]:
     yield node  # before what is in it, as Cosmic Ray counts
     for child in getattr(node, "children", ()):
         yield from _nodes(child)
@@ -224,7 +226,7 @@ class Order:
         """Sort the tests."""
         items.sort(key=lambda item: -self._killers.get(item.nodeid, 0))
 
-    def pytest_runtest_logreport(self, report: Any) -> None:  # noqa: ANN401 - of pytest
+    def pytest_runtest_logreport(self, report: Any) -> None:
         """Note which test failed."""
         if report.failed:
             self._note.write_text(report.nodeid, encoding="utf-8")
@@ -324,7 +326,7 @@ def main() -> int:
     sys.path.insert(0, str(CHECKOUT))
     os.environ["HYPOTHESIS_PROFILE"] = "ci"
     if importlib.util.find_spec("cosmic_ray") is None:
-        print("this needs Cosmic Ray: pip install cosmic-ray", file=sys.stderr)
+        print("this needs Cosmic Ray: python3 tools/run.py setup", file=sys.stderr)
         return 3
     targets = [target for target in TARGETS if target.group in arguments.groups]
     if arguments.module:
