@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from simdb import config, engine
@@ -17,6 +17,7 @@ from simdb.errors import (
     BadItemError,
     ConfigurationError,
     KeyNotFoundError,
+    SimdbError,
     UsageError,
     WrongTypeError,
 )
@@ -27,6 +28,7 @@ from simdb.views import CollectionView
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from simdb.engine.catalogue import CollectionSettings
     from simdb.engine.indexing import AddPolicy
     from simdb.storage.environment import Environment
 
@@ -315,9 +317,9 @@ class Collection(CollectionView):
             progress: called now and then.
         """
         with self._reading() as transaction:
-            present = self._refresh(transaction).settings
+            present = self._refresh(transaction)
         settings = engine.settings.changed_settings(
-            present,
+            present.settings,
             kind=kind,
             threshold=threshold,
             max_distance=max_distance,
@@ -331,7 +333,7 @@ class Collection(CollectionView):
             drop_exact=drop_exact,
             drop_probable=drop_probable,
         )
-        with self._writing() as environment:
+        with self._writing() as environment, self._told_which_settings(present.settings):
             engine.maintaining.rebuild(
                 environment,
                 settings,
@@ -340,6 +342,21 @@ class Collection(CollectionView):
                 busy_timeout=self._handle.busy_timeout,
                 progress=progress,
             )
+
+    @contextmanager
+    def _told_which_settings(self, before: CollectionSettings) -> Iterator[None]:
+        """Let an interruption (Ctrl-C) say whether the settings are still those of before."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            now = None
+            with suppress(SimdbError), self._reading() as transaction:
+                now = engine.catalogue.settings_of(transaction, self._name)
+            if now is None:
+                raise
+            which = "old" if now == before else "new"
+            told = f"interrupted; the collection has its {which} settings"
+            raise KeyboardInterrupt(told) from None
 
     @contextmanager
     def _writing(self) -> Iterator[Environment]:

@@ -141,6 +141,7 @@ class ContentsView:
             for document in collection.live_documents():
                 yield self._record(document)
                 self._require_open()
+                collection.transaction.require_open()
 
     def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
         """Return the keys of item numbers, as ``PairBatch`` has them.

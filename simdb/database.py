@@ -15,9 +15,10 @@ from simdb import config, engine
 from simdb.collection import Collection
 from simdb.config.checks import is_number, require_whole
 from simdb.datatypes import CheckReport, Problem, Progress
-from simdb.errors import ConfigurationError, CorruptionError, StorageError, WrongTypeError
+from simdb.errors import ConfigurationError, CorruptionError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.handle import Handle
+from simdb.storage.paths import parse_path, resolved_path
 from simdb.storage.transactions import ReadTransaction
 from simdb.views import CollectionView
 
@@ -25,6 +26,7 @@ SMALLEST_MEMORY = 16 * 2**20
 SMALLEST_MAP = 2**20
 LARGEST_ADDRESS = 2**47 - 1  # what a process can address
 LONGEST_TIMEOUT = int(threading.TIMEOUT_MAX)  # seconds
+OWNER_MAY = 0o600  # read and write: else not even who made a store could open it
 
 
 class Snapshot:
@@ -243,13 +245,16 @@ class Database:
     def drop_collection(self, name: str) -> None:
         """Remove a collection and everything in it.
 
+        It is gone at once. Pages that cannot be freed just then, as of a full map, are freed by the
+        next ``compact``, ``rebuild`` or removal.
+
         Raises:
             CollectionNotFoundError: there is none of that name.
         """
-        with self._handle.write() as transaction:
-            engine.catalogue.drop(transaction, name)
         with self._handle.use() as environment:
-            engine.maintaining.collect_garbage(environment, self._handle.busy_timeout)
+            with self._handle.write() as transaction:
+                engine.catalogue.drop(transaction, name)
+            engine.maintaining.clear_up(environment, self._handle.busy_timeout)
 
     # -- the whole store ---------------------------------------------------------------------
 
@@ -312,6 +317,10 @@ class Database:
         self, *, progress: Callable[[Progress], None] | None = None
     ) -> dict[str, dict[str, Any]]:
         """Compact every collection; see ``Collection.compact``."""
+        with self._handle.use() as environment:
+            self._handle.require_writable()
+            # What is left of removed collections has none that would do it.
+            engine.maintaining.collect_garbage(environment, self._handle.busy_timeout)
         return {name: self[name].compact(progress=progress) for name in self.collection_names()}
 
 
@@ -340,8 +349,8 @@ def open_database(
         memory: bytes that bulk work may take, whatever the number of items, beside the map.
         map_size: bytes of address space to reserve, and the largest size of the file; as much as
             the system gives, up to 1 TiB, if not given.
-        mode: who may read and write a new file, as 0o600; 0o644 less the umask if not given. The
-            files beside it get the same.
+        mode: who may read and write a new file, the owner at least, as 0o600; 0o644 less the umask
+            if not given. The files beside it get the same.
         untrusted: the file may be damaged, or made to do harm. Before it is opened its pages are
             verified, and a child process reads all of it as ``check(deep=True)`` does.
 
@@ -364,7 +373,9 @@ def open_database(
     require_whole("memory", memory, SMALLEST_MEMORY)
     require_whole("map_size", map_size, SMALLEST_MAP, LARGEST_ADDRESS)
     require_whole("mode", mode, 0, 0o777)
-    file = parse_path(path).resolve()
+    if mode is not None and mode & OWNER_MAY != OWNER_MAY:
+        raise ConfigurationError(f"mode must let the owner read and write, as 0o600, not {mode:#o}")
+    file = resolved_path(path)
     if untrusted and file.exists():
         engine.distrusting.require_sound(file)
     handle = Handle(
@@ -378,22 +389,3 @@ def open_database(
         mode=mode,
     )
     return Database(handle)
-
-
-def parse_path(path: object) -> Path:
-    """Return the path of a file.
-
-    Raises:
-        WrongTypeError, ConfigurationError: it is none.
-        StorageError: the system refuses it, as one that is too long.
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise WrongTypeError(f"a file is named by str or Path, not {type(path).__name__}")
-    found = Path(path)
-    if "\0" in str(found):
-        raise ConfigurationError(f"the name of a file has no null character: {str(found)!r}")
-    try:
-        found.exists()
-    except OSError as error:
-        raise StorageError(f"{found}: {error.strerror}") from error
-    return found

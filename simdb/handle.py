@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +16,7 @@ from simdb.errors import (
 from simdb.storage import registry
 from simdb.storage.environment import Environment
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.users import User
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
@@ -43,20 +45,21 @@ class Handle:
         self.threads = threads
         self.memory = memory
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
-        # Lists and sets, since one operation on them cannot be interrupted: a lock could be held
-        # by another thread at a fork.
-        self._open = [
-            registry.acquire(
-                path,
-                read_only=read_only,
-                sync=sync,
-                map_size=map_size,
-                busy_timeout=busy_timeout,
-                mode=mode,
-            )
-        ]
-        self._closing: list[Environment] = []
-        self._uses: set[object] = set()
+        self._closed = False
+        user = User()
+        self._environment = registry.acquire(
+            path,
+            read_only=read_only,
+            sync=sync,
+            map_size=map_size,
+            busy_timeout=busy_timeout,
+            mode=mode,
+            user=user,
+        )
+        # Also when nobody has closed it.
+        self._give_back = weakref.finalize(self, registry.release, self._environment, user)
+        self._give_back.atexit = False
+        self._uses: weakref.WeakSet[User] = weakref.WeakSet()
 
     @property
     def environment(self) -> Environment:
@@ -65,10 +68,9 @@ class Handle:
         Raises:
             DatabaseClosedError: it was closed.
         """
-        try:
-            return self._open[0]
-        except IndexError:
-            raise DatabaseClosedError(f"{self.path} is closed") from None
+        if self._closed:
+            raise DatabaseClosedError(f"{self.path} is closed")
+        return self._environment
 
     def require_open(self) -> None:
         """Raise unless the database is open."""
@@ -86,13 +88,13 @@ class Handle:
     @contextmanager
     def use(self) -> Iterator[Environment]:
         """Lend the open file: it stays mapped until the block ends, closed meanwhile or not."""
-        use = object()
+        use = User()
         self._uses.add(use)
         try:
             yield self.environment
         finally:
             self._uses.discard(use)
-            if self._closing:
+            if self._closed:
                 self._release()
 
     @contextmanager
@@ -121,18 +123,13 @@ class Handle:
 
     def close(self) -> None:
         """Give the file back, when the last use of it ends; a second call does nothing."""
-        with suppress(IndexError):
-            self._closing.append(self._open.pop())
+        self._closed = True
         self._release()
 
     def _release(self) -> None:
         if self._uses:
             return
-        try:
-            environment = self._closing.pop()
-        except IndexError:
-            return
         if self._pool is not None and self._pool[0] == os.getpid():
             self._pool[1].shutdown()
             self._pool = None
-        registry.release(environment)
+        self._give_back()

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simdb import engine
-from simdb.database import Database, open_database, parse_path
+from simdb.database import Database, open_database
 from simdb.datatypes import RepairedCollection, RepairReport
 from simdb.errors import DatabaseBusyError, DatabaseNotFoundError, StorageError
 from simdb.storage import creation
 from simdb.storage.lmdb_errors import translated
+from simdb.storage.paths import parse_path
 from simdb.storage.salvage import DamagedFile
 from simdb.storage.watching import file_mode
 

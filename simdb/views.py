@@ -177,6 +177,7 @@ class CollectionView(ContentsView):
             ):
                 yield batch
                 self._require_open()
+                collection.transaction.require_open()
 
     def _lent(self, effort: Effort | None = None) -> Lent:
         return engine.answering.Lent(
@@ -288,8 +289,9 @@ class CollectionView(ContentsView):
                 resume=resume,
             ):
                 yield batch
-                self._require_open()
-                other._require_open()
+                for view, reader in ((self, own), (other, others)):
+                    view._require_open()
+                    reader.transaction.require_open()
 
     def calibrate(
         self,

@@ -180,3 +180,29 @@ def test_a_shingle_longer_than_its_text_is_the_text(tmp_path, shingles):
         texts = database.collection("c", simdb.Text(shingles(2**53)), threshold=0.8)
         texts.add_many([(1, "one text"), (2, "another text"), (3, "one text")])
         assert {match.key for match in texts.search("one text")} == {1, 3}
+
+
+def test_a_database_that_nobody_has_closed_is_closed_when_nobody_has_it(tmp_path):
+    path = tmp_path / "s.simdb"
+    simdb.open(path)
+    with simdb.open(path, sync="batch") as database:
+        texts = database.collection("c", simdb.Text())
+        texts.add(1, "a text")
+        assert texts.get(1).item == "a text"
+    left = simdb.open(path)["c"]  # a collection keeps its database open
+    assert left.get(1).item == "a text"
+    with pytest.raises(ConfigurationError, match="open in this process already"):
+        simdb.open(path, sync="batch")
+    del left
+    path.unlink()
+    simdb.open(path).close()
+
+
+@pytest.mark.parametrize("ask", ["items", "pairs"])
+def test_an_iterator_does_not_outlive_a_fork(tmp_path, ask):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as database:
+        texts = database.collection("c", simdb.Text())
+        texts.add_many((number, "the same text") for number in range(30))
+        found = iter(texts.items() if ask == "items" else texts.pairs().batches())
+        next(found)
+        assert answer_of(lambda: next(found)).startswith("DatabaseClosedError")

@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 
 import typer
 from typer.core import TyperGroup
@@ -46,8 +47,9 @@ class CommandGroup(TyperGroup):
     ) -> int:
         """Run a command; in standalone mode leave the process with its exit code."""
         if standalone_mode:
-            # A polite end, as Ctrl-C: temporary files and throw-away stores are removed.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, _end_politely)
+            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
+                signal.signal(signal.SIGHUP, _end_politely)
         code = 0
         try:
             result = super().main(
@@ -76,6 +78,16 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except BrokenPipeError as error:
             raise typer.Exit(_reported(error)) from None
+
+
+def _end_politely(number: int, frame: FrameType | None) -> None:
+    """End as by Ctrl-C, so that temporary files and throw-away stores are removed.
+
+    A closed terminal is told by more than one signal: the others must not end that.
+    """
+    for other in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
 
 
 def _reported(error: Exception) -> int:

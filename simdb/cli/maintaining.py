@@ -193,7 +193,6 @@ def rebuild(
         raise UsageError("--drop-exact and --drop-probable together leave no index")
     with (
         opened_collection(context, store, collection) as target,
-        told_when_interrupted(lambda: "the collection has its old settings"),
         ProgressBar(quiet=quiet) as bar,
     ):
         wanted = KindOptions(None, settings, shingles, lowercase, white_space, unicode)

@@ -249,7 +249,10 @@ def mode_from(text: str | None) -> int | None:
         return None
     if not (len(text) in {3, 4} and set(text) <= set("01234567") and int(text, 8) <= 0o777):
         raise UsageError(f"--mode must be three octal digits, as 600, not {text!r}")
-    return int(text, 8)
+    mode = int(text, 8)
+    if mode & 0o600 != 0o600:
+        raise UsageError(f"--mode must let the owner read and write, as 600 does, not {text}")
+    return mode
 
 
 def key_from(text: str, *, integer_keys: bool) -> Key:

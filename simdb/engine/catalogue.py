@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from simdb import config
+from simdb.engine.banding_limits import require_possible
 from simdb.engine.kind_values import describe_kind, restore_kind
 from simdb.engine.kinds import (
     curve_of,
@@ -156,11 +157,13 @@ class CollectionSettings:
             stored["recall"] = Fraction(stored["recall"])
             floor = stored["exact_floor"]
             stored["exact_floor"] = None if floor is None else Fraction(floor)
-            return cls(name=name, **stored)
+            settings = cls(name=name, **stored)
+            require_possible(settings.kind, settings.bands, settings.rows)
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise CorruptionError(
                 f"the settings of collection {name!r} cannot be read: {error}"
             ) from error
+        return settings
 
 
 def secret_of(seed: int | None) -> bytes:

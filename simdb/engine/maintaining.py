@@ -12,7 +12,7 @@ from simdb.engine import catalogue, exact_indexing
 from simdb.engine.catalogue import CollectionSettings
 from simdb.engine.exact_arranging import Epoch
 from simdb.engine.signing import Signer
-from simdb.errors import StorageError
+from simdb.errors import DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.storage.blocks import BlockWriter
 from simdb.storage.collection_reader import CollectionReader
@@ -153,6 +153,22 @@ def collect_garbage(environment: Environment, busy_timeout: float | None) -> Non
             more = catalogue.collect_garbage(transaction, STEP_BYTES)
 
 
+def clear_up(environment: Environment, busy_timeout: float | None) -> None:
+    """Remove what a change that is committed has left, as far as that can be done now.
+
+    The rest stays listed, and the next one who collects garbage removes it.
+
+    Raises:
+        DatabaseFailedError: the system failed to write, and may have lost the change as well.
+    """
+    try:
+        collect_garbage(environment, busy_timeout)
+    except DatabaseFailedError:
+        raise
+    except (StorageError, MemoryError):
+        return  # the caller's change has happened: an error would say that it has not
+
+
 # -- rebuilding --------------------------------------------------------------------------------
 
 
@@ -168,7 +184,8 @@ def rebuild(
     """Make a second index under new settings and switch to it in one transaction.
 
     Until then the new index is listed as garbage, so that nothing is left behind if the work is
-    cut off. Items added meanwhile are signed as well; the last few of them under the lock.
+    cut off. Items added meanwhile are signed as well; the last few of them under the lock. What
+    the old index leaves may stay listed as garbage in its turn.
 
     Raises:
         StorageError: another process collected the garbage meanwhile; nothing has changed.
@@ -200,7 +217,7 @@ def rebuild(
                 _switch(transaction, writer, settings, index)
                 break
         report.advance(len(prepared.numbers))
-    collect_garbage(environment, busy_timeout)
+    clear_up(environment, busy_timeout)
 
 
 def _switch(

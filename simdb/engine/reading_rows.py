@@ -15,7 +15,7 @@ from simdb.storage.keys import encode_user_key, encode_user_keys
 
 BATCH_ITEMS = 10_000
 PART_ROWS = 500  # rows read column by column
-LARGEST_METADATA = 2**20  # bytes
+LARGEST_METADATA = values.LARGEST_METADATA
 ELEMENT_BYTES = 64  # about what Python takes for an element of a set
 _SIZED = frozenset((list, tuple, set, frozenset))  # told sooner than what else has a length
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import struct
 import tempfile
 import tokenize
@@ -10,19 +10,20 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb.datatypes import Key
-from simdb.errors import BadItemError, ConfigurationError
+from simdb.errors import BadItemError, ConfigurationError, StorageError
 from simdb.interchange.compression import STANDARD_STREAM, plain_name
 from simdb.interchange.reader import RowReader
 from simdb.interchange.rows import Format, Item, ReadingOptions, Row, RowProblemError, whole_number
 
 _ARCHIVE = b"PK"  # with which a zip file begins
 _ARRAY = b"\x93NUMPY"
+_PORTION = 2**20  # bytes of an archive unpacked at once
 # What NumPy, zipfile and zlib raise for files that are damaged or made to do harm.
 _UNREADABLE = (
     *(ValueError, TypeError, OverflowError, SyntaxError, RecursionError, tokenize.TokenError),
@@ -93,8 +94,7 @@ class ArrayReader(RowReader):
         except BadItemError:
             raise
         except _UNREADABLE as error:
-            reason = str(error) or "it promises more than memory holds"
-            raise BadItemError(f"{self.source}: no NumPy file to be read: {reason}") from error
+            raise _unreadable(self.source, error) from error
         if items is None:
             raise BadItemError(f"{self.source}: no NumPy file: it does not begin as one")
         if self.options.id_field is not None:
@@ -116,16 +116,39 @@ class ArrayReader(RowReader):
             if name is not None and name not in members:
                 known = ", ".join(map(repr, members)) or "none"
                 raise BadItemError(f"{self.source}: there is no array {name!r}; there are {known}")
-        items = self._require_rows(_unpacked(archive, members[item_field]))
+        items = self._require_rows(self._unpacked(archive, members[item_field]))
         if id_field is None:
             return items, None
-        keys = _unpacked(archive, members[id_field])
+        keys = self._unpacked(archive, members[id_field])
         if keys.shape != items.shape[:1] or keys.dtype.kind not in "iuU":
             raise BadItemError(
                 f"{self.source}: the array {id_field!r} must be {len(items):,} whole numbers or "
                 f"strings, not {keys.dtype} of shape {keys.shape}"
             )
         return items, keys
+
+    def _unpacked(self, archive: zipfile.ZipFile, member: str) -> npt.NDArray[Any]:
+        """Map an array of an archive from a temporary file, which goes with the array.
+
+        A small archive can unpack to a thousand times its size: that takes disk here, not memory.
+        """
+        with (
+            archive.open(member) as packed,
+            _temporary_file(self.source) as unpacked,
+        ):
+            for portion in self._portions(packed):
+                unpacked.write(portion)
+            unpacked.flush()
+            array: npt.NDArray[Any] = np.load(unpacked.name, mmap_mode="r", allow_pickle=False)
+            return array
+
+    def _portions(self, packed: IO[bytes]) -> Iterator[bytes]:
+        # What fails here is the archive's fault, not that of the temporary file.
+        try:
+            while portion := packed.read(_PORTION):
+                yield portion
+        except _UNREADABLE as error:
+            raise _unreadable(self.source, error) from error
 
     def _require_rows(self, items: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if items.ndim != 2 or items.dtype.kind not in "biuf":
@@ -161,16 +184,24 @@ class ArrayReader(RowReader):
         """Do nothing: the file is closed as soon as nothing refers to the array."""
 
 
-def _unpacked(archive: zipfile.ZipFile, member: str) -> npt.NDArray[Any]:
-    """Map an array of an archive from a temporary file, which goes with the array.
+@contextlib.contextmanager
+def _temporary_file(source: str) -> Iterator[IO[bytes]]:
+    """Make a file that is gone afterwards; what the system says of it is no fault of the source.
 
-    A small archive can unpack to a thousand times its size: that takes disk here, not memory.
+    Raises:
+        StorageError: it cannot be made or written.
     """
-    with (
-        archive.open(member) as packed,
-        tempfile.NamedTemporaryFile(prefix="simdb-", suffix=".npy") as unpacked,
-    ):
-        shutil.copyfileobj(packed, unpacked)
-        unpacked.flush()
-        array: npt.NDArray[Any] = np.load(unpacked.name, mmap_mode="r", allow_pickle=False)
-        return array
+    try:
+        with tempfile.NamedTemporaryFile(prefix="simdb-", suffix=".npy") as file:
+            yield file
+    except OSError as error:
+        folder = tempfile.tempdir or "the temporary folder"
+        raise StorageError(
+            f"{folder}: an array of {source} cannot be unpacked there: {error.strerror or error}; "
+            "TMPDIR names another folder"
+        ) from error
+
+
+def _unreadable(source: str, error: BaseException) -> BadItemError:
+    reason = str(error) or "it promises more than memory holds"
+    return BadItemError(f"{source}: no NumPy file to be read: {reason}")

@@ -18,12 +18,10 @@ Rules that hold the store together:
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -37,12 +35,14 @@ from simdb.errors import (
     ReadOnlyError,
 )
 from simdb.storage import creation, map_room, opening, preflight, watching
+from simdb.storage.failures import FailureLatch
 from simdb.storage.header import read_uuid
 from simdb.storage.keys import Table
 from simdb.storage.lmdb_errors import translated
 from simdb.storage.locks import WriterQueue
 from simdb.storage.structure import page_problems
 from simdb.storage.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.users import User, Users
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
@@ -69,17 +69,19 @@ class Environment:
         self.generation = 0
         self.handles: list[Any] = []
         self.uuid = uuid.UUID(int=0)
-        self.users = 0
+        self.users = Users()
         self.identity = (0, 0)
         self.caches: dict[str, Any] = {}
         self._environment: Any = None
         self._queue: WriterQueue | None = None
         self._watch: watching.FileWatch | None = None
-        self._failure: DatabaseFailedError | None = None
-        self._gate = threading.Condition(threading.RLock())
+        self._failure = FailureLatch(path)
+        # The lock is taken itself, not by its condition: an interrupt may fall into the latter's
+        # methods. What is counted are objects, which an interrupt cannot forget to uncount.
+        self._gate = threading.RLock()
+        self._ended = threading.Condition(self._gate)
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
-        self._live_count = 0
-        self._waiting = 0
+        self._waiting: weakref.WeakSet[User] = weakref.WeakSet()
         self._abandoned = False
         self._refused_size = 0
         self._writes = 0
@@ -117,7 +119,7 @@ class Environment:
             self.path,
             size,
             read_only=self.read_only,
-            after_failure=self._failure is not None,
+            after_failure=self._failure.error is not None,
             metasync=self.sync == "full",
         )
 
@@ -143,20 +145,25 @@ class Environment:
     @property
     def is_finished(self) -> bool:
         """Whether nobody uses it and it is unmapped."""
-        return self.users == 0 and self._environment is None
+        return not self.users.present and self._environment is None
 
     def _close_if_unused(self) -> None:
         # What a forked child has inherited is the parent's: closing it would end its snapshots.
-        if not (self.users or self._live_count or self._waiting or self._abandoned):
+        if not (self.users.present or self._live or self._waiting or self._abandoned):
             self._close_handles()
 
+    @property
+    def _live_count(self) -> int:
+        """How many transactions of this process have begun and not ended."""
+        return len(self._live)
+
     def _close_handles(self) -> None:
-        if self._queue is not None:
-            self._queue.close()
-            self._queue = None
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.close()
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
         if self._environment is not None:
             self._environment.close()
             self._environment = None
@@ -166,11 +173,15 @@ class Environment:
 
     def read(self) -> ReadTransaction:
         """Begin a snapshot of the last commit."""
+        transaction = ReadTransaction(self)
         with self._gate:
-            self._require_open()
-            transaction = ReadTransaction(self, self._begin(write=False))
-            self._enter(transaction)
-            return transaction
+            try:
+                self._require_open()
+                self._begin(transaction, write=False)
+            except BaseException:
+                transaction.close()
+                raise
+        return transaction
 
     def write(self, timeout: float | None) -> WriteTransaction:
         """Wait for the right to write, and begin.
@@ -182,28 +193,29 @@ class Environment:
         """
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
+        transaction = WriteTransaction(self, User())
         with self._gate:
             self._require_open(timeout)
-            self._require_unfailed()
+            self._failure.require_none()
             queue = self._queue
             assert queue is not None
-            self._waiting += 1
+            self._waiting.add(transaction.pen)
         try:
-            queue.acquire(timeout)
-            try:
-                return self._begin_writing()
-            except BaseException:
-                queue.release()
-                raise
+            queue.acquire(timeout, transaction.pen)
+            self._begin_writing(transaction)
+        except BaseException:
+            transaction.close()
+            raise
         finally:
             with self._gate:
-                self._waiting -= 1
+                self._waiting.discard(transaction.pen)
                 self._close_if_unused()
+        return transaction
 
-    def _begin_writing(self) -> WriteTransaction:
+    def _begin_writing(self, transaction: WriteTransaction) -> None:
         with self._gate:
             self._require_open()
-            self._require_unfailed()
+            self._failure.require_none()
             watching.require_same_file(self.path, self.identity)
             assert self._watch is not None
             self._watch.require_lock()
@@ -212,14 +224,17 @@ class Environment:
             self._writes += 1
             if self._writes % READERS_CHECKED_EVERY == 0:
                 self._environment.reader_check()
-            transaction = WriteTransaction(self, self._begin(write=True))
-            self._enter(transaction)
-            return transaction
+            self._begin(transaction, write=True)
 
-    def _begin(self, *, write: bool) -> Any:
+    def _begin(self, transaction: ReadTransaction, *, write: bool) -> None:
+        transaction.begin(self._begun(write=write))
+        self._live.add(transaction)
+
+    def _begun(self, *, write: bool) -> Any:
+        """Return a transaction of LMDB's."""
         assert self._watch is not None
         self._watch.require_whole()
-        with self._failing():
+        with self._failure.noted():
             try:
                 return self._environment.begin(write=write, buffers=True)
             except lmdb.MapResizedError:
@@ -235,36 +250,17 @@ class Environment:
 
     def _reopen_to_read(self, error: Exception) -> None:
         """Open the file anew: LMDB lets nobody read after it failed to write its meta page."""
-        self._failure = DatabaseFailedError(f"{self.path}: {error}")
+        self._failure.error = DatabaseFailedError(f"{self.path}: {error}")
         self._close_handles()
         self.open(OPENING_PATIENCE)
-
-    @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Translate errors, and let no write follow one that only opening anew mends."""
-        try:
-            with translated(self.path):
-                yield
-        except DatabaseFailedError as error:
-            self._failure = error
-            raise
-
-    def _require_unfailed(self) -> None:
-        if self._failure is not None:
-            raise DatabaseFailedError(str(self._failure))
-
-    def _enter(self, transaction: ReadTransaction) -> None:
-        self._live.add(transaction)
-        self._live_count += 1
 
     def leave(self, transaction: ReadTransaction) -> None:
         """Note that a transaction has ended."""
         with self._gate:
             if isinstance(transaction, WriteTransaction) and self._queue is not None:
-                self._queue.release()
+                self._queue.release(transaction.pen)
             self._live.discard(transaction)
-            self._live_count -= 1
-            self._gate.notify_all()
+            self._ended.notify_all()
             self._close_if_unused()
 
     def _require_open(self, timeout: float | None = OPENING_PATIENCE) -> None:
@@ -273,7 +269,7 @@ class Environment:
                 f"{self.path}: this process was forked while a transaction of its parent was "
                 "open, so it cannot use the store; fork before reading, or start it with 'spawn'"
             )
-        if self.users == 0:
+        if not self.users.present:
             raise DatabaseClosedError(f"{self.path} is closed")
         if self._environment is None:
             if self.generation:
@@ -292,7 +288,7 @@ class Environment:
             DatabaseFullError: the disk or the map is full; nothing of it was stored.
             DatabaseFailedError: the system failed to write.
         """
-        with self._failing():
+        with self._failure.noted():
             if pages_before is not None:
                 after = self.pages_in_use(transaction)
                 map_room.require_reserve(
@@ -316,7 +312,7 @@ class Environment:
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
         if isinstance(error, lmdb.Error):
-            with self._failing():
+            with self._failure.noted():
                 raise error
 
     # -- the map ---------------------------------------------------------------------------
@@ -341,7 +337,7 @@ class Environment:
         """
         deadline = time.monotonic() + GROWTH_PATIENCE
         while self._live_count:
-            if not self._gate.wait(deadline - time.monotonic()):
+            if not self._ended.wait(deadline - time.monotonic()):
                 raise DatabaseBusyError(
                     f"{self.path}: the map must be moved, but {self._live_count} snapshots of "
                     "this process are open; close them and their iterators"
@@ -382,14 +378,15 @@ class Environment:
     def before_fork(self) -> None:
         """Hold every new transaction back, and close the file if none is open."""
         self._gate.acquire()
-        if self._live_count == 0 and self._waiting == 0:
+        if not self._live and not self._waiting:
             self._close_handles()
 
     def after_fork(self, *, child: bool) -> None:
         """Let transactions begin again; the file is opened at first use."""
         if child:
             self._abandoned = self._environment is not None
-            self._gate = threading.Condition(threading.RLock())
+            self._gate = threading.RLock()
+            self._ended = threading.Condition(self._gate)
             if self._queue is not None:
                 # A lock that the parent holds would outlive it in this child's descriptor.
                 self._queue.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -17,6 +18,7 @@ from simdb.errors import (
     DatabaseFullError,
     DatabaseNotFoundError,
     FormatVersionError,
+    NotADatabaseError,
     StorageError,
 )
 from simdb.storage import opening, watching
@@ -49,10 +51,21 @@ def translated(path: Path) -> Iterator[None]:
     except lmdb.MemoryError as error:
         raise StorageError(f"{path}: the system gives no memory: {error}") from error
     except lmdb.Error as error:
+        if error.code == errno.EAGAIN:
+            raise DatabaseBusyError(
+                f"{path}: another process has this one's number, {os.getpid()}, in its lock file "
+                f"({error}): processes of different PID namespaces, as containers have them, may "
+                "not share a store"
+            ) from error
         _raise_by_code(path, error, error.code)
     except OSError as error:
         if isinstance(error, StorageError):
             raise
+        if error.errno == errno.EIO and _is_empty(path):
+            raise NotADatabaseError(
+                f"{path} is not a regular file, though the system says so ({error}); name the "
+                "store's own file"
+            ) from error
         _raise_by_code(path, error, error.errno)
 
 
@@ -73,6 +86,14 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
         hint = "; read_only=True opens a store there" if path.exists() else ""
         raise StorageError(f"{path}: the file system is read-only{hint}") from error
     raise StorageError(f"{path}: {error}") from error
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a file has a size of 0, as those of ``/proc``, which no store ever has."""
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return False
 
 
 def _is_cut_short(path: Path) -> bool:

@@ -49,8 +49,11 @@ def acquire(
     map_size: int | None,
     busy_timeout: float | None = OPENING_PATIENCE,
     mode: int | None = None,
+    user: object = None,
 ) -> Environment:
     """Return the environment of a file, creating the file, with that mode, unless ``read_only``.
+
+    It stays open until it is released, or ``user``, if one is given, is gone.
 
     Raises:
         DatabaseBusyError: another process was writing for longer than ``busy_timeout`` seconds.
@@ -58,6 +61,8 @@ def acquire(
         NotADatabaseError, FormatVersionError, CorruptionError: it cannot be opened.
     """
     with _registry_lock:
+        for known in list(_registry.values()):
+            _close_if_unused(known)
         _require_not_replaced(path)
         if not path.exists():
             if read_only or not path.parent.is_dir():
@@ -69,6 +74,7 @@ def acquire(
         if environment is None or environment.is_finished:
             environment = Environment(path, read_only=read_only, sync=sync, map_size=map_size)
             environment.open(busy_timeout)
+            environment.users.add(user)
             _registry[environment.identity] = environment
         elif environment.sync != sync or (environment.read_only and not read_only):
             raise ConfigurationError(
@@ -80,7 +86,8 @@ def acquire(
                 f"{path} is open in this process already, with map_size={environment.map_size}; "
                 "use the same or give none, or close it first"
             )
-        environment.users += 1
+        else:
+            environment.users.add(user)
         return environment
 
 
@@ -99,12 +106,16 @@ def _require_not_replaced(path: Path) -> None:
             )
 
 
-def release(environment: Environment) -> None:
-    """Give an environment back; the last user closes it."""
+def release(environment: Environment, user: object = None) -> None:
+    """Give an environment back; the last user closes it. A second time does nothing."""
     with _registry_lock:
-        environment.users -= 1
-        if environment.users == 0:
-            environment.close()
-            # One whose iterators are still open stays mapped, and known, until they end.
-            if environment.is_finished:
-                _registry.pop(environment.identity, None)
+        environment.users.discard(user)
+        _close_if_unused(environment)
+
+
+def _close_if_unused(environment: Environment) -> None:
+    if not environment.users.recount():
+        environment.close()
+        # One whose iterators are still open stays mapped, and known, until they end.
+        if environment.is_finished:
+            _registry.pop(environment.identity, None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from simdb.errors import DatabaseClosedError, StorageError
 from simdb.storage.keys import Table
+from simdb.storage.users import User
 
 if TYPE_CHECKING:
     from simdb.storage.environment import Environment
@@ -36,13 +37,21 @@ class ReadTransaction:
     A transaction belongs to one thread at a time. Close it, or use it in a ``with`` block.
     """
 
-    __slots__ = ("__weakref__", "_handles", "_owner", "_transaction", "environment", "generation")
+    __slots__ = (
+        *("__weakref__", "_handles", "_left", "_owner", "_transaction"),
+        *("environment", "generation"),
+    )
 
-    def __init__(self, environment: Environment, transaction: Any) -> None:
+    def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        self.generation = environment.generation
-        self._handles = environment.handles
         self._owner = os.getpid()
+        self._left = False
+        self._transaction: Any = _ENDED
+
+    def begin(self, transaction: Any) -> None:
+        """Begin with a transaction of LMDB's."""
+        self.generation = self.environment.generation
+        self._handles = self.environment.handles
         self._transaction = transaction
 
     @property
@@ -52,7 +61,7 @@ class ReadTransaction:
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
         """Return the value of a key, or None."""
-        if not self.environment.users or self._owner != os.getpid():
+        if not self.environment.users.present or self._owner != os.getpid():
             self.require_open()
         value: memoryview | None = self._transaction.get(key, None, self._handles[table])
         return value
@@ -105,7 +114,7 @@ class ReadTransaction:
         Raises:
             DatabaseClosedError: it has ended, or its database was closed.
         """
-        if self._transaction is _ENDED or not self.environment.users:
+        if self._transaction is _ENDED or not self.environment.users.present:
             raise DatabaseClosedError(
                 f"{self.environment.path}: the snapshot has ended, or the database was closed"
             )
@@ -117,11 +126,18 @@ class ReadTransaction:
             )
 
     def close(self) -> None:
-        """End the snapshot; views into it must not be used any more."""
+        """End the snapshot; views into it must not be used any more.
+
+        A second call completes what an interrupt has left undone.
+        """
+        if self._left or self._owner != os.getpid():
+            self._transaction = _ENDED
+            return
         transaction, self._transaction = self._transaction, _ENDED
-        if transaction is not _ENDED and self._owner == os.getpid():
+        if transaction is not _ENDED:
             transaction.abort()
-            self.environment.leave(self)
+        self.environment.leave(self)
+        self._left = True
 
     def __enter__(self) -> Self:
         return self
@@ -151,12 +167,14 @@ class WriteTransaction(ReadTransaction):
         written_states: states that it stores, by collection; once committed, the next transaction
             of this process takes them from the cache if nobody has committed in between.
         pages_before: pages in use when it began to add items or an index, None if it does not.
+        pen: the right to write.
     """
 
-    __slots__ = ("pages_before", "written_states")
+    __slots__ = ("pages_before", "pen", "written_states")
 
-    def __init__(self, environment: Environment, transaction: Any) -> None:
-        super().__init__(environment, transaction)
+    def __init__(self, environment: Environment, pen: User) -> None:
+        super().__init__(environment)
+        self.pen = pen
         self.written_states: dict[int, Any] = {}
         self.pages_before: int | None = None
 

@@ -27,6 +27,8 @@ CHECKSUM_SIZE = CHECKSUM.size
 assert CHECKSUM_SIZE == 8
 
 DEEPEST_NESTING = 64
+LARGEST_METADATA = 2**20  # bytes, packed
+_TEXTS = (str, bytes, bytearray, memoryview)
 
 
 def checksum(table: int, key: bytes, payload: bytes | memoryview) -> int:
@@ -91,13 +93,36 @@ def _refuse_extension(code: int, _data: bytes) -> Any:
 
 
 def nesting(value: Any, deepest: int = DEEPEST_NESTING) -> int:
-    """Return how deeply lists and maps are nested, at most ``deepest + 1``."""
-    if deepest < 0:
-        return 1
-    if isinstance(value, dict):
-        children = list(value.values())
-    elif isinstance(value, list | tuple):
-        children = list(value)
-    else:
-        return 0
-    return 1 + max((nesting(child, deepest - 1) for child in children), default=0)
+    """Return how deeply lists and maps are nested, at most ``deepest + 1``.
+
+    A value that refers to itself, or to one part in many places, is endless, or far larger than
+    what it takes in memory. So the bytes that it takes at least are counted on the way down.
+
+    Raises:
+        ValueError: packed, it would take more than ``LARGEST_METADATA``.
+        TypeError: it holds an extension type, which could not be unpacked.
+    """
+    depth = least_bytes = 0
+    level = [value]
+    while depth <= deepest:
+        containers = [part for part in level if isinstance(part, dict | list | tuple)]
+        if not containers:
+            break
+        depth += 1
+        level = []
+        for container in containers:
+            if isinstance(container, msgpack.ExtType):
+                raise TypeError("extension types of msgpack are not stored")
+            least_bytes += len(container)
+            if least_bytes <= LARGEST_METADATA:
+                level.extend(container.values() if isinstance(container, dict) else container)
+                least_bytes += _least_text(container)
+            if least_bytes > LARGEST_METADATA:
+                raise ValueError(f"it takes more than {LARGEST_METADATA:,} bytes")
+    return depth
+
+
+def _least_text(container: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> int:
+    """Return the characters and bytes of what lies directly in a container, names included."""
+    parts = [*container, *container.values()] if isinstance(container, dict) else container
+    return sum(len(part) for part in parts if isinstance(part, _TEXTS))
