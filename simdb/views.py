@@ -155,14 +155,10 @@ class CollectionView(ContentsView):
             settings, bound, min_recall, guarantee, wanted, resume=resume, answers="pairs"
         )
         first = 0 if since is None else engine.serving.parse_since(since)
-        require_whole("budget", budget, 1)
-        counters = engine.joining.JoinCounters()
-        counters.effort.budget = budget
-        source = partial(self._pair_batches, served, counters, first, resume)
-        return _streamed(source, served, counters, resume)
+        return _streamed(partial(self._pair_batches, served, first, resume), served, budget, resume)
 
     def _pair_batches(
-        self, served: Served, counters: JoinCounters, since: int, resume: str | None
+        self, served: Served, since: int, resume: str | None, counters: JoinCounters
     ) -> Iterator[AnsweredBatch]:
         counters.effort.pairs = 0
         with self._opened() as (collection, _, signer):
@@ -269,14 +265,11 @@ class CollectionView(ContentsView):
         served = engine.serving.serve_join(
             settings, bound, min_recall, guarantee, wanted, resume=resume, answers="joins"
         )
-        require_whole("budget", budget, 1)
-        counters = engine.joining.JoinCounters()
-        counters.effort.budget = budget
-        source = partial(self._cross_batches, other, served, counters, resume)
-        return _streamed(source, served, counters, resume)
+        batches = partial(self._cross_batches, other, served, resume)
+        return _streamed(batches, served, budget, resume)
 
     def _cross_batches(
-        self, other: CollectionView, served: Served, counters: JoinCounters, resume: str | None
+        self, other: CollectionView, served: Served, resume: str | None, counters: JoinCounters
     ) -> Iterator[AnsweredBatch]:
         counters.effort.pairs = 0
         with self._opened() as (own, _, signer), other._opened() as (others, _, other_signer):
@@ -385,17 +378,19 @@ def _require_positive(name: str, value: object) -> None:
 
 
 def _streamed(
-    source: Callable[[], Iterator[AnsweredBatch]],
+    batches: Callable[[JoinCounters], Iterator[AnsweredBatch]],
     served: Served,
-    counters: JoinCounters,
+    budget: int | None,
     token: str | None,
 ) -> Pairs:
-    compared = None if served.is_exact else lambda: counters.compared
+    require_whole("budget", budget, 1)
+    counters = engine.joining.JoinCounters()
+    counters.effort.budget = budget
     return Pairs(
-        source,
+        partial(batches, counters),
         served.guarantee,
         served.recall,
         effort=counters.effort,
-        compared=compared,
+        compared=None if served.is_exact else lambda: counters.compared,
         token=token,
     )
