@@ -169,14 +169,6 @@ class Threshold:
         whole = np.asarray(sizes).astype(np.int64)
         return np.where(whole > 0, whole - self.needed_overlaps(2 * whole) + 1, 0)
 
-    def shared_prefix_length(self, size: int, other_size: int) -> int:
-        """Compute within how many first symbols a set meets a similar one of ``other_size``.
-
-        Never more than ``prefix_length(size)`` where the two sizes can be similar at all, and 0
-        where they cannot.
-        """
-        return max(0, size - self.needed_overlap(size + other_size) + 1)
-
     def largest_position(self, size: int, position: int) -> int:
         """Compute the last position of a stored symbol worth looking at (MMDS 3.9.5).
 
