@@ -44,9 +44,13 @@ def data_folder(config: pytest.Config) -> Path | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell starts its background jobs so; the programs that the tests interrupt inherit it.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell starts its background jobs so, and nohup; the programs that the tests end inherit it.
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
     folder = data_folder(config)
     if folder is not None and not folder.is_dir():
         raise pytest.UsageError(f"the data folder {folder} does not exist")

@@ -12,7 +12,6 @@ lock file that LMDB keeps is never opened here for that reason.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -84,7 +83,7 @@ class _QueuedLock:
         if not self._file.closed:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._owner = None
-        with contextlib.suppress(RuntimeError):  # nobody has taken the last notice
+        if self._freed.locked():  # else nobody has taken the last notice
             self._freed.release()
 
     def close(self) -> None:
