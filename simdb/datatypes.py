@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from simdb.errors import OperationInterruptedError
+from simdb.errors import OperationInterruptedError, Remedy
 
 Key: TypeAlias = str | int
 Guarantee: TypeAlias = Literal["exact", "probable"]
@@ -61,17 +61,29 @@ class Effort:
     pairs: int = 0
 
     def spend(self, pairs: int) -> None:
-        """Count pairs that are looked at.
+        """Count pairs that are about to be looked at.
 
         Raises:
-            OperationInterruptedError: they are more than the budget.
+            OperationInterruptedError: the budget does not reach for them; they are not counted.
+        """
+        self._require(self.pairs + pairs)
+        self.pairs += pairs
+
+    def note(self, pairs: int) -> None:
+        """Count pairs that a step has looked at, whose number was not known before.
+
+        Raises:
+            OperationInterruptedError: the budget did not reach for them.
         """
         self.pairs += pairs
-        if self.budget is not None and self.pairs > self.budget:
+        self._require(self.pairs)
+
+    def _require(self, pairs: int) -> None:
+        if self.budget is not None and pairs > self.budget:
             raise OperationInterruptedError(
-                f"{self.pairs:,} pairs are to be looked at, more than the budget of "
-                f"{self.budget:,}; what was given is right, but not all; raise the budget, or ask "
-                "for more similar pairs"
+                f"at least {pairs:,} pairs have to be looked at, more than the budget of "
+                f"{self.budget:,}; what was given before is right, but not all",
+                remedies=[Remedy("budget", ..., "permits more")],
             )
 
 

@@ -45,7 +45,10 @@ class Pairs:
 
     @property
     def looked_at(self) -> int:
-        """Pairs that the last iteration has looked at so far, which ``budget`` limits."""
+        """Pairs that the last iteration has looked at so far, which ``budget`` limits.
+
+        More than the budget where it has ended in the middle of a step.
+        """
         return self._effort.pairs
 
     @property

@@ -100,7 +100,7 @@ class Prober:
         positions = self._view.column(found, POSITION)
         sizes = self._view.column(found, SIZE)
         self.counters.looked_up += looked_up.size
-        self.counters.effort.spend(items.size)
+        self.counters.effort.note(items.size)
         self.counters.scanned += items.size
         if not items.size:
             return items

@@ -258,7 +258,7 @@ class Sweep:
             found=found,
             counters=counts,
         )
-        self._counters.effort.spend(int(counts[joining.SCANNED]))
+        self._counters.effort.note(int(counts[joining.SCANNED]))
         self._counters.scanned += int(counts[joining.SCANNED])
         return found, count
 

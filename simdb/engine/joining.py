@@ -206,7 +206,7 @@ def candidate_pairs(
                 buckets.item_keys.every_group,
                 *place,
             )
-        counters.effort.spend(int(counts[0]))
+        counters.effort.note(int(counts[0]))
         counters.visited += int(counts[0])
         counters.too_unlike += int(counts[1])
         counts[:] = 0

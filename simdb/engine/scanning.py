@@ -104,7 +104,8 @@ def pairs(
     for numbers, items, _ in item_slices(signer, collection, with_features=False):
         start = max(since, int(numbers[0]))
         for stored in slices(signer, collection, start):
-            effort.spend(numbers.size * stored[0].size)
+            earlier = np.searchsorted(stored[0], numbers, side="right")
+            effort.spend(int((stored[0].size - earlier).sum()))
             yield from _cross(signer, bound, (numbers, items), stored, ordered=True)
 
 

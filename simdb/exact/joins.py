@@ -202,7 +202,7 @@ class _Join:
 
     def _count(self, counts: npt.NDArray[np.int64]) -> None:
         joining = kernels.joining
-        self.counters.effort.spend(int(counts[joining.SCANNED]))
+        self.counters.effort.note(int(counts[joining.SCANNED]))
         self.counters.scanned += int(counts[joining.SCANNED])
         self.counters.candidates += int(counts[joining.CANDIDATES])
         self.counters.verified += int(counts[joining.VERIFIED])
