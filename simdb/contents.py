@@ -175,11 +175,12 @@ class ContentsView:
         """Return counts, sizes and settings as plain values.
 
         Of records also what each rule makes candidates of, for which the signatures are read, and
-        a warning for each bucket above ``Record.large_bucket``.
+        a warning for each bucket above ``Record.large_bucket``; of fingerprints, likewise, how many
+        are in no bucket, and a warning if those are many.
         """
         with self._opened() as (collection, settings, _):
             described = engine.describing.describe(settings, collection)
-            if isinstance(settings.kind, config.Record):
+            if isinstance(settings.kind, config.Record | config.Fingerprint):
                 described |= engine.describing_rules.describe_rules(settings, collection)
             return described
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from itertools import combinations
 
 import numpy as np
 import pytest
 
+import simdb
 from simdb.config import Fingerprint
 from simdb.items.fingerprints import FingerprintItems
 from simdb.kernels import fingerprints as kernels
@@ -250,3 +252,33 @@ def test_second_prints_keep_squares_and_density():
             assert again == pytest.approx(chance + (1 - chance) * beyond, abs=0.02)
             if scale == 1.0:
                 assert again == pytest.approx(kept[part.start], abs=0.02)
+
+
+def test_stats_warn_of_prints_that_the_index_cannot_find(tmp_path):
+    kind = simdb.Fingerprint(80, 80, square=10, border=0, measure="squares", functions=64)
+    generator = random.Random(1)
+
+    def minutiae(count: int) -> list[tuple[int, int, int]]:
+        return [
+            (generator.randrange(80), generator.randrange(80), generator.randrange(360))
+            for _ in range(count)
+        ]
+
+    with simdb.open(tmp_path / "s.simdb") as database:
+        prints = database.collection("prints", kind, threshold=0.5, seed=1)
+        assert prints.stats()["in_no_bucket"] == 0
+        prints.add_many((f"full {number}", minutiae(60)) for number in range(40))
+        rich = prints.stats()
+        assert (rich["in_no_bucket"], rich["warnings"]) == (0, [])
+        prints.add_many((f"poor {number}", minutiae(5)) for number in range(20))
+        poor = prints.stats()
+        stored = [(entry.key, entry.item) for entry in prints.items()]
+        lost = [
+            key
+            for key, item in stored
+            if not prints.search(item, threshold=1, guarantee="probable")
+        ]
+        assert poor["in_no_bucket"] == len(lost) > 1
+        assert f"{len(lost)} of 60 prints are in no bucket" in poor["warnings"][0]
+        prints.delete_many(lost)
+        assert prints.stats()["in_no_bucket"] == 0

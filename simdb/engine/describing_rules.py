@@ -1,34 +1,68 @@
-"""What the rules of a collection of records make candidates of, as plain values."""
+"""What the candidates of records and of fingerprints come from, as plain values."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb import config
 from simdb.engine.catalogue import CollectionSettings
+from simdb.lsh.fingerprints import SquaresFamily
 from simdb.lsh.records import RecordFamily, large_bucket_warnings, rule_costs
 from simdb.storage.collection_reader import CollectionReader
 
+UNFINDABLE_SHARE = 0.02  # of all prints, above which it is a warning
+
 
 def describe_rules(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:
-    """Return what each rule for records makes candidates of, and warnings; nothing of other kinds.
+    """Return what proposes the candidates of records or fingerprints; nothing of other kinds.
 
-    The keys of one rule are held at a time, 8 bytes a record.
+    Of records, what each rule makes candidates of; of fingerprints, how many are in no bucket; of
+    both, warnings.
     """
-    kind, family = settings.kind, settings.family()
-    if not isinstance(kind, config.Record) or not isinstance(family, RecordFamily):
-        return {}
+    family = settings.family()
+    if isinstance(family, RecordFamily) and isinstance(settings.kind, config.Record):
+        return _of_records(settings.kind, family, collection)
+    if isinstance(family, SquaresFamily) and settings.is_probable:
+        return _of_prints(family, collection)
+    return {}
+
+
+def _of_records(
+    kind: config.Record, family: RecordFamily, collection: CollectionReader
+) -> dict[str, Any]:
+    """Describe rules; the keys of one are held at a time, 8 bytes a record."""
     costs = []
     for number, rule in enumerate(kind.rules):
         keys = [np.empty((0, 1), np.uint64)]
-        for block in collection.signatures.scan():
-            alive = collection.alive(block.numbers)
-            keys.append(family.keys(block.as_rows(np.uint16)[alive])[:, [number]])
+        keys += [family.keys(rows)[:, [number]] for rows in _live_signatures(collection)]
         costs += rule_costs(replace(kind, candidates=[rule]), np.concatenate(keys))
     return {
         "rules": [asdict(cost) for cost in costs],
         "warnings": large_bucket_warnings(kind, costs),
     }
+
+
+def _of_prints(family: SquaresFamily, collection: CollectionReader) -> dict[str, Any]:
+    """Count the prints to which, in some group, no function says yes: they are in no pair."""
+    prints = lost = 0
+    for rows in _live_signatures(collection):
+        prints += len(rows)
+        lost += int(np.count_nonzero(family.first_shared(rows, rows) < 0))
+    warnings = []
+    if lost > UNFINDABLE_SHARE * prints:
+        warnings.append(
+            f"{lost:,} of {prints:,} prints are in no bucket: the probable index finds neither "
+            "them nor what is like them; more functions, larger squares or fewer squares a "
+            "function put them into some"
+        )
+    return {"in_no_bucket": lost, "warnings": warnings}
+
+
+def _live_signatures(collection: CollectionReader) -> Iterator[npt.NDArray[np.uint16]]:
+    for block in collection.signatures.scan():
+        yield block.as_rows(np.uint16)[collection.alive(block.numbers)]
