@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from simdb.cli.feeding import Feed
-from tests.test_cli_stores import done, jaccard, near_copy, run, text_of, write_rows
+from tests.test_cli_stores import done, jaccard, run, text_of, write_rows
 
 
 def variant(seed: int, changes: int) -> str:
@@ -287,9 +287,65 @@ def test_a_store_of_other_settings_is_refused(tmp_path):
     done("dedupe", *common, "--shingles", "word:3", "--recall", 0.99, "-o", tmp_path / "kept")
 
 
-def test_input_and_output_may_be_one_file(tmp_path):
-    path = write_rows(tmp_path / "in.jsonl", [*ROWS[:1], {"id": "copy", "text": near_copy(0)}])
+def spelled(source: Path, spelling: str) -> Path:
+    """Another name of a file."""
+    other = source.with_name("other.jsonl")
+    if spelling == "dots":
+        return source.parent / "folder" / ".." / source.name
+    if spelling == "symbolic link":
+        other.symlink_to(source)
+    elif spelling == "hard link":
+        other.hardlink_to(source)
+    else:
+        return source
+    return other
 
-    done("dedupe", path, "-o", path)
 
-    assert path.read_bytes().count(b"\n") == 1
+@pytest.mark.parametrize("spelling", ["same", "dots", "symbolic link", "hard link"])
+def test_an_output_never_takes_the_place_of_an_input(tmp_path, spelling):
+    source, store = tmp_path / "in.jsonl", tmp_path / "s.simdb"
+    write_rows(source, ROWS[:3])
+    (tmp_path / "folder").mkdir()
+    output, content = spelled(source, spelling), source.read_bytes()
+    done("create", store, "news")
+    commands: list[list[object]] = [
+        ["dedupe", source, "-o", output],
+        ["dedupe", source, "-o", output, "--store", tmp_path / "new.simdb"],
+        ["dedupe", source, "-o", tmp_path / "kept", "--removed", output],
+        ["dedupe", output, "-o", source],
+        ["add", store, "news", source, "--duplicates", output],
+    ]
+    for command in commands:
+        refused = run(*command)
+        assert refused.exit_code == 2, command
+        assert "is an input" in refused.stderr
+        assert source.read_bytes() == content
+        assert not {"kept", "new.simdb"} & set(names_in(tmp_path))
+    assert len(done("export", store, "news").stdout) == 0
+
+
+def test_an_output_in_an_input_folder_may_not_be_one_of_its_files(tmp_path):
+    folder, store = tmp_path / "texts", tmp_path / "s.simdb"
+    folder.mkdir()
+    (folder / "a.txt").write_text("some text of some length")
+    (folder / "list").write_text("earlier")
+    done("create", store, "news")
+    for command in (
+        ["dedupe", folder, "-o", folder / "a.txt"],
+        ["dedupe", folder, "-o", folder / "list"],
+        ["dedupe", folder, "--pattern", "*.txt", "-o", folder / "a.txt"],
+        ["add", store, "news", folder, "--duplicates", folder / "a.txt"],
+    ):
+        refused = run(*command)
+        assert refused.exit_code == 2, command
+        assert "is an input" in refused.stderr
+    assert (folder / "a.txt").read_text() == "some text of some length"
+    assert (folder / "list").read_text() == "earlier"
+    done("dedupe", folder, "--pattern", "*.txt", "-o", folder / "list")  # which is not read
+    assert (folder / "list").read_text() == "a.txt\n"
+    done("dedupe", folder, "-o", folder / "new")
+
+
+def test_streams_and_devices_are_both_input_and_output(tmp_path):
+    assert done("dedupe", "-", "-o", "-", stdin=b'{"text": "a"}\n').stdout == '{"text": "a"}\n'
+    done("dedupe", "/dev/null", "--format", "jsonl", "-o", "/dev/null")

@@ -3,9 +3,13 @@
 import ast
 import itertools
 import json
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from simdb.cli import standard_library
@@ -95,6 +99,10 @@ def test_a_comparison_is_cut_after_so_many_lines():
     assert table.row_count == 6
 
 
+def run_quietly(store: Path) -> str:
+    return CliRunner().invoke(app, ["demo", str(store), "--quiet"]).stderr
+
+
 def test_the_demo_keeps_its_store_and_says_how_to_go_on(tmp_path, monkeypatch):
     chosen = [
         (f"m{number}:f", f"def f():\n{BODY}\n    return {number * 1111}\n") for number in range(4)
@@ -109,10 +117,50 @@ def test_the_demo_keeps_its_store_and_says_how_to_go_on(tmp_path, monkeypatch):
         assert result.exit_code == 0, (result.stderr, result.exception)
         for part in ("6 pairs", "m0:f", "return 1111", "|", "groups", "search", "simdb stats"):
             assert part in result.stdout
+        assert result.stderr.count("compiled once on this machine") == 1
+    assert run_quietly(store) == ""
     assert "4 added" in first.stdout
     assert "0 added" in second.stdout
     stats = CliRunner().invoke(app, ["stats", str(store), "--json"])
     assert json.loads(stats.stdout)
+
+
+WATCHED = """
+import itertools, sys
+from numba.core.dispatcher import Dispatcher
+from simdb.cli import demo, main, standard_library
+
+every, fill = standard_library.iter_functions, demo._fill
+standard_library.iter_functions = lambda: itertools.islice(every(), 300)
+
+def compiled():
+    return sum(
+        len(value.signatures)
+        for name, module in list(sys.modules.items())
+        if name.startswith("simdb.kernels.")
+        for value in vars(module).values()
+        if isinstance(value, Dispatcher)
+    )
+
+def watched(*arguments, **options):
+    before.append(compiled())
+    return fill(*arguments, **options)
+
+before, demo._fill = [], watched
+sys.argv = ["simdb", "demo", sys.argv[1]]
+try:
+    main()
+finally:
+    assert before[0] == compiled() > 10, (before, compiled())
+"""
+
+
+@pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
+def test_nothing_is_compiled_while_the_demo_takes_times(tmp_path):
+    command = [sys.executable, "-c", WATCHED, str(tmp_path / "s.simdb")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "A search for a copy" in done.stdout
 
 
 def test_the_demo_without_a_path_makes_a_folder_and_says_where(tmp_path, monkeypatch):

@@ -320,6 +320,10 @@ def test_a_store_is_made_as_private_as_it_is_asked_to_be(tmp_path):
     store = tmp_path / "s.simdb"
     assert run("--mode", "600", "create", store, "texts").exit_code == 0
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+    for spelling in ("0600", "0o600"):
+        other = tmp_path / f"{spelling}.simdb"
+        assert run("--mode", spelling, "create", other, "texts").exit_code == 0
+        assert other.stat().st_mode & 0o777 == 0o600
     output = tmp_path / "out.jsonl"
     kept = tmp_path / "kept.simdb"
     rows = '{"text": "a text"}\n'
@@ -328,7 +332,9 @@ def test_a_store_is_made_as_private_as_it_is_asked_to_be(tmp_path):
     assert kept.stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("mode", ["9", "888", "1777", "rw", "", "-600", "0o600"])
+@pytest.mark.parametrize(
+    "mode", ["9", "888", "1777", "rw", "", "-600", "0o", "0o60", "0x600", "600\n"]
+)
 def test_permissions_are_three_octal_digits(tmp_path, mode):
     result = run("--mode", mode, "create", tmp_path / "s.simdb", "texts")
     assert result.exit_code == 2
@@ -349,3 +355,57 @@ def test_a_damaged_store_is_told_before_it_is_read_if_it_is_not_trusted(tmp_path
     assert result.exit_code == 3
     assert "is damaged" in result.stderr
     assert "not opened" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "example"),
+    [
+        (["--mode", "600"], "--mode OCTAL"),
+        (["--mode=600"], "--mode OCTAL"),
+        (["--untrusted"], "--untrusted"),
+        (["--memory", "64"], "--memory MIB"),
+        (["--threads", "2"], "--threads N"),
+        (["--busy-timeout", "1"], "--busy-timeout SECONDS"),
+    ],
+)
+def test_an_option_of_simdb_after_the_command_is_told_its_place(tmp_path, option, example):
+    store = tmp_path / "s.simdb"
+    told = failed("create", store, "texts", *option)
+    assert f"{example.split()[0]} stands before the command: " in told
+    assert told.endswith(f" {example} create ...")
+    assert not store.exists()
+    assert "No such option: --bogus" in failed("create", store, "texts", "--bogus")
+    assert "No such option: --bogus" in failed("--bogus", "create", store, "texts")
+
+
+def test_answers_for_programs_keep_their_summary_beside_them(store):
+    assert run("add", store, "news", "-", stdin='{"text": "one two three four"}\n').exit_code == 0
+    commands: list[list[object]] = [
+        ["search", store, "news", "--text", "one two three four"],
+        ["pairs", store, "news"],
+        ["join", store, "news", "news"],
+        ["groups", store, "news"],
+    ]
+    for command in commands:
+        for_people, for_programs = run(*command), run(*command, "--json")
+        assert for_programs.exit_code == 0
+        assert for_programs.stderr == for_people.stderr
+        assert "missing" in for_people.stderr or "recall" in for_people.stderr
+        answers = [json.loads(line) for line in for_programs.stdout.splitlines()]
+        assert answers, command
+        assert all(isinstance(answer, dict) for answer in answers)
+        assert run(*command, "--json", "--quiet").stderr == ""
+
+
+def test_a_damaged_store_names_the_repair_that_takes_it(tmp_path):
+    store = tmp_path / "s.simdb"
+    assert run("create", store, "texts").exit_code == 0
+    assert run("add", store, "texts", "-", stdin='{"text": "a rare text"}\n').exit_code == 0
+    whole = store.read_bytes()
+    damages = {"one": whole.replace(b"a rare text", b"a fake text"), "cut": whole[:-4096]}
+    for name, content in damages.items():
+        store.write_bytes(content)
+        told = run("get", store, "texts", "1", "--integer-keys")
+        assert told.exit_code == 3, name
+        assert "'simdb repair' or restore a backup" in told.stderr, name
+        assert run("repair", store, tmp_path / name).exit_code == 1, name

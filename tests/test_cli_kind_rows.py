@@ -161,6 +161,19 @@ def test_records_come_from_columns(tmp_path):
     assert "no field 'nam'" in run("search", path, "c", "--item", '{"nam": "x"}').stderr
 
 
+def test_what_measures_what_is_missing_fits_the_answer(tmp_path):
+    path, source = tmp_path / "s.simdb", tmp_path / "people.csv"
+    source.write_text("id,name,town,age\n1,Ann,Ulm,30\n2,Ann,Ulm,30\n")
+    for name in ("c", "d"):
+        done("create", path, name, *CASES["record"].new)
+        done("add", path, name, source, "--id-field", "id")
+    assert "simdb audit measures how many" in done("pairs", path, "c").stderr
+    assert "simdb audit measures how many" in done("groups", path, "c").stderr
+    assert "some may be missing: --exact on a sample" in done("join", path, "c", "d").stderr
+    assert "audit" not in done("join", path, "c", "d", "--json").stderr
+    assert "none is missing" in done("join", path, "c", "d", "--exact").stderr
+
+
 def test_dates_in_records_are_written_as_they_are_read(tmp_path):
     import datetime
 

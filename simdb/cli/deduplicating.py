@@ -17,7 +17,7 @@ from simdb.cli.bounds import Bound, MaxDistanceText, measured_duplicate
 from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feeding import Feed, Waiting
-from simdb.cli.inputs import InputOptions, require_inputs
+from simdb.cli.inputs import InputOptions, require_inputs, require_no_input
 from simdb.cli.kinds import measures_distance, plural_of
 from simdb.cli.options import (
     AsJson,
@@ -143,6 +143,7 @@ def dedupe(
         options.of(wanted.kind_for(None))
         wanted.bound_for(wanted.kind_for(None))
     require_inputs([source])
+    require_no_input([output, removed], [source], pattern)
     began = time.monotonic()
     with _workspace(context, store, output, sync) as database:
         present: Collection | None = None

@@ -13,7 +13,7 @@ import typer
 
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.options import Quiet
-from simdb.cli.output import ProgressBar, console, print_line, printable
+from simdb.cli.output import ProgressBar, console, note, print_line, printable
 from simdb.cli.stores import opened
 from simdb.config import CharacterShingles, Text
 from simdb.datatypes import Pair
@@ -21,6 +21,7 @@ from simdb.errors import UsageError
 
 if TYPE_CHECKING:
     from simdb.collection import Collection
+    from simdb.database import Database
 
 _COLLECTION = "functions"
 _THRESHOLD = 0.8
@@ -48,18 +49,42 @@ def demo(
     kept.
     """
     path = store or str(Path(tempfile.mkdtemp(prefix="simdb-demo-")) / "demo.simdb")
+    _warm_up(context, quiet=quiet)
     with (
         told_when_interrupted(lambda: f"what was committed is in {path}"),
         opened(context, path, create=True) as database,
     ):
-        functions = database.collection(
-            _COLLECTION, Text(shingles=CharacterShingles(9)), threshold=_THRESHOLD, seed=0
-        )
+        functions = _collection(database)
         _fill(functions, path, quiet=quiet)
         shown = _show_pairs(functions)
         _show_group(functions)
         probe = _show_search(functions, shown)
     _show_next(path, probe)
+
+
+def _collection(database: Database) -> Collection:
+    return database.collection(
+        _COLLECTION, Text(shingles=CharacterShingles(9)), threshold=_THRESHOLD, seed=0
+    )
+
+
+def _warm_up(context: typer.Context, *, quiet: bool) -> None:
+    """Have the kernels loaded, or compiled, before anything is timed."""
+    note(
+        "Loading the kernels; they are compiled once on this machine, which takes a while.",
+        quiet=quiet,
+    )
+    texts = [f"{'the same beginning of a text ' * 4}{number}" for number in range(64)]
+    with (
+        tempfile.TemporaryDirectory(prefix="simdb-demo-") as folder,
+        opened(context, str(Path(folder) / "warm.simdb"), create=True, sync="batch") as database,
+    ):
+        functions = _collection(database)
+        functions.add_many(enumerate(texts))
+        for _ in functions.pairs():
+            pass
+        functions.groups()
+        functions.search(texts[0], limit=3)
 
 
 def _fill(functions: Collection, path: str, *, quiet: bool) -> None:

@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -109,9 +110,7 @@ def _reported(error: Exception) -> int:
 def _message(error: Exception) -> tuple[str, int]:
     # Errors of the parser are told by what they can do: their classes moved between versions.
     if hasattr(error, "format_message"):
-        context = getattr(error, "ctx", None)
-        hint = f" (see {context.command_path} --help)" if context is not None else ""
-        return " ".join(error.format_message().split()) + hint, EXIT_USAGE
+        return _of_parser(error), EXIT_USAGE
     if isinstance(error, UsageError):
         return in_options(error), EXIT_USAGE
     if isinstance(error, StorageError):
@@ -122,6 +121,27 @@ def _message(error: Exception) -> tuple[str, int]:
         return "out of memory; what was committed before is intact", EXIT_STORAGE
     report = "please report it with the traceback that SIMDB_TRACEBACK=1 adds"
     return f"a fault of simdb: {type(error).__name__}: {error}; {report}", EXIT_FAULT
+
+
+def _of_parser(error: Any) -> str:
+    message, context = " ".join(error.format_message().split()), getattr(error, "ctx", None)
+    if context is None:
+        return message
+    misplaced = _before_the_command(context, getattr(error, "option_name", None))
+    return misplaced or f"{message} (see {context.command_path} --help)"
+
+
+def _before_the_command(context: Any, option: str | None) -> str | None:
+    """Return where an option stands that a command does not know but simdb itself does."""
+    root = context.find_root()
+    if context is root:
+        return None
+    for parameter in root.command.params:
+        if option in parameter.opts:
+            value = "" if parameter.is_flag else f" {parameter.metavar or 'N'}"
+            example = f"{root.info_name} {option}{value} {context.info_name} ..."
+            return f"{option} stands before the command: {example}"
+    return None
 
 
 def _of_system(error: OSError) -> tuple[str, int]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import stat
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,8 +14,10 @@ from simdb.cli.options import one_of
 from simdb.config import Bag, Bits, Fingerprint, Kind, Record, Set, Vector
 from simdb.errors import UsageError
 from simdb.interchange import Elements, Format, ReadingOptions
+from simdb.interchange.compression import STANDARD_STREAM
 from simdb.interchange.ratings import treatment_from
 from simdb.interchange.rows import RowProblemError
+from simdb.interchange.texts import iter_files
 from simdb.interchange.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -126,3 +130,45 @@ def require_inputs(sources: list[str]) -> None:
     for source in sources:
         if source != "-" and not Path(source).exists():
             raise FileNotFoundError(2, "no such file or folder", source)
+
+
+def require_no_input(
+    outputs: Iterable[str | None], sources: Iterable[str], pattern: str | None = None
+) -> None:
+    """Raise if an output would take the place of an input.
+
+    They are compared as files, not as names; a file in an input folder is an input if it is
+    read. Standard streams, pipes and devices are never the same.
+
+    Raises:
+        UsageError: an output is one of the inputs.
+    """
+    wanted = {place: name for name in outputs if name and (place := _place_of(name))}
+    if not wanted:
+        return
+    for name in chain.from_iterable(_files_of(source, pattern) for source in sources):
+        place = _place_of(name)
+        if place in wanted:
+            spelled = "" if wanted[place] == name else f", {name}"
+            raise UsageError(
+                f"{wanted[place]} is an input{spelled}; name another file for the output"
+            )
+
+
+def _files_of(source: str, pattern: str | None) -> Iterator[str]:
+    if source == STANDARD_STREAM or not Path(source).is_dir():
+        yield source
+        return
+    for relative in iter_files(Path(source), pattern):
+        yield str(Path(source, relative))
+
+
+def _place_of(name: str) -> tuple[int, int] | None:
+    """Return what two names of one ordinary file share; None where there is no such file."""
+    if name == STANDARD_STREAM:
+        return None
+    try:
+        status = Path(name).stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None

@@ -83,7 +83,7 @@ def pairs(
         )
         count = _print_pairs(found, as_json=as_json)
         of_distance = measures_distance(source.kind)
-    _tell(found, count, of_distance=of_distance, quiet=as_json or quiet)
+    _tell(found, count, of_distance=of_distance, quiet=quiet)
 
 
 def join(
@@ -137,7 +137,7 @@ def join(
         )
         count = _print_pairs(found, as_json=as_json)
         of_distance = measures_distance(other.kind)
-    _tell(found, count, of_distance=of_distance, quiet=as_json or quiet)
+    _tell(found, count, of_distance=of_distance, quiet=quiet, of_join=True)
 
 
 @dataclass(slots=True)
@@ -193,6 +193,10 @@ def _resumable(printed: _Printed) -> Iterator[None]:
         raise
 
 
-def _tell(found: Pairs, count: int, *, of_distance: bool, quiet: bool) -> None:
-    promised = promise(found.guarantee, found.expected_recall, of_distance=of_distance)
+def _tell(
+    found: Pairs, count: int, *, of_distance: bool, quiet: bool, of_join: bool = False
+) -> None:
+    promised = promise(
+        found.guarantee, found.expected_recall, of_distance=of_distance, of_join=of_join
+    )
     note(f"{counted(count, 'pair', 'pairs')}; {promised}", quiet=quiet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal, cast, overload
@@ -244,10 +245,10 @@ def rational(text: str | None, *, name: str = "threshold") -> Fraction | None:
 
 
 def mode_from(text: str | None) -> int | None:
-    """Return the permissions that ``600`` spells in octal, None for None."""
+    """Return the permissions that ``600``, ``0600`` or ``0o600`` spells, None for None."""
     if text is None:
         return None
-    if not (len(text) in {3, 4} and set(text) <= set("01234567") and int(text, 8) <= 0o777):
+    if re.fullmatch("(0o?)?[0-7]{3}", text, re.ASCII) is None:
         raise UsageError(f"--mode must be three octal digits, as 600, not {text!r}")
     mode = int(text, 8)
     if mode & 0o600 != 0o600:

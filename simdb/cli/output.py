@@ -57,11 +57,16 @@ def shown_key(key: object) -> str:
     return printable(str(key))
 
 
-def promise(guarantee: str, expected_recall: float, *, of_distance: bool) -> str:
+def promise(
+    guarantee: str, expected_recall: float, *, of_distance: bool, of_join: bool = False
+) -> str:
     """Return what an answer may miss, in words."""
     if guarantee == "exact":
         return "none is missing"
     if isnan(expected_recall):
+        # An audit samples one collection: it says nothing about two.
+        if of_join:
+            return "some may be missing: --exact on a sample of one side shows how many"
         return "some may be missing: simdb audit measures how many"
     if of_distance:
         return f"expected recall at the largest distance {expected_recall:.4f}, below it higher"

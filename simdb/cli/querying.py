@@ -129,9 +129,10 @@ def search(
         if as_json:
             for match in matches:
                 print_json_line({"key": match.key, **measured(match)})
-            return
-        _print_matches(source, matches)
+        else:
+            _print_matches(source, matches)
         of_distance = measures_distance(source.kind)
+    sys.stdout.flush()
     promised = promise(found.guarantee, found.expected_recall, of_distance=of_distance)
     note(f"{counted(len(matches), 'match', 'matches')}; {promised}", quiet=quiet)
 
@@ -214,7 +215,6 @@ def groups(
     """
     asked = guarantee_of(guarantee, exact=exact)
     bound = Bound.parse(threshold, max_distance)
-    quiet = quiet or as_json
     with (
         opened_collection(context, store, collection, read_only=True) as source,
         ProgressBar(quiet=quiet) as bar,

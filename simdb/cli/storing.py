@@ -12,7 +12,7 @@ from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feeding import Feed
 from simdb.cli.indexes import indexes_of, report_of, warn_of_weight
-from simdb.cli.inputs import InputOptions, require_inputs
+from simdb.cli.inputs import InputOptions, require_inputs, require_no_input
 from simdb.cli.options import (
     AsJson,
     Bands,
@@ -196,6 +196,7 @@ def add(
         "find_duplicates": find_duplicates or duplicates is not None,
     }
     require_inputs(inputs)
+    require_no_input([duplicates], inputs, pattern)
     with opened_collection(context, store, collection, sync=sync) as target:
         policy |= bound.of(target.kind)
         feed = Feed(inputs, wanted.of(target.kind, target), on_bad=on_bad, keep_raw=False)

@@ -71,7 +71,8 @@ class Block(NamedTuple):
         number = int(self.numbers[position])
         if record_checksum(self.key[:4], number, record) != int(self.checksums[position]):
             raise CorruptionError(
-                f"item number {number} is damaged; run 'simdb check' and restore a backup"
+                f"item number {number} is damaged; "
+                "run 'simdb check', then 'simdb repair' or restore a backup"
             )
         return record
 

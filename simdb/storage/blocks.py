@@ -160,7 +160,7 @@ class BlockReader:
         if values.checksum(self._table, key, covered) != expected:
             raise CorruptionError(
                 f"a block of table {self._table.name} is damaged (key {key.hex()}); "
-                "run 'simdb check' and restore a backup"
+                "run 'simdb check', then 'simdb repair' or restore a backup"
             )
 
 

@@ -111,7 +111,8 @@ def _items(block: Block, places: npt.NDArray[np.int64]) -> list[bytes]:
     if (damaged | short).any():
         number = int(block.numbers[places][damaged | short][0])
         raise CorruptionError(
-            f"item number {number} is damaged; run 'simdb check' and restore a backup"
+            f"item number {number} is damaged; "
+            "run 'simdb check', then 'simdb repair' or restore a backup"
         )
     return [
         data[begin:end] for begin, end in zip(item_begins.tolist(), item_ends.tolist(), strict=True)

@@ -45,7 +45,9 @@ def translated(path: Path) -> Iterator[None]:
             "close snapshots and iterators"
         ) from error
     except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError) as error:
-        raise CorruptionError(f"{path} is damaged: {error}; restore a backup") from error
+        raise CorruptionError(
+            f"{path} is damaged: {error}; run 'simdb repair' or restore a backup"
+        ) from error
     except lmdb.VersionMismatchError as error:
         raise FormatVersionError(f"{path}: {error}") from error
     except lmdb.MemoryError as error:

@@ -60,7 +60,8 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
         os.close(descriptor)
     if size < needed and verify(str(path)):
         raise CorruptionError(
-            f"{path} is truncated: {size:,} bytes of {needed:,}; restore a backup"
+            f"{path} is truncated: {size:,} bytes of {needed:,}; "
+            "run 'simdb repair' or restore a backup"
         )
 
 

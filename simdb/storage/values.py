@@ -62,7 +62,7 @@ def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
     ):
         raise CorruptionError(
             f"a record of table {table} is damaged (key {bytes(key).hex()}); "
-            "run 'simdb check' and restore a backup"
+            "run 'simdb check', then 'simdb repair' or restore a backup"
         )
     return payload
 

@@ -108,7 +108,7 @@ class FileWatch:
         if size < self._size:
             raise CorruptionError(
                 f"{self._path} was cut short while it was open, from {self._size:,} bytes to "
-                f"{size:,}; close it, and restore a backup"
+                f"{size:,}; close it, then run 'simdb repair' or restore a backup"
             )
         self._size = size
 
