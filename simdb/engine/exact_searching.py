@@ -107,9 +107,10 @@ class Prober:
         probing = kernels.probing
         offsets = np.searchsorted(found.queries, np.arange(looked_up.size + 1, dtype=np.uint32))
         hits = probing.Hits(offsets.astype(np.int64), items, positions, sizes - positions)
-        bounds = bounds_of(self.criterion, size, int(sizes.max()), self._filters.position)
+        largest, filters = int(sizes.max()), self._filters
+        bounds = bounds_of(self.criterion, size, largest, positions=filters.position)
         shift = kernels.ordering.table_shift(items.size)
-        numbers, _ = probing.probe_candidates(hits, bounds, self._filters.flags, shift)
+        numbers, _ = probing.probe_candidates(hits, bounds, filters.flags, shift)
         self.counters.candidates += numbers.size
         if self._collection.state.marked:
             numbers = numbers[self._collection.alive(numbers)]
@@ -139,21 +140,17 @@ class Prober:
 
 
 @lru_cache(maxsize=256)
-def _bounds(criterion: Criterion, size: int, largest: int, positions: bool) -> Bounds:  # noqa: FBT001
+def _bounds(criterion: Criterion, size: int, largest: int, *, positions: bool) -> Bounds:
     return criterion.bounds(size, largest, positions=positions)
 
 
-def bounds_of(
-    criterion: Criterion,
-    size: int,
-    largest_stored: int,
-    positions: bool,  # noqa: FBT001
-) -> Bounds:
+def bounds_of(criterion: Criterion, size: int, largest_stored: int, *, positions: bool) -> Bounds:
     """Return what stored sets of every size must have, from the cache if it was computed before."""
     largest = criterion.largest_size(size)
     if size > CACHED_SIZE:
         return criterion.bounds(size, largest_stored, positions=positions)
-    return _bounds(criterion, size, largest_stored if largest is None else largest, positions)
+    largest = largest_stored if largest is None else largest
+    return _bounds(criterion, size, largest, positions=positions)
 
 
 def search(

@@ -119,21 +119,15 @@ def _signed_ahead(
     """
     ahead = 0 if pool is None else 1
     started: deque[tuple[RowBatch, Signing]] = deque()
-    failure: Exception | None = None
-    while failure is None:
-        try:
-            batch = next(batches, None)
-        except Exception as error:  # noqa: BLE001 - raised below
-            failure = error
-            continue
-        if batch is None:
-            break
-        started.append((batch, signer.start(batch.items, pool)))
-        if len(started) > ahead:
-            yield started.popleft()
+    try:
+        for batch in batches:
+            started.append((batch, signer.start(batch.items, pool)))
+            if len(started) > ahead:
+                yield started.popleft()
+    except Exception:
+        yield from started
+        raise
     yield from started
-    if failure is not None:
-        raise failure
 
 
 def _first_problem(batch: RowBatch) -> Exception:

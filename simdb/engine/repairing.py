@@ -89,7 +89,7 @@ class Salvage:
         self._read_settings()
         self._read_keys()
         self._read_marks()
-        self._find_elsewhere(self._documents_are_missing())
+        self._find_elsewhere(wanted=self._documents_are_missing())
         self._find_items_elsewhere()
         self._note_lost_collections()
 
@@ -197,7 +197,7 @@ class Salvage:
         for document in documents:
             yield unpack_numbered(record.key)[0], document
 
-    def _find_elsewhere(self, wanted: bool) -> None:  # noqa: FBT001 - only called above
+    def _find_elsewhere(self, *, wanted: bool) -> None:
         """Look for missing documents, keys and marks on pages that no table leads to."""
         keys_are_damaged = self._is_damaged(Table.KEYS)
         if not wanted and not keys_are_damaged:

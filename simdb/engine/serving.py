@@ -69,11 +69,11 @@ def parse_measure(measure: object) -> Measure:
     Raises:
         ConfigurationError: there is none of that name.
     """
-    try:
-        return Measure(measure)  # type: ignore[arg-type]
-    except ValueError:
-        known = ", ".join(repr(str(known)) for known in Measure)
-        raise ConfigurationError(f"measure must be one of {known}, not {measure!r}") from None
+    for known in Measure:
+        if known == measure:
+            return known
+    names = ", ".join(repr(str(known)) for known in Measure)
+    raise ConfigurationError(f"measure must be one of {names}, not {measure!r}")
 
 
 def parse_since(since: object) -> int:

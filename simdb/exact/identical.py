@@ -97,7 +97,7 @@ class _Search:
 
     def enter(self, path: Path) -> None:
         """Note a file, or every file below a folder; a name that was noted before is passed by."""
-        place = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
+        place = Path(os.path.normpath(path.absolute()))  # resolve() would follow links
         if place in self.entered:
             return
         self.entered.add(place)

@@ -12,11 +12,13 @@ import os
 import stat
 import sys
 import zlib
-from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from simdb.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 STANDARD_STREAM = "-"
 COMPRESSED_SUFFIXES = (".gz", ".zst")
@@ -57,7 +59,7 @@ class _ZstandardFile(io.RawIOBase):
         """Tell that this is a stream to read from."""
         return True
 
-    def readinto(self, target: bytearray | memoryview) -> int:  # type: ignore[override]
+    def readinto(self, target: WriteableBuffer) -> int:
         """Fill ``target`` as far as the next frames reach; 0 is the end."""
         view = memoryview(target).cast("B")
         while not self._unread and self._decompress():
@@ -110,7 +112,7 @@ class InputStream:
             self._stream: IO[bytes] = self._stored
             return
         self._owned = name != STANDARD_STREAM
-        self._stored = Path(name).open("rb") if self._owned else sys.stdin.buffer  # noqa: SIM115
+        self._stored = io.BufferedReader(io.FileIO(name)) if self._owned else sys.stdin.buffer
         try:
             if self._owned:
                 status = os.fstat(self._stored.fileno())

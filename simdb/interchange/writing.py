@@ -134,18 +134,17 @@ def written_together(*targets: str) -> Iterator[tuple[Output, ...]]:
     for target, place in zip(targets, places, strict=True):
         if places.count(place) > 1 and not place.startswith("/dev/"):
             raise UsageError(f"two outputs cannot both go to {target}")
-    outputs: list[Output] = []
-    try:
+    with contextlib.ExitStack() as opened:
+        outputs = []
         for target in targets:
-            outputs.append(Output(target))  # noqa: PERF401 a comprehension would lose the opened
+            output = Output(target)
+            opened.callback(output.discard)
+            outputs.append(output)
         yield tuple(outputs)
         for output in outputs:
             output.finish()
         for output in outputs:
             output.publish()
-    finally:
-        for output in outputs:
-            output.discard()
 
 
 def json_line(fields: Mapping[str, Any]) -> bytes:
