@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from simdb.cli.feeding import Feed
-from tests.test_cli_stores import done, jaccard, run, text_of, write_rows
+from tests.cli_stores import done, jaccard, run, text_of, write_rows
 
 
 def variant(seed: int, changes: int) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 import simdb
 from tests import oracle
-from tests.test_cli_stores import done, jaccard, lines_of, run, text_of, write_rows
+from tests.cli_stores import done, jaccard, lines_of, run, text_of, write_rows
 
 GENERATOR = random.Random(9)
 BASES = [GENERATOR.sample(range(5_000), 16) for _ in range(8)]

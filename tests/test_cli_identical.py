@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli_stores import done, run
+from tests.cli_stores import done, run
 
 SIZE = 100_000
 

@@ -12,8 +12,8 @@ import pytest
 
 import simdb
 from simdb.config import Field, Record
+from tests.cli_stores import done, lines_of, run
 from tests.kind_cases import BITS, CASES, PRINTS, VECTORS
-from tests.test_cli_stores import done, lines_of, run
 
 BAD = {
     "bag": ('{"bag": 5}', '{"bag": {"a": -1}}', '{"bag": [1, "a"]}'),

@@ -10,8 +10,8 @@ import simdb
 from simdb.cli.bounds import Bound
 from simdb.cli.describing import KindOptions
 from simdb.errors import ConfigurationError, UsageError
+from tests.cli_stores import done, run
 from tests.kind_cases import RECORD
-from tests.test_cli_stores import done, run
 
 
 @pytest.mark.parametrize(

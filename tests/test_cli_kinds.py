@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import simdb
+from tests.cli_stores import done, lines_of, run, write_rows
 from tests.kind_cases import CASES, Case
-from tests.test_cli_stores import done, lines_of, run, write_rows
 
 
 @pytest.fixture(params=list(CASES.values()), ids=list(CASES))

@@ -16,7 +16,7 @@ from simdb.cli import joining
 from simdb.cli.output import print_json_line
 from simdb.errors import CorruptionError
 from simdb.exact import joins, ranges
-from tests.test_cli_stores import lines_of, run
+from tests.cli_stores import lines_of, run
 
 ROWS = [(key, list(range(key % 7, 30 + key % 5))) for key in range(40)]
 

@@ -16,7 +16,7 @@ import simdb
 from simdb.errors import ConfigurationError
 from simdb.interchange import ReadingOptions, Row, open_rows
 from tests import oracle
-from tests.test_cli_stores import done, lines_of, run
+from tests.cli_stores import done, lines_of, run
 
 SETS = ReadingOptions(text_fields=("set",), kind="set")
 GENERATOR = random.Random(5)

@@ -11,9 +11,9 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError, ThresholdTooLowError
+from tests.cli_stores import done, lines_of, run
 from tests.exact_stores import exact_store, pairs_found, small_epochs
 from tests.test_cli_exact import write_sets
-from tests.test_cli_stores import done, lines_of, run
 
 Value = Callable[[int, int, int], Fraction]
 

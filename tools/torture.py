@@ -56,16 +56,16 @@ def main() -> int:
 
 
 def _warm_up(folder: Path) -> None:
-    from tools.campaigns import subjects
+    from tools.campaigns import preparing
 
     warnings.simplefilter("ignore", DeprecationWarning)  # forks beside threads of libraries
-    subjects.warm_up(folder)
-    with subjects.small_parts():
-        subjects.warm_up(folder)
+    preparing.warm_up(folder)
+    with preparing.small_parts():
+        preparing.warm_up(folder)
 
 
 def _run(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
-    from tools.campaigns import registry, shim, subjects
+    from tools.campaigns import preparing, registry, shim
 
     chosen = registry.CAMPAIGNS[name]
     count = arguments.count or (chosen.long if arguments.long else chosen.short)
@@ -78,7 +78,7 @@ def _run(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, ob
     if chosen.shim and not shim.is_loaded():
         run.skipped = "needs a C compiler (cc) for the library that is preloaded"
     else:
-        with subjects.small_parts() if chosen.small_parts else contextlib.nullcontext():
+        with preparing.small_parts() if chosen.small_parts else contextlib.nullcontext():
             chosen.run(run)
     report = run.report()
     for outcome, number in run.outcomes.items():

@@ -130,6 +130,7 @@ def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
         "baskets": _read_file(folder, "s.basket", ReadingOptions(kind="set")),
         "text file": _read_file(folder, "a.txt", ReadingOptions()),
         "gzip": _read_file(folder, "a.jsonl.gz", ReadingOptions()),
+        "zst": _read_file(folder, "a.jsonl.zst", ReadingOptions()),
         "bags": _read_file(folder, "b.jsonl", ReadingOptions(kind="bag")),
         "vectors": _read_file(folder, "v.jsonl", ReadingOptions(kind="vector")),
         "npy": _read_file(folder, "v.npy", ReadingOptions(kind="vector")),
@@ -179,6 +180,10 @@ def corpus(folder: Path, seed: int) -> list[bytes]:
         *(b'"kind":"text","shingles":{"of":"word","size":3}}', b'"kind":"bits","length":9e9}'),
         *(b"\x01" + bytes(8), b"\x02key", b"\x02\xff"),
     ]
+    if importlib.util.find_spec("zstandard") is not None:
+        import zstandard
+
+        found.append(zstandard.ZstdCompressor().compress(lines))
     path = folder / "corpus.simdb"
     model = kills.build(path, seed, 12)
     assert model

@@ -9,10 +9,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import simdb
@@ -355,51 +353,3 @@ def _wrong_answers(
         }
         if found != expected:
             yield f"{subject.name} finds {len(found)} like {key}, not {len(expected)}"
-
-
-@contextmanager
-def small_parts() -> Iterator[None]:
-    """Make chunks, blocks, merges and epochs small, so that little data meets all of them."""
-    from simdb.engine import exact_indexing
-    from simdb.storage import blocks, item_blocks, runs
-
-    knobs = (
-        (runs, "CHUNK_ENTRIES", 256),
-        (runs, "SMALL_MERGE", 128),
-        (runs, "FAN_IN", 4),
-        (blocks, "TARGET_BYTES", 4_096),
-        (item_blocks, "ITEM_BLOCK_BYTES", 1_024),
-        (exact_indexing, "FIRST_TABLE", 60),
-        (exact_indexing, "LEAST_REPOSTED", 20),
-        (exact_indexing, "MEASURED_EVERY", 4),
-        (exact_indexing, "WORTH_IT", 10),
-        (exact_indexing, "BASELINE_AFTER", 4),
-        (exact_indexing, "WORSE", 1),
-    )
-    before = [getattr(module, name) for module, name, _ in knobs]
-    for module, name, value in knobs:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for (module, name, _), value in zip(knobs, before, strict=True):
-            setattr(module, name, value)
-
-
-def warm_up(folder: Path) -> None:
-    """Have everything compiled before children are forked, and leave no store open."""
-    generator = random.Random(0)
-    path = folder / "warm.simdb"
-    with simdb.open(path, threads=1) as database:
-        model = make(database)
-        for _ in range(25):
-            change = draw(generator, model)
-            carry_out(database, change)
-            apply(model, change)
-        for name in SUBJECTS:
-            carry_out(database, (name, "compact", []))
-        assert not list(differences(database, model, generator, probes=10))
-        for name in SUBJECTS:
-            list(database[name].pairs())
-    for file in folder.glob("warm.simdb*"):
-        file.unlink()

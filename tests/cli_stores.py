@@ -1,0 +1,75 @@
+"""A store of texts that commands made, and running commands."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from simdb.cli.app import app
+
+WORDS = [f"word{number}" for number in range(500)]
+
+
+def words(seed: int, count: int = 120) -> list[str]:
+    return random.Random(seed).choices(WORDS, k=count)
+
+
+def text_of(seed: int) -> str:
+    return " ".join(words(seed))
+
+
+def near_copy(seed: int) -> str:
+    """The text of a seed with its last two words changed."""
+    return " ".join([*words(seed)[:-2], "changed", "words"])
+
+
+def jaccard(left: str, right: str, size: int = 9) -> float:
+    one = {left[start : start + size] for start in range(len(left) - size + 1)}
+    two = {right[start : start + size] for start in range(len(right) - size + 1)}
+    return len(one & two) / len(one | two)
+
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "a", "text": text_of(1), "source": "one"},
+    {"id": "b", "text": text_of(2), "n": [1, None, 2.5]},
+    {"id": "c", "text": near_copy(1)},
+    {"id": "d", "text": text_of(3)},
+    {"id": "e\x1b[31m", "text": near_copy(2)},
+]
+
+
+def run(*arguments: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+def done(*arguments: object, stdin: bytes | None = None) -> Result:
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    return result
+
+
+def lines_of(*arguments: object) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done(*arguments, "--json").stdout.splitlines()]
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def rows_file(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "in.jsonl", ROWS)
+
+
+@pytest.fixture
+def store(tmp_path: Path, rows_file: Path) -> Iterator[Path]:
+    path = tmp_path / "news.simdb"
+    done("create", path, "news", "--kind", "text", "--shingles", "character:9", "--threshold", 0.8)
+    done("add", path, "news", rows_file, "--text-field", "text", "--id-field", "id")
+    yield path
+    assert run("check", path, "--deep").exit_code == 0
