@@ -176,7 +176,7 @@ class ContentsView:
 
         Of records also what each rule makes candidates of, for which the signatures are read, and
         a warning for each bucket above ``Record.large_bucket``; of fingerprints, likewise, how many
-        are in no bucket, and a warning if those are many.
+        are in no bucket (of more than 16,384, by a sample), and a warning if those are many.
         """
         with self._opened() as (collection, settings, _):
             described = engine.describing.describe(settings, collection)

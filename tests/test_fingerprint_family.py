@@ -10,6 +10,7 @@ import pytest
 
 import simdb
 from simdb.config import Fingerprint
+from simdb.engine import describing_rules
 from simdb.items.fingerprints import FingerprintItems
 from simdb.kernels import fingerprints as kernels
 from simdb.lsh.amplification import And, Or
@@ -280,5 +281,11 @@ def test_stats_warn_of_prints_that_the_index_cannot_find(tmp_path):
         ]
         assert poor["in_no_bucket"] == len(lost) > 1
         assert f"{len(lost)} of 60 prints are in no bucket" in poor["warnings"][0]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(describing_rules, "MOST_PRINTS", 30)
+            estimated = prints.stats()
+        assert estimated["in_no_bucket"] % 2 == 0
+        assert abs(estimated["in_no_bucket"] - len(lost)) <= 10
+        assert estimated["warnings"][0].startswith("about ")
         prints.delete_many(lost)
         assert prints.stats()["in_no_bucket"] == 0
