@@ -22,15 +22,15 @@ from simdb.errors import (
     WrongTypeError,
 )
 from simdb.exact.thresholds import Bound, ThresholdLike
-from simdb.storage.keys import encode_user_key
+from simdb.storage.tables.keys import encode_user_key
 from simdb.views import CollectionView
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from simdb.engine.catalogue import CollectionSettings
-    from simdb.engine.indexing import AddPolicy
-    from simdb.storage.environment import Environment
+    from simdb.ingest.add import AddPolicy
+    from simdb.opened.catalogue import CollectionSettings
+    from simdb.storage.file.environment import Environment
 
 DELETED_AT_ONCE = 10_000
 OnExisting = Literal["error", "skip", "replace"]

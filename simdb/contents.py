@@ -13,17 +13,17 @@ import numpy.typing as npt
 from simdb import config, engine
 from simdb.datatypes import CheckReport, Entry, Key, Progress
 from simdb.errors import BadItemError, DatabaseClosedError, KeyNotFoundError
-from simdb.storage import values
-from simdb.storage.keys import decode_user_key, encode_user_key
-from simdb.storage.transactions import ReadTransaction
+from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.tables import values
+from simdb.storage.tables.keys import decode_user_key, encode_user_key
 
 if TYPE_CHECKING:
-    from simdb.engine.catalogue import CollectionSettings
-    from simdb.engine.signing import Signer
     from simdb.handle import Handle
     from simdb.lsh.planning import Plan
-    from simdb.storage.collection_reader import CollectionReader
-    from simdb.storage.documents import Document
+    from simdb.opened.catalogue import CollectionSettings
+    from simdb.opened.signer import Signer
+    from simdb.storage.collection.reader import CollectionReader
+    from simdb.storage.tables.documents import Document
 
 
 class _Known(NamedTuple):
@@ -227,7 +227,7 @@ class ContentsView:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[CollectionReader, CollectionSettings, Signer]]:
-        from simdb.storage.collection_reader import CollectionReader  # not needed to import simdb
+        from simdb.storage.collection.reader import CollectionReader  # not needed to import simdb
 
         with self._reading() as transaction:
             _, settings, signer = self._refresh(transaction)

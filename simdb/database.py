@@ -18,8 +18,8 @@ from simdb.datatypes import CheckReport, Problem, Progress
 from simdb.errors import ConfigurationError, CorruptionError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.handle import Handle
-from simdb.storage.paths import parse_path, resolved_path
-from simdb.storage.transactions import ReadTransaction
+from simdb.storage.file.paths import parse_path, resolved_path
+from simdb.storage.file.transactions import ReadTransaction
 from simdb.views import CollectionView
 
 SMALLEST_MEMORY = 16 * 2**20

@@ -13,10 +13,10 @@ from simdb.errors import (
     DatabaseClosedError,
     ReadOnlyError,
 )
-from simdb.storage import registry
-from simdb.storage.environment import Environment
-from simdb.storage.transactions import ReadTransaction, WriteTransaction
-from simdb.storage.users import User
+from simdb.storage.file import registry
+from simdb.storage.file.environment import Environment
+from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.file.users import User
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor

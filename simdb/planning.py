@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from simdb import config
-from simdb.engine import exact_planning, kinds
-from simdb.engine.exact_planning import ExactPlan as ExactPlan  # noqa: PLC0414 - exported
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.items.kinds import items_of
+from simdb.kinds import table as kinds
 from simdb.lsh import planning
 from simdb.lsh.planning import Plan
+from simdb.upkeep import exact_plan as exact_planning
+from simdb.upkeep.exact_plan import ExactPlan as ExactPlan  # noqa: PLC0414 - exported
 
 
 def plan(

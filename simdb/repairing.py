@@ -11,11 +11,11 @@ from simdb import engine
 from simdb.database import Database, open_database
 from simdb.datatypes import RepairedCollection, RepairReport
 from simdb.errors import DatabaseBusyError, DatabaseNotFoundError, StorageError
-from simdb.storage import creation
-from simdb.storage.lmdb_errors import translated
-from simdb.storage.paths import parse_path
-from simdb.storage.salvage import DamagedFile
-from simdb.storage.watching import file_mode
+from simdb.recovery.pages import DamagedFile
+from simdb.storage.file import creation
+from simdb.storage.file.lmdb_errors import translated
+from simdb.storage.file.paths import parse_path
+from simdb.storage.file.watching import file_mode
 
 
 def repair(

@@ -17,9 +17,9 @@ from simdb.exact.thresholds import ThresholdLike
 from simdb.results import Groups, Pairs
 
 if TYPE_CHECKING:
-    from simdb.engine.answering import AnsweredBatch, Lent
-    from simdb.engine.joining import JoinCounters
-    from simdb.engine.serving import AskedGuarantee, Served
+    from simdb.answers.answer import AnsweredBatch, Lent
+    from simdb.answers.buckets.pairs import JoinCounters
+    from simdb.answers.choose import AskedGuarantee, Served
     from simdb.measures.calibration import Calibration
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-from simdb.storage import registry
-from simdb.storage.environment import Environment
-from tests.campaigns import ShortForms
+from simdb.storage.file import registry
+from simdb.storage.file.environment import Environment
+from tests.support.campaigns import ShortForms
 
 SHORT_FORMS = pytest.StashKey[ShortForms]()
 

@@ -4,7 +4,7 @@
 
     python tools/mutation.py                        # the bounds, the runs and the keys
     python tools/mutation.py keys --sample 20 --seed 7
-    python tools/mutation.py --module simdb.lsh.curves --tests tests/test_curves.py
+    python tools/mutation.py --module simdb.lsh.curves --tests tests/lsh/test_curves.py
 
 The changes are those of Cosmic Ray (in the group ``dev``) and the removal of a statement. No
 file is changed: one process runs the tests once, so that everything is imported and compiled, and
@@ -63,22 +63,26 @@ class Target:
     tests: tuple[str, ...]
 
 
-RUN_TESTS = ["tests/test_run_rules.py", "tests/test_run_merges.py", "tests/test_runs.py"]
-RUN_TESTS += ["tests/test_run_damage.py"]
+RUN_TESTS = [
+    "tests/storage/test_run_rules.py",
+    "tests/storage/test_run_merges.py",
+    "tests/storage/test_runs.py",
+]
+RUN_TESTS += ["tests/storage/test_run_damage.py"]
 SLOW_RUNS = ["chunks_read", "known_to", "flipped", "snapshot", "stay_log", "several", "giant"]
 SLOW_RUNS += [f"changes[{seed}]" for seed in range(2, 6)]
 TARGETS = (
-    Target("bounds", "simdb.exact.thresholds", ("tests/test_thresholds.py",)),
-    Target("bounds", "simdb.exact.measures", ("tests/test_exact_measures.py",)),
-    Target("bounds", "simdb.exact.order", ("tests/test_exact_order.py",)),
+    Target("bounds", "simdb.exact.thresholds", ("tests/exact/test_thresholds.py",)),
+    Target("bounds", "simdb.exact.measures", ("tests/exact/test_measures.py",)),
+    Target("bounds", "simdb.exact.order", ("tests/exact/test_order.py",)),
     Target(
         "runs",
-        "simdb.storage.runs",
+        "simdb.storage.tables.runs",
         (*RUN_TESTS, "-k", " and ".join(f"not {name}" for name in SLOW_RUNS)),
     ),
-    Target("keys", "simdb.storage.keys", ("tests/test_keys.py",)),
-    Target("keys", "simdb.lsh.family", ("tests/test_bucket_keys.py",)),
-    Target("keys", "simdb.lsh.banding", ("tests/test_banding.py",)),
+    Target("keys", "simdb.storage.tables.keys", ("tests/storage/test_keys.py",)),
+    Target("keys", "simdb.lsh.family", ("tests/lsh/test_bucket_keys.py",)),
+    Target("keys", "simdb.lsh.banding", ("tests/lsh/test_banding.py",)),
 )
 
 

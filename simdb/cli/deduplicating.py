@@ -49,7 +49,7 @@ from simdb.cli.stores import opened
 from simdb.config import Kind
 from simdb.datatypes import AddReport, Outcome
 from simdb.errors import ConfigurationError, UsageError
-from simdb.interchange import Output, json_line, written_together
+from simdb.files import Output, json_line, written_together
 
 if TYPE_CHECKING:
     from simdb.collection import Collection

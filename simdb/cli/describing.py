@@ -21,7 +21,7 @@ from simdb.config import (
     WordShingles,
 )
 from simdb.errors import ConfigurationError, UsageError
-from simdb.interchange import KindOfRows
+from simdb.files import KindOfRows
 
 _Made = TypeVar("_Made")
 

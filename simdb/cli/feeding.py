@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simdb.cli.output import note
 from simdb.datatypes import Key, Outcome
 from simdb.errors import BadItemError, KeyExistsError, UsageError
-from simdb.interchange import ReadingOptions, Row, RowReader, open_rows
+from simdb.files import ReadingOptions, Row, RowReader, open_rows
 
 if TYPE_CHECKING:
     from simdb.views import CollectionView

@@ -13,12 +13,12 @@ from simdb.cli.kinds import name_of, plural_of
 from simdb.cli.options import one_of
 from simdb.config import Bag, Bits, Fingerprint, Kind, Record, Set, Vector
 from simdb.errors import UsageError
-from simdb.interchange import Elements, Format, ReadingOptions
-from simdb.interchange.compression import STANDARD_STREAM
-from simdb.interchange.ratings import treatment_from
-from simdb.interchange.rows import RowProblemError
-from simdb.interchange.texts import iter_files
-from simdb.interchange.tokens import Tokens
+from simdb.files import Elements, Format, ReadingOptions
+from simdb.files.compression import STANDARD_STREAM
+from simdb.files.ratings import treatment_from
+from simdb.files.rows import RowProblemError
+from simdb.files.texts import iter_files
+from simdb.files.tokens import Tokens
 
 if TYPE_CHECKING:
     from simdb.views import CollectionView

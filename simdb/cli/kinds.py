@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simdb.config import Bag, Bits, Fingerprint, Kind, Record, Set, Text, Vector
-from simdb.interchange import PLURALS, KindOfRows
+from simdb.files import PLURALS, KindOfRows
 
 KINDS: dict[KindOfRows, type[Kind]] = {
     "text": Text,

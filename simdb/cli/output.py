@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from simdb.datatypes import Progress
-from simdb.interchange import json_line
+from simdb.files import json_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -44,7 +44,7 @@ from simdb.cli.stores import opened_collection, viewed_collection
 from simdb.config import Bag, Set, Text
 from simdb.datatypes import Match
 from simdb.errors import UsageError
-from simdb.interchange import ReadingOptions, item_of_json, open_rows
+from simdb.files import ReadingOptions, item_of_json, open_rows
 
 if TYPE_CHECKING:
     from simdb.views import CollectionView

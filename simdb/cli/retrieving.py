@@ -32,8 +32,8 @@ from simdb.cli.stores import opened_collection, viewed_collection
 from simdb.config import Record
 from simdb.datatypes import Entry, Key
 from simdb.errors import UsageError
-from simdb.interchange import json_line, written_together
-from simdb.interchange.compression import InputStream
+from simdb.files import json_line, written_together
+from simdb.files.compression import InputStream
 
 _LONGEST_KEY_LINE = 1 << 20
 

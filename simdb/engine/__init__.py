@@ -1,9 +1,4 @@
-"""Items meet bytes: indexing, searching, joining, grouping, checking. No files, no printing.
-
-The public objects reach the modules through this package, which imports them on first use
-(``engine.searching.search(...)``): ``import simdb`` stays quick, and a program that only searches
-never loads what joins, checks or rebuilds.
-"""
+"""The engine's modules by the names they had; goes when all import what they use."""
 
 from __future__ import annotations
 
@@ -12,49 +7,97 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simdb.engine import (
-        answering,
-        auditing,
-        calibrating,
-        catalogue,
-        checking,
-        comparing,
-        crossing,
-        deduplicating,
-        describing,
-        describing_rules,
-        distrusting,
-        exact_arranging,
-        exact_checking,
-        exact_classes,
-        exact_crossing,
-        exact_indexing,
-        exact_joining,
-        exact_loading,
-        exact_measuring,
-        exact_planning,
-        exact_searching,
-        exact_sweeping,
-        exact_tokens,
-        grouping,
-        indexing,
-        joining,
-        kind_values,
-        kinds,
-        loading,
-        maintaining,
-        reading_rows,
-        repairing,
-        scanning,
-        searching,
-        serving,
-        settings,
-        signing,
-    )
+    from simdb.answers import answer as answering
+    from simdb.answers import choose as serving
+    from simdb.answers import compare as comparing
+    from simdb.answers import scan as scanning
+    from simdb.answers.buckets import groups as grouping
+    from simdb.answers.buckets import join as crossing
+    from simdb.answers.buckets import pairs as joining
+    from simdb.answers.buckets import search as searching
+    from simdb.answers.exact import arrange as exact_arranging
+    from simdb.answers.exact import candidates as exact_candidates
+    from simdb.answers.exact import classes as exact_classes
+    from simdb.answers.exact import join as exact_crossing
+    from simdb.answers.exact import load as exact_loading
+    from simdb.answers.exact import measures as exact_measuring
+    from simdb.answers.exact import pairs as exact_joining
+    from simdb.answers.exact import probe as exact_probing
+    from simdb.answers.exact import search as exact_searching
+    from simdb.answers.exact import slices as exact_slicing
+    from simdb.answers.exact import sweep as exact_sweeping
+    from simdb.answers.exact import tokens as exact_tokens
+    from simdb.ingest import add as indexing
+    from simdb.ingest import dedupe as deduplicating
+    from simdb.ingest import load as loading
+    from simdb.ingest import postings as exact_indexing
+    from simdb.ingest import rows as reading_rows
+    from simdb.kinds import limits as banding_limits
+    from simdb.kinds import table as kinds
+    from simdb.kinds import values as kind_values
+    from simdb.opened import catalogue as catalogue
+    from simdb.opened import settings as settings
+    from simdb.opened import signer as signing
+    from simdb.recovery import documents as found_documents
+    from simdb.recovery import repair as repairing
+    from simdb.recovery import untrusted as distrusting
+    from simdb.upkeep import audit as auditing
+    from simdb.upkeep import calibrate as calibrating
+    from simdb.upkeep import check as checking
+    from simdb.upkeep import check_exact as exact_checking
+    from simdb.upkeep import exact_plan as exact_planning
+    from simdb.upkeep import rebuild as maintaining
+    from simdb.upkeep import rule_stats as describing_rules
+    from simdb.upkeep import stats as describing
 
+_HOMES = {
+    "answering": "simdb.answers.answer",
+    "auditing": "simdb.upkeep.audit",
+    "banding_limits": "simdb.kinds.limits",
+    "calibrating": "simdb.upkeep.calibrate",
+    "catalogue": "simdb.opened.catalogue",
+    "checking": "simdb.upkeep.check",
+    "comparing": "simdb.answers.compare",
+    "crossing": "simdb.answers.buckets.join",
+    "deduplicating": "simdb.ingest.dedupe",
+    "describing": "simdb.upkeep.stats",
+    "describing_rules": "simdb.upkeep.rule_stats",
+    "distrusting": "simdb.recovery.untrusted",
+    "exact_arranging": "simdb.answers.exact.arrange",
+    "exact_candidates": "simdb.answers.exact.candidates",
+    "exact_checking": "simdb.upkeep.check_exact",
+    "exact_classes": "simdb.answers.exact.classes",
+    "exact_crossing": "simdb.answers.exact.join",
+    "exact_indexing": "simdb.ingest.postings",
+    "exact_joining": "simdb.answers.exact.pairs",
+    "exact_loading": "simdb.answers.exact.load",
+    "exact_measuring": "simdb.answers.exact.measures",
+    "exact_planning": "simdb.upkeep.exact_plan",
+    "exact_probing": "simdb.answers.exact.probe",
+    "exact_searching": "simdb.answers.exact.search",
+    "exact_slicing": "simdb.answers.exact.slices",
+    "exact_sweeping": "simdb.answers.exact.sweep",
+    "exact_tokens": "simdb.answers.exact.tokens",
+    "found_documents": "simdb.recovery.documents",
+    "grouping": "simdb.answers.buckets.groups",
+    "indexing": "simdb.ingest.add",
+    "joining": "simdb.answers.buckets.pairs",
+    "kind_values": "simdb.kinds.values",
+    "kinds": "simdb.kinds.table",
+    "loading": "simdb.ingest.load",
+    "maintaining": "simdb.upkeep.rebuild",
+    "reading_rows": "simdb.ingest.rows",
+    "repairing": "simdb.recovery.repair",
+    "scanning": "simdb.answers.scan",
+    "searching": "simdb.answers.buckets.search",
+    "serving": "simdb.answers.choose",
+    "settings": "simdb.opened.settings",
+    "signing": "simdb.opened.signer",
+}
 __all__ = [
     "answering",
     "auditing",
+    "banding_limits",
     "calibrating",
     "catalogue",
     "checking",
@@ -65,6 +108,7 @@ __all__ = [
     "describing_rules",
     "distrusting",
     "exact_arranging",
+    "exact_candidates",
     "exact_checking",
     "exact_classes",
     "exact_crossing",
@@ -73,9 +117,12 @@ __all__ = [
     "exact_loading",
     "exact_measuring",
     "exact_planning",
+    "exact_probing",
     "exact_searching",
+    "exact_slicing",
     "exact_sweeping",
     "exact_tokens",
+    "found_documents",
     "grouping",
     "indexing",
     "joining",
@@ -94,6 +141,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in __all__:
-        return importlib.import_module(f"simdb.engine.{name}")
+    if name in _HOMES:
+        return importlib.import_module(_HOMES[name])
     raise AttributeError(f"module 'simdb.engine' has no attribute {name!r}")

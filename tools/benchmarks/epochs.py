@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.engine import exact_indexing, exact_searching
-from simdb.engine.exact_searching import SearchCounters
+from simdb.answers.exact import search as exact_searching
+from simdb.answers.exact.search import SearchCounters
 from simdb.exact.thresholds import Threshold
+from simdb.ingest import postings as exact_indexing
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.exact_growth import join

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.engine import exact_joining
-from simdb.engine.exact_tokens import SweepToken, parse_token
+from simdb.answers.exact import pairs as exact_joining
+from simdb.answers.exact.tokens import SweepToken, parse_token
 from simdb.exact.joins import Counters
 from simdb.exact.thresholds import Threshold
 from tools.benchmarks import stores

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.engine import exact_searching
-from simdb.engine.exact_searching import SearchCounters
+from simdb.answers.exact import search as exact_searching
+from simdb.answers.exact.search import SearchCounters
 from simdb.exact.thresholds import Threshold
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child

@@ -23,15 +23,16 @@ import numpy as np
 
 import simdb
 from simdb.cli.describing import KindOptions
-from simdb.engine.catalogue import CollectionSettings
-from simdb.interchange.reading import open_rows
-from simdb.interchange.rows import ReadingOptions
+from simdb.files.reading import open_rows
+from simdb.files.rows import ReadingOptions
 from simdb.items.kinds import items_of
 from simdb.items.ratings import Stars
-from simdb.storage import chunks, documents, keys, salvage, values
-from simdb.storage.collection_state import CollectionState
-from simdb.storage.keys import Table
-from simdb.storage.lost_blocks import block_within
+from simdb.opened.catalogue import CollectionSettings
+from simdb.recovery import pages as salvage
+from simdb.recovery.lost_blocks import block_within
+from simdb.storage.collection.manifest import CollectionState
+from simdb.storage.tables import chunks, documents, keys, values
+from simdb.storage.tables.keys import Table
 from tools.campaigns import children, kills
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign

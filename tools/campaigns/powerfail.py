@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import simdb
-from simdb.storage.environment import Sync
+from simdb.storage.file.environment import Sync
 from tools.campaigns import children, kills, sabotage, shim, subjects
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign

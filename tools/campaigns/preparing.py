@@ -14,8 +14,8 @@ from tools.campaigns import subjects
 @contextmanager
 def small_parts() -> Iterator[None]:
     """Make chunks, blocks, merges and epochs small, so that little data meets all of them."""
-    from simdb.engine import exact_indexing
-    from simdb.storage import blocks, item_blocks, runs
+    from simdb.ingest import postings as exact_indexing
+    from simdb.storage.tables import blocks, item_blocks, runs
 
     knobs = (
         (runs, "CHUNK_ENTRIES", 256),

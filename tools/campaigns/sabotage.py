@@ -34,7 +34,7 @@ def _opened_without(option: str) -> None:
 
 
 def _without_index_writes() -> None:
-    from simdb.storage.runs import RunWriter
+    from simdb.storage.tables.runs import RunWriter
 
     original = RunWriter.append
     calls = [0]
@@ -54,8 +54,8 @@ def die() -> None:
 
 def at_every_step(step: Callable[[], None]) -> None:
     """Call a function before every put and deletion, and before and after every commit."""
-    from simdb.storage.environment import Environment
-    from simdb.storage.transactions import WriteTransaction
+    from simdb.storage.file.environment import Environment
+    from simdb.storage.file.transactions import WriteTransaction
 
     def before(owner: Any, name: str, *, after: bool = False) -> None:
         original = getattr(owner, name)

@@ -1,0 +1,1 @@
+"""Questions answered: a question is turned into a method, the method finds, the items decide."""

@@ -1,0 +1,1 @@
+"""The probable method: buckets propose, signatures drop, the items decide."""

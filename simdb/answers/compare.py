@@ -1,0 +1,245 @@
+"""True similarities and distances, computed on the items themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.measures.compared import Compared
+from simdb.opened.signer import Signer
+from simdb.storage.collection.bulk import cut_rows
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.tables.documents import Document
+
+COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
+PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches
+
+
+@runtime_checkable
+class ComparesBatches(Protocol):
+    """A measure that compares two batches, so that each is prepared once for many pairs."""
+
+    def compare_between(
+        self,
+        ones: Any,
+        others: Any,
+        left: npt.NDArray[np.int64],
+        right: npt.NDArray[np.int64],
+    ) -> Compared:
+        """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
+
+
+class ComparedStored(NamedTuple):
+    """Stored items that a probe was compared with.
+
+    Attributes:
+        numbers: uint32 (n,), their item numbers.
+        compared: the probe with each of them.
+        documents: the items, if they had to be read.
+    """
+
+    numbers: npt.NDArray[np.uint32]
+    compared: Compared
+    documents: list[Document] | None
+
+
+def compare_probe_with_stored(
+    signer: Signer,
+    collection: CollectionReader,
+    probe: Any,
+    numbers: npt.NDArray[np.uint32],
+) -> ComparedStored:
+    """Compare one item, whose features are given, with stored ones of ascending numbers.
+
+    Items that another process has deleted for good are left out.
+    """
+    if collection.items is not None:
+        positions, rows = collection.item_rows(numbers)
+        compared = signer.measure.compare_probe(probe, signer.features_of_rows(rows))
+        return ComparedStored(numbers[positions], compared, None)
+    documents = [document for _, document in collection.documents_of(numbers)]
+    if len(documents) < numbers.size:
+        numbers = np.array([document.number for document in documents], np.uint32)
+    compared = compare_with_probe(signer, probe, [document.item for document in documents])
+    return ComparedStored(numbers, compared, documents)
+
+
+def compare_with_probe(
+    signer: Signer,
+    probe: Any,
+    items: Sequence[bytes | memoryview],
+) -> Compared:
+    """Compare one item, whose features are given, with many."""
+    return _joined(
+        [
+            signer.measure.compare_probe(probe, signer.features(items[part]))
+            for part in _parts_by_size(items)
+        ]
+    )
+
+
+def _joined(parts: list[Compared]) -> Compared:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Compared(np.empty(0, np.int64), np.empty(0, np.int64))
+    return Compared(
+        np.concatenate([part.numerators for part in parts]),
+        np.concatenate([part.denominators for part in parts]),
+    )
+
+
+def _parts_by_size(items: Sequence[bytes | memoryview]) -> Iterator[slice]:
+    """Cut items into slices of at most about ``COMPARED_BYTES``."""
+    begin = 0
+    size = 0
+    for position, item in enumerate(items):
+        if size and size + len(item) > COMPARED_BYTES:
+            yield slice(begin, position)
+            begin, size = position, 0
+        size += len(item)
+    if begin < len(items):
+        yield slice(begin, len(items))
+
+
+def compare_batch_with_stored(
+    signer: Signer,
+    collection: CollectionReader,
+    items: Sequence[bytes | memoryview],
+    rows: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.uint32],
+) -> tuple[npt.NDArray[np.int64], Compared]:
+    """Compare given items with stored ones: ``items[rows[i]]`` with item ``numbers[i]``.
+
+    Returns:
+        the places i that were compared, ascending: all but those of items that another process
+        has deleted for good; and what came out.
+    """
+    compared_places, parts = [], []
+    distinct, places = np.unique(numbers, return_inverse=True)
+    for positions, stored in _read_in_parts(collection, distinct):
+        place_of = np.full(distinct.size, -1, np.int64)
+        place_of[positions] = np.arange(positions.size)
+        wanted = np.flatnonzero(place_of[places] >= 0)
+        for part in _parts_by_row(items, rows, wanted):
+            given, left = np.unique(rows[part], return_inverse=True)
+            texts = [items[row] for row in given.tolist()]
+            here, right = np.unique(place_of[places[part]], return_inverse=True)
+            both = signer.features(texts + [stored[place] for place in here.tolist()])
+            compared_places.append(part)
+            parts.append(signer.measure.compare_pairs(both, left, right + given.size))
+    return _in_order(compared_places, parts)
+
+
+def compare_features_with_stored(
+    signer: Signer,
+    collection: CollectionReader,
+    features: Any,
+    rows: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.uint32],
+) -> tuple[npt.NDArray[np.int64], Compared]:
+    """Do as ``compare_batch_with_stored`` by a measure of two batches, of given features."""
+    assert isinstance(signer.measure, ComparesBatches)
+    compared_places, parts = [], []
+    distinct, places = np.unique(numbers, return_inverse=True)
+    for positions, stored in _read_in_parts(collection, distinct):
+        others = signer.features(stored)
+        place_of = np.full(distinct.size, -1, np.int64)
+        place_of[positions] = np.arange(positions.size)
+        wanted = np.flatnonzero(place_of[places] >= 0)
+        for begin in range(0, wanted.size, PAIRS_COMPARED):
+            part = wanted[begin : begin + PAIRS_COMPARED]
+            compared_places.append(part)
+            parts.append(
+                signer.measure.compare_between(features, others, rows[part], place_of[places[part]])
+            )
+    return _in_order(compared_places, parts)
+
+
+def compare_items(
+    signer: Signer,
+    items: Sequence[bytes | memoryview],
+    left: npt.NDArray[np.int64],
+    right: npt.NDArray[np.int64],
+) -> Compared:
+    """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
+    places, parts = [], []
+    for part in _parts_by_row(items, left, np.arange(left.size), also=right):
+        used, position_of = np.unique(
+            np.concatenate([left[part], right[part]]), return_inverse=True
+        )
+        features = signer.features([items[position] for position in used.tolist()])
+        places.append(part)
+        parts.append(
+            signer.measure.compare_pairs(
+                features, position_of[: part.size], position_of[part.size :]
+            )
+        )
+    return _in_order(places, parts)[1]
+
+
+def _in_order(
+    places: list[npt.NDArray[np.int64]], parts: list[Compared]
+) -> tuple[npt.NDArray[np.int64], Compared]:
+    if len(parts) < 2:
+        return (places[0] if places else np.empty(0, np.int64)), _joined(parts)
+    compared = _joined(parts)
+    everything = np.concatenate(places)
+    order = np.argsort(everything, kind="stable")
+    return everything[order], Compared(compared.numerators[order], compared.denominators[order])
+
+
+def _read_in_parts(
+    collection: CollectionReader, numbers: npt.NDArray[np.uint32]
+) -> Iterator[tuple[npt.NDArray[np.int64], list[bytes | memoryview]]]:
+    """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time."""
+    if collection.items is not None:
+        at_once = max(1, COMPARED_BYTES // collection.state.item_width)
+        for begin in range(0, numbers.size, at_once):
+            positions, rows = collection.item_rows(numbers[begin : begin + at_once])
+            yield positions + begin, list(cut_rows(rows))
+        return
+    positions_read: list[int] = []
+    items: list[bytes | memoryview] = []
+    size = 0
+    for position, document in collection.documents_of(numbers):
+        if size and size + len(document.item) > COMPARED_BYTES:
+            yield np.array(positions_read, np.int64), items
+            positions_read, items, size = [], [], 0
+        positions_read.append(position)
+        items.append(document.item)
+        size += len(document.item)
+    if positions_read:
+        yield np.array(positions_read, np.int64), items
+
+
+def read_items(
+    collection: CollectionReader, numbers: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.int64], list[bytes | memoryview]]:
+    """Return the positions in ascending item numbers of those stored, and their items."""
+    positions: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+    items: list[bytes | memoryview] = []
+    for places, part in _read_in_parts(collection, numbers):
+        positions.append(places)
+        items += part
+    return np.concatenate(positions), items
+
+
+def _parts_by_row(
+    items: Sequence[bytes | memoryview],
+    rows: npt.NDArray[np.int64],
+    wanted: npt.NDArray[np.int64],
+    *,
+    also: npt.NDArray[np.int64] | None = None,
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Cut positions into parts whose items take at most about ``COMPARED_BYTES`` together."""
+    if not wanted.size:
+        return
+    sizes = np.fromiter((len(item) for item in items), np.int64, len(items))
+    cost = sizes[rows[wanted]] if also is None else sizes[rows[wanted]] + sizes[also[wanted]]
+    part = np.cumsum(cost) // COMPARED_BYTES
+    cuts = np.flatnonzero(np.diff(part)) + 1
+    yield from np.split(wanted, cuts)

@@ -1,0 +1,165 @@
+"""Rows of JSON lines: one JSON object a line, in UTF-8."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import reprlib
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from simdb.errors import UsageError
+from simdb.files.compression import InputStream
+from simdb.files.lines import iter_whole_lines
+from simdb.files.numbers import bits_of_text
+from simdb.files.reader import KINDS_OF_VALUES, NamedFieldsReader
+from simdb.files.rows import (
+    LONGEST_RECORD,
+    Format,
+    Item,
+    ReadingOptions,
+    RowProblemError,
+    decoded,
+    shortened,
+)
+
+# What stands in the field of the item, by kind.
+_WANTED = {
+    "bits": "a text of 0 and 1, a text 0x… or a list",
+    "vector": "a list of numbers",
+    "fingerprint": "a list",
+}
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class JsonLinesReader(NamedFieldsReader):
+    r"""Rows of a file of JSON lines.
+
+    Lines end with ``\n``; lines of white space only are no rows but count as lines. Stricter than
+    Python's json: ``NaN``, ``Infinity``, numbers too large for a double and escapes of half a
+    surrogate pair are problems. Of a name that occurs twice in an object the last value counts.
+    A bag is a list with repeats, or an object of elements and counts, whose names are strings or
+    integers as ``options.elements`` says: names in JSON are always text. A vector is a list of
+    numbers (where several fields are one vector also a number), a bit vector a text or a list of 0
+    and 1 or a hexadecimal text, a fingerprint a list of minutiae or of squares.
+    """
+
+    format: ClassVar[Format] = "jsonl"
+
+    def __init__(
+        self, stream: InputStream, options: ReadingOptions, *, longest: int = LONGEST_RECORD
+    ) -> None:
+        super().__init__(stream, options, longest=longest)
+        self._decoder = json.JSONDecoder(
+            parse_constant=_refused_constant, parse_float=_finite_number
+        )
+
+    def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
+        return iter_whole_lines(self._stream, longest=self._longest)
+
+    def _is_blank(self, raw: bytes) -> bool:
+        return not raw or raw.isspace()
+
+    def fields_of(self, raw: bytes) -> dict[str, Any]:
+        """Return the object on a line; a list alone stands for the field of the item."""
+        fields = self._value(raw)
+        if isinstance(fields, list) and self.options.kind not in ("text", "record"):
+            return {self.options.text_fields[0]: fields}
+        if not isinstance(fields, dict):
+            raise RowProblemError("not a JSON object")
+        return fields
+
+    def item_alone(self, raw: bytes) -> Item:
+        """Return the item that stands alone, without a row around it."""
+        value = self._value(raw)
+        if self.options.kind != "record":
+            return self._item({self.options.text_fields[0]: value})
+        if not isinstance(value, dict):
+            raise RowProblemError("a record is a JSON object")
+        unknown = [name for name in value if name not in self.options.text_fields]
+        if unknown:
+            known = ", ".join(self.options.text_fields)
+            raise RowProblemError(f"the record has no field {shortened(unknown[0])}, but {known}")
+        return self._item(value)
+
+    def _value(self, raw: bytes) -> Any:
+        text = decoded(raw)
+        try:
+            value = self._decoder.decode(text)
+        except RowProblemError:
+            raise
+        except RecursionError:
+            raise RowProblemError("nested too deeply") from None
+        except json.JSONDecodeError as error:
+            raise RowProblemError(f"not JSON: {error.msg} at position {error.pos}") from None
+        except ValueError as error:
+            raise RowProblemError(f"not JSON that can be read: {error}") from None
+        if _SURROGATE_ESCAPE.search(raw):
+            _refuse_lone_surrogates(value)
+        return value
+
+    def _part(self, name: str, value: Any) -> Item:
+        kind = self.options.kind
+        if isinstance(value, list):
+            return value
+        if kind == "bits" and isinstance(value, str):
+            return bits_of_text(value, self.options.length)
+        among_several = len(self.options.text_fields) > 1
+        if kind == "vector" and among_several and type(value) in (int, float):
+            return [value]
+        found = KINDS_OF_VALUES[type(value)]
+        raise RowProblemError(f"the field {name!r} is {found}, not {_WANTED[kind]}")
+
+    def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:
+        if isinstance(value, list):
+            if self.options.kind == "bag":
+                self.tokens.take_example(value)
+            return value
+        if self.options.kind == "bag" and isinstance(value, dict):
+            return self._counts(name, value)
+        wanted = "a list, or an object of counts" if self.options.kind == "bag" else "a list"
+        raise RowProblemError(f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not {wanted}")
+
+    def _counts(self, name: str, value: dict[str, Any]) -> dict[Any, int]:
+        for element, count in value.items():
+            if type(count) is not int or count < 0:
+                raise RowProblemError(
+                    f"the count of {shortened(element)} in the field {name!r} is "
+                    f"{reprlib.repr(count)}, not a whole number from 0"
+                )
+        return dict(zip(self.tokens.typed(list(value)), value.values(), strict=True))
+
+
+def item_of_json(text: str, options: ReadingOptions, name: str) -> Item:
+    """Return the item that JSON spells, as it would stand in the field of the item; a record alone.
+
+    Raises:
+        UsageError: it spells none; the message begins with ``name``.
+    """
+    with JsonLinesReader(InputStream(name, b""), options) as reader:
+        try:
+            return reader.item_alone(os.fsencode(text))
+        except RowProblemError as problem:
+            raise UsageError(f"{name}: {problem}") from None
+
+
+def _refused_constant(name: str) -> None:
+    raise RowProblemError(f"{name} is no number that JSON knows")
+
+
+def _finite_number(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise RowProblemError(f"the number {shortened(text)} is too large")
+    return number
+
+
+def _refuse_lone_surrogates(value: Any) -> None:
+    # Escapes of whole pairs are usual and have become one character by now.
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        character = error.object[error.start]
+        raise RowProblemError(f"half a surrogate pair: {character!a}") from None

@@ -1,0 +1,127 @@
+"""Plain files and folders of them: one file is one text or fingerprint, its path is its key."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from simdb.datatypes import Key
+from simdb.errors import MissingExtraError, UsageError
+from simdb.files.compression import STANDARD_STREAM, InputStream
+from simdb.files.numbers import print_of_text
+from simdb.files.reader import RowReader
+from simdb.files.rows import (
+    BYTE_ORDER_MARK,
+    LONGEST_RECORD,
+    Format,
+    Item,
+    ReadingOptions,
+    Row,
+    RowProblemError,
+    decoded,
+    whole_number,
+)
+
+
+def iter_files(folder: Path, pattern: str | None = None) -> Iterator[str]:
+    """Yield the paths of the files below a folder, relative to it, with ``/`` on every system.
+
+    Names that begin with a dot are left out, and so are links to folders (they may lead in
+    circles) and what is no ordinary file. Sorted by the names along the path.
+    """
+    waiting = [("", folder)]
+    while waiting:
+        relative, path = waiting.pop()
+        if relative and not path.is_dir():
+            if pattern is None or fnmatch.fnmatchcase(path.name, pattern):
+                yield relative
+            continue
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if _wanted(entry))
+        prefix = relative + "/" if relative else ""
+        waiting.extend((prefix + name, path / name) for name in reversed(names))
+
+
+def _wanted(entry: os.DirEntry[str]) -> bool:
+    if entry.name.startswith("."):
+        return False
+    return entry.is_dir(follow_symlinks=False) or entry.is_file()
+
+
+class TextReader(RowReader):
+    """Rows of a file, of a folder of them, or of the whole of standard input.
+
+    The key is the path: of a file the one given, of files in a folder the one relative to the
+    folder. ``raw`` is the key and a line end, so that the kept rows are a list of files.
+    """
+
+    format: ClassVar[Format] = "text"
+
+    def __init__(
+        self, source: str, options: ReadingOptions, *, longest: int = LONGEST_RECORD
+    ) -> None:
+        super().__init__(source, options)
+        self._longest = longest
+        self._folder = Path(source) if source != STANDARD_STREAM else None
+        if self._folder is not None and not self._folder.is_dir():
+            self._folder = None
+
+    def __iter__(self) -> Iterator[Row]:
+        if self._folder is None:
+            yield self._row(1, self.source, self.source)
+            return
+        paths = iter_files(self._folder, self.options.pattern)
+        for number, relative in enumerate(paths, 1):
+            yield self._row(number, relative, str(self._folder / relative))
+
+    def _row(self, number: int, path: str, name: str) -> Row:
+        raw = os.fsencode(path) + b"\n"
+        key: Key | None = None
+        try:
+            _check_path(raw)
+            key = whole_number(path) if self.options.integer_keys else path
+            item: Item = self._text(name)
+            if self.options.kind == "fingerprint":
+                item = print_of_text(str(item), squares=self.options.squares)
+        except RowProblemError as problem:
+            return Row(number, key, None, None, raw, f"{path!a}: {problem}")
+        return Row(number, key, item, None, raw)
+
+    def _text(self, name: str) -> str:
+        try:
+            with InputStream(name) as stream:
+                content = stream.read(self._longest + 1)
+        except MissingExtraError:
+            raise
+        except (OSError, UsageError) as error:
+            # In a folder one file that cannot be read is a bad row; alone it is the whole input.
+            if self._folder is None:
+                raise
+            raise RowProblemError(getattr(error, "strerror", None) or str(error)) from None
+        if len(content) > self._longest:
+            raise RowProblemError(f"longer than {self._longest} bytes")
+        return decoded(content.removeprefix(BYTE_ORDER_MARK))
+
+    def fields(self, raw: bytes) -> dict[str, str]:
+        """Return the path of a file; its text is where it was."""
+        return {"path": os.fsdecode(raw.removesuffix(b"\n"))}
+
+    def place(self, line: int) -> str:
+        """Return where a row stands, for a message."""
+        return self.source if self._folder is None else f"{self.source}, file {line}"
+
+    def naming(self, key: Key) -> str:
+        """Return the name of a file in the folder, as the message about one has it that is read."""
+        return "" if self._folder is None else f"{str(key)!a}: "
+
+    def close(self) -> None:
+        """Do nothing: every file is closed as soon as it was read."""
+
+
+def _check_path(raw: bytes) -> None:
+    if raw.splitlines(keepends=True) != [raw]:
+        raise RowProblemError("the path has a line end in it, which no list of files can hold")
+    decoded(raw)

@@ -1,0 +1,164 @@
+"""Files out: complete or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from simdb.errors import UsageError
+from simdb.files.compression import STANDARD_STREAM, compressing
+
+# Where the first page of an LMDB file has its magic number, and what that is.
+_MAGIC_AT = 16
+_MAGIC = bytes.fromhex("dec0efbe")
+_BESIDE_A_STORE = ("-lock", "-turn")
+
+
+def _belongs_to_a_store(path: Path) -> bool:
+    """Whether a file is a store or one of those beside it, which no output may replace."""
+    for ending in _BESIDE_A_STORE:
+        if path.name.endswith(ending):
+            path = path.with_name(path.name.removesuffix(ending))
+            break
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAGIC_AT + len(_MAGIC))[_MAGIC_AT:] == _MAGIC
+    except OSError:
+        return False
+
+
+class Output:
+    """A file that appears under its name only when it is complete, or standard output.
+
+    Written beside its target under a name of its own, so that the rename stays within one file
+    system; ``finish`` brings it to the disk, ``publish`` gives it its name. What is no ordinary
+    file (a pipe, ``/dev/null``) is written directly: nothing may take its place.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self._temporary: Path | None = None
+        self._final = Path(os.path.realpath(target))
+        self._stored: IO[bytes] = self._opened()
+        try:
+            self._stream = compressing(self._stored, target)
+        except BaseException:
+            self.discard()
+            raise
+
+    def _opened(self) -> IO[bytes]:
+        if self.target == STANDARD_STREAM:
+            return sys.stdout.buffer
+        mode = _mode_of(self._final)
+        if mode is not None and stat.S_ISDIR(mode):
+            raise IsADirectoryError(21, "is a folder", self.target)
+        if mode is not None and not stat.S_ISREG(mode):
+            return self._final.open("wb")
+        if _belongs_to_a_store(self._final):
+            raise UsageError(f"{self.target} belongs to a store; name another file for the output")
+        temporary = self._final.with_name(f".{self._final.name[:100]}.{secrets.token_hex(8)}.part")
+        try:
+            stored = temporary.open("xb")
+        except FileNotFoundError:
+            raise FileNotFoundError(2, "no such folder", str(self._final.parent)) from None
+        self._temporary = temporary
+        if mode is not None:
+            os.fchmod(stored.fileno(), stat.S_IMODE(mode))
+        return stored
+
+    def write(self, content: bytes) -> None:
+        """Append bytes."""
+        self._stream.write(content)
+
+    def finish(self) -> None:
+        """Write all that is left, to the disk itself."""
+        if self._stream is not self._stored:
+            self._stream.close()
+        self._stored.flush()
+        if self._temporary is not None:
+            os.fsync(self._stored.fileno())
+        if self.target != STANDARD_STREAM:
+            self._stored.close()
+
+    def publish(self) -> None:
+        """Put the finished file in the place of its target, in one step."""
+        if self._temporary is None:
+            return
+        self._temporary.replace(self._final)
+        self._temporary = None
+        _sync_folder(self._final.parent)
+
+    def discard(self) -> None:
+        """Remove what was written; the target stays as it was."""
+        if self.target != STANDARD_STREAM:
+            with contextlib.suppress(OSError):
+                self._stored.close()
+        if self._temporary is not None:
+            self._temporary.unlink(missing_ok=True)
+            self._temporary = None
+
+
+def _mode_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def written_together(*targets: str) -> Iterator[tuple[Output, ...]]:
+    """Write several files of which none appears before all are complete.
+
+    When the block fails or is interrupted, every target stays as it was and nothing is left beside
+    it.
+
+    Raises:
+        UsageError: two targets are the same file.
+    """
+    places = [name if name == STANDARD_STREAM else os.path.realpath(name) for name in targets]
+    for target, place in zip(targets, places, strict=True):
+        if places.count(place) > 1 and not place.startswith("/dev/"):
+            raise UsageError(f"two outputs cannot both go to {target}")
+    with contextlib.ExitStack() as opened:
+        outputs = []
+        for target in targets:
+            output = Output(target)
+            opened.callback(output.discard)
+            outputs.append(output)
+        yield tuple(outputs)
+        for output in outputs:
+            output.finish()
+        for output in outputs:
+            output.publish()
+
+
+def json_line(fields: Mapping[str, Any]) -> bytes:
+    r"""Return an object as one line of JSON in UTF-8, its ``\n`` included.
+
+    Characters stand for themselves; text that UTF-8 cannot hold makes the line one of escapes.
+    Floats are written with all their digits.
+
+    Raises:
+        ValueError: NaN or an infinity, which JSON does not know.
+        TypeError: a value that JSON cannot hold, such as bytes.
+    """
+    try:
+        text = json.dumps(fields, ensure_ascii=False, allow_nan=False)
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(fields, allow_nan=False).encode("ascii") + b"\n"

@@ -1,0 +1,399 @@
+"""Adding, replacing and deleting items: every batch is one transaction over all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from simdb.answers.choose import serve
+from simdb.answers.exact.arrange import Prefixes
+from simdb.datatypes import Action, Key, Outcome
+from simdb.errors import KeyExistsError, KeyNotFoundError, Remedy
+from simdb.exact.thresholds import Bound
+from simdb.ingest import postings as exact_indexing
+from simdb.ingest.dedupe import Decisions, Deduplicator
+from simdb.ingest.rows import RowBatch
+from simdb.kinds.table import outer_value
+from simdb.opened.catalogue import CollectionSettings, require_settings, stored_settings
+from simdb.opened.signer import Signed, Signer
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.file.environment import Environment
+from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.tables.keys import decode_user_key
+
+# A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
+MERGED_A_DELETION = 4
+
+OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddPolicy:
+    """What to do with rows that are stored already, or similar to something.
+
+    Attributes:
+        on_existing: what a stored key means: an ``"error"``, a row to ``"skip"``, an item to
+            ``"replace"`` (under ``"require"`` the key must be stored), or (``"same"``) the row
+            itself if the content is equal, else an error.
+        bound: find what rows duplicate within it; None does not look.
+        drop_duplicates: do not store rows that duplicate something.
+        skip_bad: a row whose key is stored already, where that is an error, is left out instead
+            of ending the work.
+    """
+
+    on_existing: OnExisting
+    bound: Bound | None
+    drop_duplicates: bool
+    skip_bad: bool
+
+
+class SeenNumbers:
+    """Item numbers that earlier rows of one input are stored under: a bitmap that grows."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, number: int) -> bool:
+        """Note a number; return whether it was new."""
+        byte, bit = number >> 3, 1 << (number & 7)
+        if byte >= len(self._bits):
+            self._bits.extend(bytes(byte + 1 - len(self._bits) + len(self._bits) // 8))
+        new = not self._bits[byte] & bit
+        self._bits[byte] |= bit
+        return new
+
+    def __contains__(self, number: int) -> bool:
+        """Return whether a number was added."""
+        byte = number >> 3
+        return byte < len(self._bits) and bool(self._bits[byte] & 1 << (number & 7))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of the good rows of a batch.
+
+    Attributes:
+        actions: one for each row, in order.
+        plain: the actions say it all: no row is bad or a duplicate.
+        outcomes: makes one outcome for each row; it costs more than storing a short row.
+    """
+
+    actions: list[Action]
+    plain: bool
+    outcomes: Callable[[], list[Outcome]]
+
+
+class BatchAdder:
+    """Adds the batches of one input, one after the other.
+
+    Args:
+        environment: the file.
+        stored: the settings of the collection as they are stored.
+        settings: the same, by which the batches are signed.
+        signer: its signer.
+        policy: what to do with rows stored already or similar to something.
+        busy_timeout: seconds to wait for other writers.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        stored: bytes,
+        settings: CollectionSettings,
+        signer: Signer,
+        *,
+        policy: AddPolicy,
+        busy_timeout: float | None,
+    ) -> None:
+        self._environment = environment
+        self._settings = settings
+        self._stored = stored
+        self._signer = signer
+        self._policy = policy
+        self._busy_timeout = busy_timeout
+        self._seen = SeenNumbers()
+        self._first_new: int | None = None
+        if settings.is_exact and signer.epoch is None:
+            self._look_up_epoch()
+
+    def _look_up_epoch(self) -> None:
+        """Tell the signer the present order, so that prefixes are made ahead of the commit."""
+        with self._environment.read() as snapshot:
+            if stored_settings(snapshot, self._settings.name) == self._stored:
+                present = CollectionReader(snapshot, self._settings.number)
+                self._signer.epoch = exact_indexing.current_epoch(present)
+
+    @property
+    def since(self) -> int:
+        """Number of the first item that was new, or would have been."""
+        if self._first_new is None:
+            with self._environment.read() as snapshot:
+                return CollectionReader(snapshot, self._settings.number).state.next_number
+        return self._first_new
+
+    def add(self, batch: RowBatch, signed: Signed) -> BatchResult:
+        """Store what is to be stored of a batch, durably, all of it or nothing.
+
+        Raises:
+            KeyExistsError, BadItemError: a key is stored already; its ``row`` says which.
+        """
+        with self._environment.write(self._busy_timeout) as transaction:
+            signed = self._signed_by_present_settings(transaction, batch, signed)
+            writer = CollectionWriter(transaction, self._settings.number)
+            if self._first_new is None:
+                self._first_new = writer.state.next_number
+            prefixes = exact_indexing.present_prefixes(writer, self._signer, batch.items, signed)
+            signed = signed._replace(prefixes=prefixes)
+            stored = writer.find_many(batch.keys)
+            actions = self._actions(writer, batch, stored)
+            decisions = self._decisions(batch, signed, actions, stored)
+            targets: dict[int, Key] = {}
+            if decisions is not None:
+                if self._policy.drop_duplicates:
+                    for position in np.flatnonzero(decisions.is_duplicate).tolist():
+                        if actions[position] in ("added", "replaced"):
+                            actions[position] = "duplicate"
+                targets = self._targets(writer, decisions)
+            self._apply(writer, batch, signed, actions, stored)
+        return BatchResult(
+            actions,
+            plain=decisions is None and not {"bad", "duplicate"}.intersection(actions),
+            outcomes=lambda: self._outcomes(batch, actions, stored, decisions, targets),
+        )
+
+    def _signed_by_present_settings(
+        self, transaction: WriteTransaction, batch: RowBatch, signed: Signed
+    ) -> Signed:
+        """Sign the batch again if the index was rebuilt since."""
+        stored = stored_settings(transaction, self._settings.name)
+        if stored == self._stored:
+            return signed
+        self._settings = require_settings(transaction, self._settings.name)
+        self._stored = self._settings.encode()
+        self._signer = Signer(self._settings)
+        return self._signer.sign(batch.items)
+
+    def _actions(
+        self, writer: CollectionWriter, batch: RowBatch, stored: list[int | None]
+    ) -> list[Action]:
+        if self._policy.on_existing == "require" and None in stored:
+            absent = batch.user_keys[stored.index(None)]
+            raise KeyNotFoundError(f"key {absent!r} is not stored in {self._settings.name!r}")
+        if stored.count(None) == len(stored):
+            return ["added"] * len(stored)
+        actions: list[Action] = []
+        for position, number in enumerate(stored):
+            if number is None:
+                actions.append("added")
+            elif self._policy.on_existing == "skip":
+                actions.append("present")
+            elif self._policy.on_existing in ("replace", "require"):
+                actions.append("replaced")
+            elif self._policy.on_existing == "same" and self._is_same(
+                writer, batch.items[position], number
+            ):
+                actions.append("present" if self._seen.add(number) else "duplicate")
+            elif self._policy.skip_bad:
+                actions.append("bad")
+            else:
+                raise self._existing(batch, position, number)
+        return actions
+
+    def _is_same(self, writer: CollectionWriter, item: bytes, number: int) -> bool:
+        document = writer.document(number)
+        return document is not None and document.item == item
+
+    def _existing(self, batch: RowBatch, position: int, number: int) -> KeyExistsError:
+        row, key = batch.rows[position], batch.user_keys[position]
+        if self._policy.on_existing != "same":
+            remedies = [
+                Remedy("on_existing", "skip", "leaves it"),
+                Remedy("on_existing", "replace", "overwrites it"),
+            ]
+            problem = f"key {key!r} is stored already"
+            return KeyExistsError(problem, remedies=remedies, row=row, key=key)
+        if number in self._seen:
+            problem = f"key {key!r} came earlier in the input with other content"
+            return KeyExistsError(problem, row=row, key=key, within_input=True)
+        return KeyExistsError(f"key {key!r} is stored with other content", row=row, key=key)
+
+    def _decisions(
+        self, batch: RowBatch, signed: Signed, actions: list[Action], stored: list[int | None]
+    ) -> Decisions | None:
+        if self._policy.bound is None:
+            return None
+        served = serve(self._settings, self._policy.bound, None, "auto", adding=True)
+        new = np.array([action in ("added", "replaced") for action in actions], np.bool_)
+        replaced = _replaced(actions, stored)
+        # Nobody else can write now, so a snapshot shows the store as it is before the batch.
+        with self._environment.read() as snapshot:
+            return Deduplicator(
+                self._signer,
+                CollectionReader(snapshot, self._settings.number),
+                self._policy.bound,
+                keep=not self._policy.drop_duplicates,
+                excluded=np.array(sorted(replaced), np.uint32),
+                exact=served.is_exact,
+            ).decide(batch.items, signed._replace(comparable=signed.comparable & new))
+
+    def _targets(self, writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
+        """Return the keys of the stored items that rows duplicate."""
+        numbers = np.unique(decisions.stored[decisions.stored >= 0]).astype(np.uint32)
+        return {
+            int(numbers[position]): decode_user_key(document.key)
+            for position, document in writer.documents_of(numbers)
+        }
+
+    def _apply(
+        self,
+        writer: CollectionWriter,
+        batch: RowBatch,
+        signed: Signed,
+        actions: Sequence[Action],
+        stored: list[int | None],
+    ) -> None:
+        replaced = _replaced(actions, stored)
+        kept = [place for place, action in enumerate(actions) if action in ("added", "replaced")]
+        if not kept:
+            return
+        if replaced:
+            writer.remove(replaced)
+        first = insert_rows(writer, batch, signed, kept)
+        if signed.prefixes is not None:
+            self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
+        if self._policy.on_existing == "same":
+            for number in range(first, first + len(kept)):
+                self._seen.add(number)
+        writer.index_writer(writer.state.index).merge_after(len(kept) + len(replaced))
+        exact_indexing.advance(writer, self._signer, len(kept))
+        writer.save()
+
+    def _measure(self, writer: CollectionWriter, first: int, prefixes: Prefixes) -> None:
+        """Note now and then how many postings an item of the batch scans in the store before it."""
+        exact = writer.state.index.exact
+        if exact is not None and exact_indexing.is_measured(first, prefixes):
+            with self._environment.read() as snapshot:
+                before = CollectionReader(snapshot, self._settings.number)
+                exact_indexing.measure(before, exact, first, prefixes)
+
+    def _outcomes(
+        self,
+        batch: RowBatch,
+        actions: list[Action],
+        stored: list[int | None],
+        decisions: Decisions | None,
+        targets: dict[int, Key],
+    ) -> list[Outcome]:
+        outcomes = [
+            Outcome(row, key, action)
+            for row, key, action in zip(batch.rows, batch.user_keys, actions, strict=True)
+        ]
+        for position, action in enumerate(actions):
+            if action == "duplicate" and stored[position] is not None:
+                outcomes[position] = self._duplicate(
+                    outcomes[position], outcomes[position].key, self._signer.identical_value
+                )
+            elif action == "bad" and (number := stored[position]) is not None:
+                refused = self._existing(batch, position, number)
+                outcomes[position] = replace(
+                    outcomes[position],
+                    problem=refused.problem,
+                    within_input=refused.within_input,
+                )
+        if decisions is None:
+            return outcomes
+        first_rows = {
+            number: position
+            for position, (number, action) in enumerate(zip(stored, actions, strict=True))
+            if action == "present" and number is not None
+        }
+        for position in np.flatnonzero(decisions.is_duplicate).tolist():
+            number, earlier = int(decisions.stored[position]), int(decisions.row[position])
+            outcomes[position] = self._duplicate(
+                outcomes[position],
+                targets.get(number) if number >= 0 else batch.user_keys[earlier],
+                float(decisions.value[position]),
+                within_input=number < 0
+                or (self._came_with_input(number) and first_rows.get(number, position) <= position),
+            )
+        return outcomes
+
+    def _duplicate(
+        self, outcome: Outcome, of: Key | None, value: float, *, within_input: bool = True
+    ) -> Outcome:
+        if self._signer.is_distance:
+            return replace(outcome, duplicate_of=of, distance=value, within_input=within_input)
+        similarity = outer_value(self._settings.kind, value)
+        return replace(outcome, duplicate_of=of, similarity=similarity, within_input=within_input)
+
+    def _came_with_input(self, number: int) -> bool:
+        if self._policy.on_existing == "same":
+            return number in self._seen  # also if an earlier run of the same input stored it
+        assert self._first_new is not None
+        return number >= self._first_new
+
+
+def _replaced(actions: Sequence[Action], stored: list[int | None]) -> list[int]:
+    """Return the item numbers that replaced rows had."""
+    return [
+        number
+        for number, action in zip(stored, actions, strict=True)
+        if action == "replaced" and number is not None
+    ]
+
+
+def insert_rows(
+    writer: CollectionWriter,
+    batch: RowBatch,
+    signed: Signed,
+    kept: list[int],
+) -> int:
+    """Store the given rows of a batch in all tables; return the first new item number."""
+    keys, items, metadata = batch.keys, batch.items, batch.metadata
+    if len(kept) < len(batch.rows):
+        keys, items, metadata = (
+            [column[place] for place in kept] for column in (keys, items, metadata)
+        )
+    first = writer.insert(keys, items, metadata)
+    numbers = np.arange(first, first + len(kept), dtype=np.uint32)
+    buckets = signed.buckets.select(np.array(kept, np.int64))
+    writer.index_writer(writer.state.index).insert(
+        numbers, signed.signatures[kept], buckets.values, buckets.counts
+    )
+    exact, epoch = writer.state.index.exact, exact_indexing.current_epoch(writer)
+    if exact is not None and epoch is not None and signed.prefixes is not None:
+        prefixes = signed.prefixes.select(np.array(kept, np.int64))
+        exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)
+    return first
+
+
+def delete_keys(
+    environment: Environment,
+    name: str,
+    keys: Sequence[bytes],
+    busy_timeout: float | None,
+    *,
+    all_or_nothing: bool,
+) -> list[int]:
+    """Delete the items of distinct keys in one transaction; return places of absent keys.
+
+    With ``all_or_nothing`` nothing is deleted if a key is absent.
+
+    Raises:
+        CollectionNotFoundError: there is no collection of that name (any more).
+    """
+    with environment.write(busy_timeout) as transaction:
+        writer = CollectionWriter(transaction, require_settings(transaction, name).number)
+        numbers = [writer.find(key) for key in keys]
+        absent = [place for place, number in enumerate(numbers) if number is None]
+        present = [number for number in numbers if number is not None]
+        if present and not (absent and all_or_nothing):
+            writer.remove(present)
+            merged = MERGED_A_DELETION * len(present)
+            writer.index_writer(writer.state.index).merge_after_deleting(merged)
+            writer.save()
+    return absent

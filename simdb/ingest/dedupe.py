@@ -1,0 +1,356 @@
+"""Which rows of a batch are similar to something kept before them?
+
+The definition: a row is a duplicate if it is similar enough to a row *kept* before it, those of
+the store first, then those of the batch in their order; the first such row is the one it
+duplicates. The decision about a row depends on the decisions about earlier ones, so rows are
+decided in waves: in each, every undecided row is compared with the next earlier kept row that
+shares a bucket with it. A row all of whose candidates are used up is kept.
+
+How rows are cut into batches changes nothing: kept rows of earlier batches are in the store, under
+item numbers in the order of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.answers.buckets.search import Candidates, propose
+from simdb.answers.compare import compare_batch_with_stored, compare_items
+from simdb.answers.exact.arrange import arrange, first_identical, selected_sets
+from simdb.answers.exact.search import Prober, jaccard
+from simdb.exact.joins import self_join
+from simdb.exact.order import ArrangedSets
+from simdb.exact.thresholds import Bound, Threshold
+from simdb.lsh.family import BucketKeys
+from simdb.measures.compared import Compared
+from simdb.opened.signer import Signed, Signer
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.tables.run_views import NO_LIMIT
+
+FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
+COMPARED_A_WAVE = 4  # stored candidates of a row compared at once
+
+UNDECIDED, KEPT, DROPPED = 0, 1, 2  # as in kernels.buckets, which is not imported for them
+NONE_LEFT = -1
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What each row of a batch duplicates.
+
+    Attributes:
+        stored: int64 (n,), item number of the stored item that it duplicates, or -1.
+        row: int64 (n,), the earlier row of the batch that it duplicates, or -1.
+        value: float64 (n,), true similarity, or distance, to that one.
+    """
+
+    stored: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+
+    @property
+    def is_duplicate(self) -> npt.NDArray[np.bool_]:
+        """Which rows are duplicates."""
+        return (self.stored >= 0) | (self.row >= 0)
+
+
+class Deduplicator:
+    """Decides about one batch.
+
+    Args:
+        signer: of the collection.
+        collection: the store before the batch.
+        bound: what is similar enough.
+        keep: rows are kept although they are duplicates, so that later rows may duplicate them.
+        excluded: item numbers, ascending, that the batch replaces.
+        exact: the exact index of the collection proposes; else the probable one.
+    """
+
+    def __init__(
+        self,
+        signer: Signer,
+        collection: CollectionReader,
+        bound: Bound,
+        *,
+        keep: bool,
+        excluded: npt.NDArray[np.uint32],
+        exact: bool = False,
+    ) -> None:
+        self._signer = signer
+        self._collection = collection
+        self._bound = bound
+        self._keep = keep
+        self._excluded = excluded
+        self._prober: Prober | None = None
+        if exact and signer.settings.is_exact:
+            assert isinstance(bound, Threshold)
+            self._prober = Prober(collection, jaccard(bound))
+
+    def decide(self, items: Sequence[bytes], signed: Signed) -> Decisions:
+        """Find what each row duplicates.
+
+        Exact or probable as a search; similarities are exact.
+        """
+        count = len(items)
+        decisions = Decisions(
+            np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count)
+        )
+        self._decide_by_store(items, signed, decisions)
+        self._decide_by_batch(items, signed, decisions)
+        return decisions
+
+    # -- the store ---------------------------------------------------------------------------
+
+    def _decide_by_store(
+        self, items: Sequence[bytes], signed: Signed, decisions: Decisions
+    ) -> None:
+        if not self._collection.state.live:
+            return
+        # Equal rows are looked up once: a class of many equal items is read as a whole.
+        first_equal = _first_equal(items, signed.comparable)
+        copies = np.flatnonzero(first_equal != np.arange(len(items)))
+        firsts = signed.comparable.copy()
+        firsts[copies] = False
+        self._decide_firsts(items, signed._replace(comparable=firsts), decisions)
+        decisions.stored[copies] = decisions.stored[first_equal[copies]]
+        decisions.value[copies] = decisions.value[first_equal[copies]]
+
+    def _decide_firsts(self, items: Sequence[bytes], signed: Signed, decisions: Decisions) -> None:
+        candidates = self._propose(signed, FIRST_LIMIT)
+        self._compare_in_order(items, candidates, decisions)
+        open_rows = np.flatnonzero(candidates.cut & (decisions.stored < 0))
+        if open_rows.size:
+            usable = np.zeros(len(items), np.bool_)
+            usable[open_rows] = True
+            everything = self._propose(signed._replace(comparable=usable), NO_LIMIT)
+            self._compare_in_order(items, everything, decisions)
+
+    def _propose(self, signed: Signed, limit: int) -> Candidates:
+        if self._prober is None:
+            needed = self._signer.needed_matches(self._bound)
+            candidates = propose(self._collection, signed, needed, limit=limit)
+        else:
+            assert signed.prefixes is not None
+            candidates = self._prober.propose(signed.prefixes, np.flatnonzero(signed.comparable))
+        if not self._excluded.size:
+            return candidates
+        stays = ~np.isin(candidates.numbers, self._excluded)
+        return Candidates(candidates.probes[stays], candidates.numbers[stays], candidates.cut)
+
+    def _compare_in_order(
+        self, items: Sequence[bytes], candidates: Candidates, decisions: Decisions
+    ) -> None:
+        """Compare each row with its candidates by rising item number, until one is similar."""
+        starts = np.searchsorted(candidates.probes, np.arange(len(items) + 1))
+        position, ends = starts[:-1].copy(), starts[1:]
+        while True:
+            rows = np.flatnonzero((position < ends) & (decisions.stored < 0))
+            if not rows.size:
+                return
+            stops = np.minimum(position[rows] + COMPARED_A_WAVE, ends[rows])
+            counts = stops - position[rows]
+            which = np.repeat(position[rows], counts) + _ramps(counts)
+            read, compared = compare_batch_with_stored(
+                self._signer,
+                self._collection,
+                items,
+                candidates.probes[which],
+                candidates.numbers[which],
+            )
+            met = np.flatnonzero(self._meets(compared))[::-1]
+            hits = which[read[met]]
+            decisions.stored[candidates.probes[hits]] = candidates.numbers[hits]  # the first stays
+            decisions.value[candidates.probes[hits]] = compared.values()[met]
+            position[rows] = stops
+
+    # -- the batch itself --------------------------------------------------------------------
+
+    def _decide_by_batch(
+        self, items: Sequence[bytes], signed: Signed, decisions: Decisions
+    ) -> None:
+        first_equal = _first_equal(items, signed.comparable)
+        if not self._signer.has_symbols:
+            self._keep_apart(items, signed, first_equal)
+        arranged = None
+        if self._prober is not None:
+            arranged = arrange(self._prober.epoch.order, self._signer.symbols(items))
+            first_equal = first_identical(arranged, signed.comparable)
+        own = np.arange(len(items))
+        takes_part = (first_equal == own) & signed.comparable
+        if not self._keep:
+            takes_part &= decisions.stored < 0
+        rows = np.flatnonzero(takes_part)
+        if rows.size > 1:
+            wanted = decisions.stored[rows] < 0
+            if arranged is None:
+                self._decide_rows(items, signed, rows, wanted, decisions)
+            else:
+                self._decide_exactly(arranged, rows, wanted, decisions)
+        # A row equal to an earlier one duplicates what that one does, or else that one itself.
+        copies = np.flatnonzero((first_equal != own) & signed.comparable & (decisions.stored < 0))
+        origin = first_equal[copies]
+        has_target = decisions.row[origin] >= 0
+        decisions.row[copies] = np.where(has_target, decisions.row[origin], origin)
+        decisions.value[copies] = np.where(
+            has_target, decisions.value[origin], self._signer.identical_value
+        )
+
+    def _keep_apart(
+        self, items: Sequence[bytes], signed: Signed, first_equal: npt.NDArray[np.int64]
+    ) -> None:
+        """Let equal rows that are not similar enough to themselves stand for themselves.
+
+        A record that lacks a field is less than all similar to itself, and one that no rule
+        covers is never found: in a batch no more than in the store.
+        """
+        copies = np.flatnonzero(first_equal != np.arange(len(items)))
+        if not copies.size:
+            return
+        compared = compare_items(self._signer, items, copies, copies)
+        keys = signed.buckets.sorted_within()
+        found = (keys.counts[copies] > 0) & _in_every_group(keys, copies, copies)
+        apart = copies[~(self._meets(compared) & found)]
+        first_equal[apart] = apart
+
+    def _decide_rows(
+        self,
+        items: Sequence[bytes],
+        signed: Signed,
+        rows: npt.NDArray[np.int64],
+        wanted: npt.NDArray[np.bool_],
+        decisions: Decisions,
+    ) -> None:
+        """Decide about the given rows of the batch among each other; only the wanted ones."""
+        signatures = signed.signatures[rows]
+        keys = signed.buckets.select(rows)
+        if keys.groups is not None:
+            keys = keys.sorted_within()
+        buckets = _Buckets(keys)
+        status = np.full(rows.size, KEPT if self._keep else UNDECIDED, np.uint8)
+        last_compared = np.full(rows.size, -1, np.int64)
+        needed = self._signer.needed_matches(self._bound)
+        undecided = np.flatnonzero(wanted & buckets.shared)
+        status[~buckets.shared] = KEPT
+        while undecided.size:
+            earlier = np.empty(undecided.size, np.int64)
+            kernels.buckets.next_earlier(
+                undecided,
+                buckets.members,
+                buckets.own_places,
+                buckets.next_places,
+                last_compared,
+                status,
+                signatures,
+                needed,
+                earlier,
+            )
+            status[undecided[earlier == NONE_LEFT]] = KEPT
+            comparing = np.flatnonzero(earlier >= 0)
+            left, right = undecided[comparing], earlier[comparing]
+            last_compared[left] = right
+            compared = compare_items(self._signer, items, rows[left], rows[right])
+            met = self._meets(compared) & _in_every_group(keys, left, right)
+            self._note(decisions, rows[left[met]], rows[right[met]], compared, met)
+            settled = np.zeros(rows.size, np.bool_)
+            settled[left[met]] = True
+            settled[undecided[earlier == NONE_LEFT]] = True
+            if not self._keep:
+                status[left[met]] = DROPPED
+            undecided = undecided[~settled[undecided]]
+
+    def _decide_exactly(
+        self,
+        arranged: ArrangedSets,
+        rows: npt.NDArray[np.int64],
+        wanted: npt.NDArray[np.bool_],
+        decisions: Decisions,
+    ) -> None:
+        """Decide about the given rows, all different, from all their similar pairs."""
+        sets = selected_sets(arranged, rows)
+        assert isinstance(self._bound, Threshold)
+        pairs = list(self_join(sets, self._bound))
+        if not pairs:
+            return
+        left, right, similarity = (
+            np.concatenate([getattr(part, name) for part in pairs])
+            for name in ("left", "right", "similarities")
+        )
+        dropped = np.zeros(rows.size, np.bool_)
+        for place in np.lexsort((left, right)).tolist():
+            row, earlier = int(right[place]), int(left[place])
+            settled = decisions.row[rows[row]] >= 0
+            if wanted[row] and not settled and not dropped[earlier]:
+                decisions.row[rows[row]] = rows[earlier]
+                decisions.value[rows[row]] = similarity[place]
+                dropped[row] = not self._keep
+
+    def _meets(self, compared: Compared) -> npt.NDArray[np.bool_]:
+        return self._bound.meets_many(compared.numerators, compared.denominators)
+
+    @staticmethod
+    def _note(
+        decisions: Decisions,
+        rows: npt.NDArray[np.int64],
+        targets: npt.NDArray[np.int64],
+        compared: Compared,
+        met: npt.NDArray[np.bool_],
+    ) -> None:
+        decisions.row[rows] = targets
+        decisions.value[rows] = compared.values()[met]
+
+
+class _Buckets:
+    """The buckets of a batch, as ``kernels.buckets.next_earlier`` reads them."""
+
+    def __init__(self, keys: BucketKeys) -> None:
+        owners = np.repeat(np.arange(len(keys)), keys.counts)
+        order = np.argsort(keys.values, kind="stable")
+        ordered = keys.values[order]
+        begins = np.ones(ordered.size, np.bool_)
+        begins[1:] = ordered[1:] != ordered[:-1]
+        starts = np.flatnonzero(begins)
+        sizes = np.diff(np.append(starts, ordered.size))
+        # One column for each key of the item with most; where an item has fewer, an empty bucket.
+        width = int(keys.counts.max()) if len(keys) else 0
+        column = np.arange(ordered.size) - np.repeat(keys.offsets[:-1], keys.counts)
+        cell = owners * width + column
+        self.members = owners[order]
+        self.own_places = np.zeros((len(keys), width), np.int64)
+        self.next_places = np.zeros((len(keys), width), np.int64)
+        self.own_places.ravel()[cell[order]] = np.arange(ordered.size)
+        self.next_places.ravel()[cell[order]] = np.repeat(starts, sizes)
+        self.shared = np.zeros(len(keys), np.bool_)
+        self.shared[self.members[np.repeat(sizes > 1, sizes)]] = True
+
+
+def _in_every_group(
+    keys: BucketKeys, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return which pairs share a bucket of every group; they share one already."""
+    if keys.groups is None:
+        return np.ones(left.size, np.bool_)
+    return kernels.buckets.share_every_group(
+        keys.values, keys.offsets, keys.groups, keys.every_group, left, right
+    )
+
+
+def _first_equal(
+    items: Sequence[bytes], takes_part: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Return for each item the position of the first equal one, both of those that take part."""
+    firsts: dict[bytes, int] = {}
+    first_equal = np.arange(len(items))
+    for position in np.flatnonzero(takes_part).tolist():
+        first_equal[position] = firsts.setdefault(items[position], position)
+    return first_equal
+
+
+def _ramps(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return 0, 1, ..., n - 1 for each count n, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - counts, counts)

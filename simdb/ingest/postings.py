@@ -1,0 +1,292 @@
+"""The exact index as it grows: postings of new items, and new epochs in bounded steps.
+
+Every commit posts its new items in the current epoch. When the order of that epoch has become poor,
+a new one is made from a sample of the stored items, and from then on every commit also posts some
+of the older items in the new order, until it has caught up; the same transaction then switches.
+Nothing is posted twice in one epoch, readers keep the epoch of their snapshot, and the records of
+the old one are removed by the commits that follow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.answers.exact.arrange import Epoch, Prefixes, open_epoch
+from simdb.exact.order import SymbolOrder
+from simdb.opened import catalogue
+from simdb.opened.signer import Signed, Signer
+from simdb.storage.collection.bulk import chosen_items
+from simdb.storage.collection.manifest import IndexState
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.tables.epochs import (
+    EpochState,
+    ExactState,
+    open_postings,
+    postings_writer,
+    write_frequent,
+)
+from simdb.storage.tables.keys import Table
+from simdb.storage.tables.runs import RunWriter
+
+FIRST_TABLE = 10_000  # live items at which the first table of frequent symbols is made
+WORSE = 4  # a new epoch begins when postings scanned have risen to so many times the lowest
+GROWN_BY = 8  # an epoch is followed by another when an eighth more items are live
+WORTH_IT = 1_000  # postings scanned by a probe, below which no other order is looked for
+MEASURED_EVERY = 64  # item numbers
+BASELINE_AFTER = 32  # measurements
+MEMORY_OF_AVERAGE = 32  # measurements
+MOST_SCANNED = 65_536  # postings of one symbol that a measurement reads
+MOST_MEASURED = 64  # items of one batch
+KEYS_AT_ONCE = 32  # symbols looked up together: two million postings at most
+SAMPLED_BYTES = 8 * 2**20  # of items
+SAMPLED_ITEMS = 2**18
+REPOSTED_PER_ITEM = 3
+LEAST_REPOSTED = 256  # items a commit
+REPOSTED_AT_ONCE = 8 * 2**20  # bytes of items; more only for a commit that adds as many
+REMOVED_AT_ONCE = 8 * 2**20  # bytes of a retired epoch
+
+
+def current_epoch(collection: CollectionReader) -> Epoch | None:
+    """Return the epoch that answers, None without an exact index."""
+    exact = collection.state.index.exact
+    return None if exact is None else open_epoch(collection.transaction, exact.current)
+
+
+def present_prefixes(
+    writer: CollectionWriter, signer: Signer, items: list[bytes], signed: Signed
+) -> Prefixes | None:
+    """Return the prefixes of a batch in the order of the current epoch, None without an index."""
+    epoch = current_epoch(writer)
+    if epoch is None:
+        return None
+    signer.epoch = epoch
+    if signed.prefixes is not None and signed.prefixes.epoch == epoch.number:
+        return signed.prefixes
+    return signer.prefixes(epoch, items)
+
+
+def post(
+    writer: RunWriter, numbers: npt.NDArray[np.uint32], prefixes: Prefixes, epoch: Epoch
+) -> int:
+    """Write the postings of items, past every earlier one, as one run; return how many.
+
+    Args:
+        writer: of the postings of the epoch.
+        numbers: uint32 (items,), ascending.
+        prefixes: theirs.
+        epoch: the order that they are written in.
+    """
+    if not prefixes.keys.size:
+        return 0
+    by_size = np.argsort(prefixes.sizes, kind="stable")
+    ordered = prefixes.select(by_size)
+    lengths = np.diff(ordered.offsets)
+    positions = np.arange(1, ordered.keys.size + 1) - np.repeat(ordered.offsets[:-1], lengths)
+    order = _order_of_keys(ordered.keys, epoch.order.lowest_rank)
+    columns = np.empty((3, ordered.keys.size), np.uint32)
+    columns[0] = np.repeat(ordered.sizes, lengths)[order]
+    columns[1] = positions[order]
+    columns[2] = np.repeat(numbers[by_size], lengths)[order]
+    writer.append(ordered.keys[order], columns, int(numbers[0]), int(numbers[-1]))
+    return ordered.keys.size
+
+
+def _order_of_keys(keys: npt.NDArray[np.uint64], lowest_rank: np.uint64) -> npt.NDArray[np.int64]:
+    """Return the places of the keys by rising key, equal ones in their order.
+
+    The keys of frequent symbols crowd at the upper end, so they are sorted apart.
+    """
+    frequent = keys >= lowest_rank
+    parts = []
+    for places in (np.flatnonzero(~frequent), np.flatnonzero(frequent)):
+        part = keys[places]
+        order = np.empty(part.size, np.int64)
+        if not kernels.runs.sort_by_key(part, order):
+            order = np.argsort(part, kind="stable")
+        parts.append(places[order])
+    return np.concatenate(parts)
+
+
+def insert(
+    transaction: WriteTransaction,
+    exact: ExactState,
+    epoch: Epoch,
+    numbers: npt.NDArray[np.uint32],
+    prefixes: Prefixes,
+) -> None:
+    """Post items, past every earlier one, in the current epoch, which is the one given."""
+    assert prefixes.epoch == epoch.number == exact.current.number
+    target = postings_writer(transaction, exact.current)
+    exact.posted_entries += post(target, numbers, prefixes, epoch)
+    exact.posted_items += numbers.size
+
+
+# -- measuring ---------------------------------------------------------------------------------
+
+
+def is_measured(first: int, prefixes: Prefixes) -> bool:
+    """Whether a batch that begins at an item number has an item to measure with."""
+    return -first % MEASURED_EVERY < prefixes.sizes.size
+
+
+def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes: Prefixes) -> None:
+    """Note how many postings some items of a batch would scan in the store before it.
+
+    Bounded, however large the batch: ``MOST_MEASURED`` items, whose symbols are looked up some at a
+    time and up to a number of postings each.
+
+    Args:
+        snapshot: the store before the batch.
+        exact: the state that is being changed.
+        first: item number of the first item of the batch.
+        prefixes: of the batch, in the current epoch.
+    """
+    before = snapshot.state
+    if not before.live or before.index.exact is None:
+        return
+    rows = np.arange(-first % MEASURED_EVERY, prefixes.sizes.size, MEASURED_EVERY)
+    rows = rows[:: -(-rows.size // MOST_MEASURED)]
+    keys = prefixes.select(rows).keys
+    view = open_postings(snapshot.transaction, before.index.exact.current)
+    parts = (keys[begin : begin + KEYS_AT_ONCE] for begin in range(0, keys.size, KEYS_AT_ONCE))
+    found = sum(view.probe(part, limit=MOST_SCANNED).queries.size for part in parts)
+    scanned = found / rows.size
+    settled = exact.probes >= BASELINE_AFTER
+    weight = min(1.0, rows.size / min(exact.probes + rows.size, MEMORY_OF_AVERAGE))
+    exact.probes += rows.size
+    exact.scanned += weight * (scanned / before.live - exact.scanned)
+    if settled:
+        exact.baseline = min(exact.baseline or exact.scanned, exact.scanned)
+
+
+def is_poor(exact: ExactState, live: int) -> bool:
+    """Whether the order of the current epoch is so poor that another one is worth making.
+
+    Postings scanned are counted for each stored item, so that growth alone is no reason. An epoch
+    begins only after the store has grown by some part, which bounds what all epochs cost together.
+    """
+    made_at = exact.current.made_at
+    if exact.building is not None or live < max(FIRST_TABLE, made_at + made_at // GROWN_BY):
+        return False
+    if not made_at:
+        return True
+    settled = exact.baseline > 0 and exact.probes >= BASELINE_AFTER
+    worse = settled and exact.scanned > WORSE * exact.baseline
+    return worse and exact.scanned * live > WORTH_IT
+
+
+# -- epochs ------------------------------------------------------------------------------------
+
+
+def advance(writer: CollectionWriter, signer: Signer, added: int) -> None:
+    """Do a commit's part of making a new epoch, and of removing an old one."""
+    exact = writer.state.index.exact
+    if exact is None:
+        return
+    if is_poor(exact, writer.state.live):
+        start_epoch(writer, signer, exact)
+    if exact.building is not None:
+        average = writer.state.item_bytes // max(1, writer.state.live)
+        if post_older(
+            writer,
+            signer,
+            exact.building,
+            most_items=max(LEAST_REPOSTED, REPOSTED_PER_ITEM * added),
+            most_bytes=max(REPOSTED_AT_ONCE, REPOSTED_PER_ITEM * added * average),
+        ):
+            switch(exact)
+    remove_retired(writer.transaction, exact)
+
+
+def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactState) -> None:
+    """Begin a new epoch, its order made from a sample of the stored items."""
+    number = catalogue.free_owner(writer.transaction, writer.state.index)
+    exact.building = catalogue.new_epoch(writer.transaction, number)
+    order = sampled_order(writer, signer)
+    write_frequent(writer.transaction, exact.building, order.frequent, writer.state.live)
+
+
+def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
+    """Make an order of symbols from items at equal distances; empty without items.
+
+    Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
+    of all others only the heads of their blocks.
+    """
+    state = collection.state
+    average = max(1, state.item_bytes // max(1, state.live))
+    wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
+    numbers = collection.live_numbers()
+    numbers = numbers[:: max(1, -(-numbers.size // wanted))]
+    values, lengths = [np.empty(0, np.uint64)], [np.zeros(1, np.int64)]
+    for items in chosen_items(collection, numbers):
+        symbols = signer.symbols(items)
+        values.append(symbols.values)
+        lengths.append(np.diff(symbols.offsets))
+    return SymbolOrder.from_sample(np.concatenate(values), np.cumsum(np.concatenate(lengths)))
+
+
+def post_older(
+    writer: CollectionWriter,
+    signer: Signer,
+    building: EpochState,
+    *,
+    most_items: int = REPOSTED_AT_ONCE,
+    most_bytes: int = REPOSTED_AT_ONCE,
+) -> bool:
+    """Post some of the items that a new epoch has not yet; return whether it has them all."""
+    numbers: list[int] = []
+    items: list[bytes] = []
+    size = 0
+    end = writer.state.next_number
+    for document in writer.live_documents(building.position):
+        if len(numbers) >= most_items or size >= most_bytes:
+            end = document.number
+            break
+        numbers.append(document.number)
+        items.append(bytes(document.item))
+        size += len(document.item)
+    epoch = open_epoch(writer.transaction, building)
+    target = postings_writer(writer.transaction, building)
+    if numbers:
+        prefixes = signer.prefixes(epoch, items)
+        posted = post(target, np.array(numbers, np.uint32), prefixes, epoch)
+        target.merge_after(posted, lambda: writer.marks)
+    building.position = end
+    return end == writer.state.next_number
+
+
+def switch(exact: ExactState) -> None:
+    """Let the new epoch answer from this commit on."""
+    assert exact.building is not None
+    exact.retired.append(exact.current.number)
+    exact.current, exact.building = exact.building, None
+    # What was good before stays the measure, since the new order may be poor from its first day.
+    # Twice of it, so that orders that cannot be as good again are tried less and less often.
+    exact.probes, exact.scanned, exact.baseline = 0, 0.0, 2 * exact.baseline
+
+
+def remove_retired(transaction: WriteTransaction, exact: ExactState) -> bool:
+    """Remove some of the records of old epochs; return whether there are more."""
+    owned: list[tuple[Table, int]] = []
+    for number in exact.retired:
+        owned += catalogue.epoch_tables(number)
+    if owned:
+        left = catalogue.remove_records(transaction, owned, REMOVED_AT_ONCE)
+        exact.retired = sorted({number for _, number in left})
+    return bool(exact.retired)
+
+
+def finish(writer: CollectionWriter, signer: Signer, index: IndexState) -> bool:
+    """Do a step of finishing a new epoch and removing old ones; return whether more is left."""
+    exact = index.exact
+    if exact is None:
+        return False
+    if exact.building is not None:
+        if post_older(writer, signer, exact.building):
+            switch(exact)
+        return True
+    return remove_retired(writer.transaction, exact)

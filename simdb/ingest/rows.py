@@ -1,0 +1,212 @@
+"""From the caller's rows to batches that can be signed and stored; bad rows are set aside."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, field
+from typing import Any
+
+from simdb.datatypes import Key
+from simdb.errors import BadItemError, UsageError
+from simdb.items.kinds import Items, encode_many
+from simdb.storage.tables import values
+from simdb.storage.tables.keys import encode_user_key, encode_user_keys
+
+BATCH_ITEMS = 10_000
+PART_ROWS = 500  # rows read column by column
+LARGEST_METADATA = values.LARGEST_METADATA
+ELEMENT_BYTES = 64  # about what Python takes for an element of a set
+_SIZED = frozenset((list, tuple, set, frozenset))  # told sooner than what else has a length
+
+
+@dataclass(slots=True)
+class RowBatch:
+    """Rows in canonical form, as columns, and the bad rows among them.
+
+    Attributes:
+        rows: positions in the input.
+        user_keys: keys as they were given.
+        keys: keys as they are stored.
+        items: items in canonical form.
+        metadata: packed, empty where there is none.
+        bad: position, key if it could be read, and problem of the rows that cannot be stored.
+        item_bytes: bytes of the items.
+    """
+
+    rows: list[int] = field(default_factory=list)
+    user_keys: list[Key] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    items: list[bytes] = field(default_factory=list)
+    metadata: list[bytes] = field(default_factory=list)
+    bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
+    item_bytes: int = 0
+
+    def extend(
+        self,
+        rows: Sequence[int],
+        user_keys: list[Key],
+        keys: list[bytes],
+        items: list[bytes],
+        metadata: list[bytes],
+    ) -> None:
+        """Add good rows, given as columns."""
+        self.rows += rows
+        self.user_keys += user_keys
+        self.keys += keys
+        self.items += items
+        self.metadata += metadata
+        self.item_bytes += sum(map(len, items))
+
+    def is_full(self, most_items: int, most_bytes: int) -> bool:
+        """Whether it is to be stored before more is added."""
+        return len(self.rows) + len(self.bad) >= most_items or self.item_bytes >= most_bytes
+
+
+def read_batches(
+    rows: Iterable[Any],
+    items: Items,
+    *,
+    batch_items: int,
+    batch_bytes: int,
+) -> Iterator[RowBatch]:
+    """Cut rows into batches of limited size in which no key comes twice.
+
+    Args:
+        rows: (key, item) or (key, item, metadata) each.
+        items: the canonical form of items.
+        batch_items, batch_bytes: where a batch ends.
+    """
+    batch = RowBatch()
+    seen: set[bytes] = set()
+    for first, part in _parts(rows, min(PART_ROWS, batch_items), batch_bytes):
+        if _take_plain(part, first, items, batch, seen):
+            if batch.is_full(batch_items, batch_bytes):
+                yield batch
+                batch, seen = RowBatch(), set()
+            continue
+        for position, row in enumerate(part, first):
+            try:
+                user_key, key, item, metadata = _read_row(row, items)
+            except (UsageError, TypeError, ValueError, OverflowError) as error:
+                batch.bad.append((position, _key_of(row), error))
+            else:
+                if key in seen:
+                    yield batch
+                    batch, seen = RowBatch(), set()
+                seen.add(key)
+                batch.extend([position], [user_key], [key], [item], [metadata])
+            if batch.is_full(batch_items, batch_bytes):
+                yield batch
+                batch, seen = RowBatch(), set()
+    if batch.rows or batch.bad:
+        yield batch
+
+
+def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tuple[int, list[Any]]]:
+    """Cut rows into short lists, each with the position of its first row."""
+    part: list[Any] = []
+    position = 0
+    rows_left, bytes_left = most_rows, most_bytes
+    for row in rows:
+        part.append(row)
+        rows_left -= 1
+        if type(row) is tuple and len(row) > 1:
+            item = row[1]
+            if type(item) is str:
+                bytes_left -= len(item)
+            elif type(item) in _SIZED or isinstance(item, Sized):
+                bytes_left -= ELEMENT_BYTES * len(item)
+        if rows_left <= 0 or bytes_left <= 0:
+            yield position, part
+            position += len(part)
+            part = []
+            rows_left, bytes_left = most_rows, most_bytes
+    if part:
+        yield position, part
+
+
+def _take_plain(
+    part: list[Any], first: int, items: Items, batch: RowBatch, seen: set[bytes]
+) -> bool:
+    """Add rows that are all (key, item) with new keys of one type, column by column.
+
+    Changes nothing where they are not, or where one of them is bad.
+    """
+    if set(map(type, part)) != {tuple} or set(map(len, part)) != {2}:
+        return False
+    user_keys = [row[0] for row in part]
+    if set(map(type, user_keys)) not in ({str}, {int}):
+        return False
+    try:
+        keys = encode_user_keys(user_keys)
+        encoded = encode_many(items, [row[1] for row in part])
+    except (UsageError, TypeError, ValueError, OverflowError):
+        return False
+    if len(set(keys)) < len(keys) or not seen.isdisjoint(keys):
+        return False
+    seen.update(keys)
+    positions = range(first, first + len(part))
+    batch.extend(positions, user_keys, keys, encoded, [b""] * len(part))
+    return True
+
+
+def _read_row(row: Any, items: Items) -> tuple[Key, bytes, bytes, bytes]:
+    if isinstance(row, BaseException):
+        # A reader of files hands on what was wrong with a line.
+        raise row
+    if isinstance(row, str | bytes | dict) or not hasattr(row, "__len__") or not 2 <= len(row) <= 3:
+        raise BadItemError(
+            f"a row must be (key, item) or (key, item, metadata), not {str(row)[:60]!r}"
+        )
+    key = encode_user_key(row[0])
+    item = items.encode(row[1])
+    metadata = encode_metadata(row[2]) if len(row) == 3 else b""
+    return _plain_key(row[0]), key, item, metadata
+
+
+def _plain_key(key: Key) -> Key:
+    """Return a key that can be stored as ``get`` gives it back: no NumPy scalar, no subclass."""
+    return str.__str__(key) if isinstance(key, str) else operator.index(key)
+
+
+def encode_metadata(metadata: Any) -> bytes:
+    """Return packed metadata, empty for None.
+
+    Raises:
+        BadItemError: no mapping, too large, too deep, or with values that cannot be stored.
+    """
+    if metadata is None:
+        return b""
+    if not isinstance(metadata, dict):
+        raise BadItemError(f"metadata must be a dict or None, not {type(metadata).__name__}")
+    try:
+        if values.nesting(metadata) > values.DEEPEST_NESTING:
+            raise BadItemError(f"metadata is nested deeper than {values.DEEPEST_NESTING}")
+        _require_names(metadata)
+        packed = values.pack(metadata)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadItemError(f"metadata cannot be stored: {error}") from error
+    if len(packed) > LARGEST_METADATA:
+        raise BadItemError(f"metadata takes {len(packed):,} bytes; at most {LARGEST_METADATA:,}")
+    return packed
+
+
+def _require_names(value: Any) -> None:
+    """Raise unless all names of all maps in a value are str."""
+    if isinstance(value, dict):
+        if not all(isinstance(name, str) for name in value):
+            raise BadItemError("the names of metadata must be str")
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for child in value:
+        _require_names(child)
+
+
+def _key_of(row: Any) -> Key | None:
+    try:
+        encode_user_key(row[0])
+    except (UsageError, TypeError, ValueError, IndexError, KeyError):
+        return None
+    return _plain_key(row[0])

@@ -1,0 +1,1 @@
+"""A collection as the engine uses it: settings, signer, catalogue."""

@@ -1,0 +1,397 @@
+"""The collections of a store: their settings, their creation, and what is left to remove."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from simdb import config
+from simdb.errors import (
+    CollectionNotFoundError,
+    ConfigurationError,
+    CorruptionError,
+    WrongTypeError,
+)
+from simdb.exact.thresholds import Bound, Threshold
+from simdb.items.kinds import items_of
+from simdb.kinds.limits import require_possible
+from simdb.kinds.table import (
+    curve_of,
+    expected_keys,
+    family_of,
+    index_remedy,
+)
+from simdb.kinds.values import describe_kind, restore_kind
+from simdb.lsh.family import Family
+from simdb.lsh.planning import Plan
+from simdb.storage.collection.manifest import CollectionState, IndexState
+from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.tables import values
+from simdb.storage.tables.epochs import EpochState, ExactState
+from simdb.storage.tables.keys import (
+    COLLECTION_PREFIX,
+    GARBAGE_KEY,
+    LONGEST_NAME,
+    STATE_PREFIX,
+    Table,
+    collection_key,
+    owner_prefix,
+    state_key,
+)
+from simdb.storage.tables.runs import RunDirectory
+
+SECRET_BYTES = 32
+_COLLECTION_TABLES = (Table.DOCUMENTS, Table.KEYS, Table.MARKS, Table.ITEMS)
+BYTES_A_WORD = 2  # of a stored signature
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSettings:
+    """What a collection is: fixed when it is made, changed only by ``rebuild``.
+
+    Attributes:
+        name, number: how users and keys call it.
+        kind: what its items are and how they are compared.
+        threshold: the similarity that its probable index is planned for; the floor of the exact
+            index if there is only that.
+        recall: the share of pairs at the threshold that the probable index is to find.
+        bands, rows: the banding; 0 without a probable index.
+        sketch: scheme of the sketches.
+        secret: key of all hashes; drawn at random unless a seed was given.
+        unicode_version: of the Python that made it; classes of newer characters may differ.
+        exact_floor: least threshold that the exact index serves; None without one.
+        containment: the exact index posts all symbols, and serves every threshold and measure.
+    """
+
+    name: str
+    number: int
+    kind: config.Kind
+    threshold: Fraction
+    recall: Fraction
+    bands: int
+    rows: int
+    sketch: config.SketchScheme
+    secret: bytes
+    unicode_version: str
+    exact_floor: Fraction | None = None
+    containment: bool = False
+
+    @property
+    def is_probable(self) -> bool:
+        """Whether there is a probable index."""
+        return self.bands > 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is an exact index."""
+        return self.exact_floor is not None
+
+    @property
+    def posted_floor(self) -> Threshold | None:
+        """The floor that says how much of a set the exact index posts; None for all of it."""
+        if self.exact_floor is None or self.containment:
+            return None
+        return Threshold(self.exact_floor)
+
+    @property
+    def plan(self) -> Plan:
+        """The banding with its S-curve.
+
+        Raises:
+            ConfigurationError: there is no probable index.
+        """
+        if not self.is_probable:
+            problem = f"collection {self.name!r} has no probable index"
+            raise ConfigurationError(problem, remedies=[index_remedy(self.kind, self.threshold)])
+        family = curve_of(self.kind, self.threshold)
+        return Plan(self.threshold, self.bands, self.rows, family)
+
+    def expected_recall(self, bound: Bound) -> float:
+        """Return the share of the pairs at a bound that the probable index finds."""
+        return self.plan.expected_recall(bound.fraction)
+
+    def family(self) -> Family | None:
+        """Return the locality-sensitive family of the probable index; None without one."""
+        if not self.is_probable:
+            return None
+        return family_of(
+            self.kind,
+            self.threshold,
+            bands=self.bands,
+            rows=self.rows,
+            sketch=self.sketch,
+            secret=self.secret,
+        )
+
+    def encode(self) -> bytes:
+        """Return the payload of the settings record."""
+        return values.pack(
+            {
+                "number": self.number,
+                "kind": describe_kind(self.kind),
+                "threshold": str(self.threshold),
+                "recall": str(self.recall),
+                "bands": self.bands,
+                "rows": self.rows,
+                "sketch": self.sketch,
+                "secret": self.secret,
+                "unicode_version": self.unicode_version,
+                "exact_floor": None if self.exact_floor is None else str(self.exact_floor),
+                "containment": self.containment,
+            }
+        )
+
+    @classmethod
+    def decode(cls, name: str, payload: bytes) -> CollectionSettings:
+        """Return what ``encode`` stored.
+
+        Raises:
+            CorruptionError: the record is not one of settings that this version knows.
+        """
+        stored = values.unpack(payload)
+        try:
+            stored["kind"] = restore_kind(stored["kind"])
+            stored["threshold"] = Fraction(stored["threshold"])
+            stored["recall"] = Fraction(stored["recall"])
+            floor = stored["exact_floor"]
+            stored["exact_floor"] = None if floor is None else Fraction(floor)
+            settings = cls(name=name, **stored)
+            require_possible(settings.kind, settings.bands, settings.rows)
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise CorruptionError(
+                f"the settings of collection {name!r} cannot be read: {error}"
+            ) from error
+        return settings
+
+
+def secret_of(seed: int | None) -> bytes:
+    """Return a secret: random, or the same one for the same seed."""
+    if seed is None:
+        return os.urandom(SECRET_BYTES)
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise ConfigurationError(f"seed must be a whole number or None, not {seed!r}")
+    import hashlib
+
+    return hashlib.blake2b(str(seed).encode(), person=b"simdb seed", digest_size=32).digest()
+
+
+def check_name(name: object) -> str:
+    """Return a collection's name if it can be one.
+
+    Raises:
+        ConfigurationError: empty, too long, or not printable.
+    """
+    if not isinstance(name, str):
+        raise WrongTypeError(f"a collection's name must be str, not {type(name).__name__}")
+    if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+        raise ConfigurationError(
+            f"a collection's name has 1 to {LONGEST_NAME} bytes of printable text, "
+            f"which {name[:60]!r} has not"
+        )
+    return name
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:
+    """Return the settings of a collection as they are stored, to be compared, or None."""
+    key = collection_key(name)
+    value = transaction.get(Table.META, key)
+    return None if value is None else bytes(values.unseal(Table.META, key, value))
+
+
+def settings_of(transaction: ReadTransaction, name: str) -> CollectionSettings | None:
+    """Return the settings of a collection, or None if there is none of that name."""
+    stored = stored_settings(transaction, name)
+    return None if stored is None else CollectionSettings.decode(name, stored)
+
+
+def require_settings(transaction: ReadTransaction, name: str) -> CollectionSettings:
+    """Return the settings of a collection.
+
+    Raises:
+        CollectionNotFoundError: there is none of that name; the message lists those there are.
+    """
+    settings = settings_of(transaction, check_name(name))
+    if settings is None:
+        known = ", ".join(repr(known) for known in names(transaction)) or "none yet"
+        raise CollectionNotFoundError(f"there is no collection {name!r} (there are: {known})")
+    return settings
+
+
+def names(transaction: ReadTransaction) -> list[str]:
+    """Return the names of all collections, sorted."""
+    return sorted(
+        bytes(key[1:]).decode() for key, _ in transaction.scan(Table.META, COLLECTION_PREFIX)
+    )
+
+
+# -- changing ----------------------------------------------------------------------------------
+
+
+def create(transaction: WriteTransaction, settings: CollectionSettings) -> CollectionSettings:
+    """Store a new, empty collection under the next number."""
+    taken = [
+        int.from_bytes(key[1:5], "big") for key, _ in transaction.scan(Table.META, STATE_PREFIX)
+    ]
+    removed = [owner for _, owner in garbage(transaction)]
+    number = 1 + max(taken + removed, default=0)
+    settings = replace(settings, number=number)
+    write_settings(transaction, settings)
+    state = CollectionState(
+        next_number=0,
+        live=0,
+        marked=0,
+        item_bytes=0,
+        changes=0,
+        index=new_index(transaction, settings),
+        item_width=items_of(settings.kind, settings.secret).width,
+    )
+    key = state_key(number)
+    transaction.put(Table.META, key, values.seal(Table.META, key, state.encode()))
+    return settings
+
+
+def write_settings(transaction: WriteTransaction, settings: CollectionSettings) -> None:
+    """Store the settings of a collection."""
+    key = collection_key(settings.name)
+    transaction.put(Table.META, key, values.seal(Table.META, key, settings.encode()))
+
+
+def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> IndexState:
+    """Return an empty index under a number that no index has.
+
+    The numbers of its runs begin past those of any index that had the number before, since
+    addresses are cached by them: the number of the commit grows for ever, and no commit makes as
+    many runs as are left between two.
+    """
+    number = free_owner(transaction)
+    family = settings.family()
+    index = IndexState(
+        number=number,
+        signature_width=0 if family is None else family.words * BYTES_A_WORD,
+        entries_per_item=expected_keys(settings.kind, settings.bands),
+        bands=RunDirectory(next_number=transaction.identity << 8),
+    )
+    if settings.is_exact:
+        index.exact = ExactState(new_epoch(transaction, number + 1))
+    return index
+
+
+def new_epoch(transaction: ReadTransaction, number: int) -> EpochState:
+    """Return an empty epoch; its runs are numbered as those of a new index are."""
+    return EpochState(number, postings=RunDirectory(next_number=transaction.identity << 8))
+
+
+def free_owner(transaction: ReadTransaction, *others: IndexState) -> int:
+    """Return a number above those of all indexes and epochs.
+
+    Args:
+        transaction: where stored ones are looked for.
+        others: indexes that are not stored as they are now.
+    """
+    taken = [owner for _, owner in garbage(transaction)]
+    stored = [
+        CollectionState.decode(values.unseal(Table.META, bytes(key), value)).index
+        for key, value in transaction.scan(Table.META, STATE_PREFIX)
+    ]
+    for index in (*stored, *others):
+        taken += index.owners
+    return 1 + max(taken, default=0)
+
+
+def drop(transaction: WriteTransaction, name: str) -> None:
+    """Forget a collection; its records become garbage."""
+    settings = require_settings(transaction, name)
+    key = state_key(settings.number)
+    value = transaction.get(Table.META, key)
+    if value is None:
+        raise CorruptionError(f"the state of collection {name!r} is missing")
+    index = CollectionState.decode(values.unseal(Table.META, key, value)).index
+    transaction.delete(Table.META, collection_key(name))
+    transaction.delete(Table.META, key)
+    owned = [(table, settings.number) for table in _COLLECTION_TABLES]
+    add_garbage(transaction, [*owned, *index_tables(index)])
+
+
+# -- garbage: records that nothing refers to any more, removed in bounded steps ------------------
+
+
+def index_tables(index: IndexState) -> list[tuple[Table, int]]:
+    """Return the tables in which an index has records, and under which owners."""
+    owned = [(table, index.number) for table in (Table.SIGNATURES, Table.BANDS)]
+    for number in index.owners[1:]:
+        owned += epoch_tables(number)
+    return owned
+
+
+def epoch_tables(number: int) -> list[tuple[Table, int]]:
+    """Return the tables in which an epoch of an exact index has records."""
+    return [(Table.POSTINGS, number), (Table.SYMBOLS, number)]
+
+
+def garbage(transaction: ReadTransaction) -> list[tuple[Table, int]]:
+    """Return tables and owners whose records are to be removed."""
+    value = transaction.get(Table.META, GARBAGE_KEY)
+    if value is None:
+        return []
+    stored = values.unpack(values.unseal(Table.META, GARBAGE_KEY, value))
+    return [(Table(table), owner) for table, owner in stored]
+
+
+def add_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
+    """Note records to be removed."""
+    _write_garbage(transaction, garbage(transaction) + owned)
+
+
+def keep_from_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> bool:
+    """Take records off the list; return whether all of them were on it."""
+    present = garbage(transaction)
+    _write_garbage(transaction, [entry for entry in present if entry not in owned])
+    return all(entry in present for entry in owned)
+
+
+def _write_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
+    payload = values.pack([[int(table), owner] for table, owner in owned])
+    transaction.put(Table.META, GARBAGE_KEY, values.seal(Table.META, GARBAGE_KEY, payload))
+
+
+def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:
+    """Remove so many bytes of garbage; return whether some is left."""
+    left = remove_records(transaction, garbage(transaction), most_bytes)
+    _write_garbage(transaction, left)
+    return bool(left)
+
+
+def remove_records(
+    transaction: WriteTransaction, owned: list[tuple[Table, int]], most_bytes: int
+) -> list[tuple[Table, int]]:
+    """Remove so many bytes of the records of owners; return those that may have some left."""
+    left = owned
+    spent = 0
+    while left and spent < most_bytes:
+        table, owner = left[0]
+        doomed = [
+            (bytes(key), len(value))
+            for key, value in _first_records(transaction, table, owner, most_bytes - spent)
+        ]
+        for key, size in doomed:
+            transaction.delete(table, key)
+            spent += size + len(key)
+        if not doomed:
+            left = left[1:]
+    return left
+
+
+def _first_records(
+    transaction: WriteTransaction, table: Table, owner: int, most_bytes: int
+) -> Iterator[tuple[memoryview, memoryview]]:
+    seen = 0
+    for key, value in transaction.scan(table, owner_prefix(owner)):
+        yield key, value
+        seen += len(value) + len(key)
+        if seen >= most_bytes:
+            return

@@ -1,0 +1,260 @@
+"""Reads a damaged file's pages without LMDB, which damage can make end the process.
+
+Everything is bounds-checked, nothing is believed: a page counts only under its own number, a
+record only when its checksum holds (``blocks``, ``values``). Layouts of LMDB 0.9 (``mdb.c``):
+
+====== ===== ===========================================================================
+offset bytes field of a page
+====== ===== ===========================================================================
+0      8     its number
+10     2     flags: 1 branch, 2 leaf, 4 overflow
+12     2     end of the offsets of its nodes; of an overflow page 4 bytes, its pages
+16     2 n   offsets of its nodes
+====== ===== ===========================================================================
+
+A node is the low and high half of a number, flags, the size of its key, the key, and what the
+number says: on a leaf the size of the value that follows (flag 1: of one on overflow pages, whose
+number follows), on a branch, with the flags as its upper part, the page of a child.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from simdb.errors import NotADatabaseError
+from simdb.storage.file import preflight
+from simdb.storage.tables.keys import TABLE_NAMES, Table
+
+BRANCH, LEAF, OVERFLOW = 1, 2, 4
+BIG_DATA, SUB_DATABASE = 1, 2
+PAGE_HEADER = 16
+DEEPEST = 32
+NO_PAGE = 2**64 - 1
+MOST_PAGES = 2**18  # of one value that nothing leads to: damage can name any number
+_HEAD = struct.Struct("<QHHHH")
+_NODE = struct.Struct("<HHHH")
+_META = struct.Struct("<16x I I 16x I 44x 40x Q Q Q")  # magic, version, page size, root, last, txn
+_ROOT = struct.Struct("<32x Q Q")  # entries, root
+_NUMBER = struct.Struct("<Q")
+_PAGES = struct.Struct("<I")
+assert (_HEAD.size, _NODE.size, _META.size, _ROOT.size) == (16, 8, 152, 48)
+
+
+class Record(NamedTuple):
+    """A record as it stands in the file, not verified."""
+
+    key: bytes
+    value: bytes
+
+
+class DamagedFile:
+    """The pages of a file, for reading only.
+
+    Args:
+        path: the file; nothing of it is believed.
+
+    Attributes:
+        problems: what could not be read, as table and words.
+        roots: root pages of the tables, of the newest commit that can be read.
+        entries: how many records each of them should have.
+
+    Raises:
+        NotADatabaseError: not a regular file, or no trace of LMDB in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        preflight.require_regular(path)
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.problems: list[tuple[str, str]] = []
+        self.roots: dict[Table, int] = {}
+        self.entries: dict[Table, int] = {}
+        self._seen: set[int] = set()
+        try:
+            self._size = os.fstat(self._descriptor).st_size
+            self._page_size, main = self._read_metas(path)
+            self._find_roots(main)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._descriptor)
+
+    @property
+    def page_count(self) -> int:
+        """Whole pages in the file."""
+        return self._size // self._page_size
+
+    # -- the beginning -----------------------------------------------------------------------
+
+    def _read_metas(self, path: Path) -> tuple[int, int | None]:
+        """Return the page size, and the main root of the newer meta page that can be read."""
+        for page_size in (4_096, *(2**power for power in range(8, 17))):
+            metas = [self._meta(place, page_size) for place in (0, page_size)]
+            good = sorted(meta for meta in metas if meta is not None)
+            if good:
+                first, second = metas
+                if first is None or second is None or preflight.contradiction(first[0], second[0]):
+                    self.problems.append(("", "a meta page is damaged"))
+                last, root = good[-1][1:]
+                if (last + 1) * page_size > self._size:
+                    self.problems.append(
+                        ("", f"{self._size:,} bytes of {(last + 1) * page_size:,}")
+                    )
+                return page_size, root
+        if self._size < 2 * 4_096:
+            raise NotADatabaseError(f"{path}: no LMDB page can be read")
+        self.problems.append(("", "both meta pages are damaged"))
+        return 4_096, None
+
+    def _meta(self, place: int, page_size: int) -> tuple[int, int, int] | None:
+        """Return transaction, last page and main root of a meta page, or None."""
+        data = os.pread(self._descriptor, _META.size, place)
+        if len(data) < _META.size:
+            return None
+        magic, version, size, root, last, transaction = _META.unpack(data)
+        if (magic, version, size) != (preflight.MAGIC, preflight.DATA_FORMAT, page_size):
+            return None
+        return transaction, last, root
+
+    def _find_roots(self, main: int | None) -> None:
+        names = dict(zip(TABLE_NAMES, Table, strict=True))
+        if main is not None:
+            for key, value, flags in self._walk("", main):
+                if flags & SUB_DATABASE and key in names and len(value) == _ROOT.size:
+                    self.entries[names[key]], self.roots[names[key]] = _ROOT.unpack(value)
+        for table in set(Table) - set(self.roots):
+            self.problems.append((table.name.lower(), "the table cannot be found"))
+
+    # -- pages -------------------------------------------------------------------------------
+
+    def _page(self, number: int) -> bytes | None:
+        """Return a page, or None if it is not in the file or not that page."""
+        if not 2 <= number < self.page_count:
+            return None
+        page = os.pread(self._descriptor, self._page_size, number * self._page_size)
+        if len(page) < self._page_size or _NUMBER.unpack_from(page)[0] != number:
+            return None
+        return page
+
+    def _nodes(self, page: bytes) -> Iterator[tuple[int, int, bytes, int]]:
+        """Yield number, flags and key of the nodes of a page, and where each key ends."""
+        lower = _HEAD.unpack_from(page)[3]
+        if not PAGE_HEADER <= lower <= len(page):
+            return
+        for (offset,) in struct.iter_unpack("<H", page[PAGE_HEADER : lower - lower % 2]):
+            if offset + _NODE.size > len(page):
+                continue
+            low, high, flags, key_size = _NODE.unpack_from(page, offset)
+            begin = offset + _NODE.size
+            if begin + key_size <= len(page):
+                yield low | high << 16, flags, page[begin : begin + key_size], begin + key_size
+
+    def _value(self, page: bytes, size: int, flags: int, begin: int) -> bytes | None:
+        """Return the value of a leaf's node, or None where it is not whole."""
+        if not flags & BIG_DATA:
+            value = page[begin : begin + size]
+            return value if len(value) == size else None
+        if begin + _NUMBER.size > len(page):
+            return None
+        first = _NUMBER.unpack_from(page, begin)[0]
+        head = self._page(first)
+        if head is None or not _HEAD.unpack_from(head)[2] & OVERFLOW:
+            return None
+        pages = -(-(PAGE_HEADER + size) // self._page_size)
+        self._seen.update(range(first, min(first + pages, self.page_count)))
+        value = os.pread(self._descriptor, size, first * self._page_size + PAGE_HEADER)
+        return value if len(value) == size else None
+
+    # -- records -----------------------------------------------------------------------------
+
+    def records(self, table: Table) -> Iterator[Record]:
+        """Yield the records of a table by ascending key, as many as can be reached."""
+        root = self.roots.get(table, NO_PAGE)
+        if root == NO_PAGE:
+            return
+        name = table.name.lower()
+        found = 0
+        last: bytes | None = None
+        for key, value, flags in self._walk(name, root):
+            if flags & SUB_DATABASE or (last is not None and key <= last):
+                self.problems.append((name, f"key {key.hex()} is out of place"))
+                continue
+            last = key
+            found += 1
+            yield Record(key, value)
+        # A page that says it has fewer nodes than it has looks sound by itself.
+        noted = {table_name for table_name, _ in self.problems}
+        if found != self.entries[table] and name not in noted:
+            self.problems.append((name, f"{found:,} records of {self.entries[table]:,}"))
+
+    def _walk(self, table: str, root: int) -> Iterator[tuple[bytes, bytes, int]]:
+        """Yield key, value and flags of the leaves below a page; note what cannot be read."""
+        if root == NO_PAGE:
+            return
+        pending = [(root, 0)]
+        walked: set[int] = set()
+        while pending:
+            number, depth = pending.pop()
+            page = self._page(number)
+            kind = 0 if page is None else _HEAD.unpack_from(page)[2]
+            if page is None or number in walked or depth > DEEPEST or not kind & (BRANCH | LEAF):
+                self.problems.append((table, f"page {number} cannot be read"))
+                continue
+            walked.add(number)
+            self._seen.add(number)
+            nodes = list(self._nodes(page))
+            if len(nodes) != (_HEAD.unpack_from(page)[3] - PAGE_HEADER) // 2:
+                self.problems.append((table, f"page {number} is damaged"))
+            if kind & BRANCH:
+                children = [size | flags << 32 for size, flags, _, _ in nodes]
+                pending += [(child, depth + 1) for child in reversed(children)]
+                continue
+            for size, flags, key, begin in nodes:
+                value = self._value(page, size, flags, begin)
+                if value is None:
+                    self.problems.append((table, f"the value of key {key.hex()} cannot be read"))
+                else:
+                    yield key, value, flags
+
+    def scattered(self) -> Iterator[Record]:
+        """Yield what looks like a record on pages that no walk has reached.
+
+        They are lost ones, and old ones that the pages' next use has not overwritten yet: without
+        its checksum none is to be believed, and with it, it may have been changed since.
+        """
+        for page in self._unreached(LEAF):
+            for size, flags, key, begin in self._nodes(page):
+                value = self._value(page, size, flags, begin)
+                if value is not None:
+                    yield Record(key, value)
+
+    def scattered_values(self) -> Iterator[bytes]:
+        """Yield what lies on overflow pages that nothing leads to, each with what follows it."""
+        for page in self._unreached(OVERFLOW):
+            number = _NUMBER.unpack_from(page)[0]
+            pages = min(_PAGES.unpack_from(page, 12)[0], self.page_count - number, MOST_PAGES)
+            size = pages * self._page_size - PAGE_HEADER
+            if size > 0:
+                yield os.pread(self._descriptor, size, number * self._page_size + PAGE_HEADER)
+
+    def _unreached(self, kind: int) -> Iterator[bytes]:
+        """Yield the pages of a kind that no walk has reached."""
+        reached = set(self._seen)
+        for number in range(2, self.page_count):
+            page = None if number in reached else self._page(number)
+            if page is not None and _HEAD.unpack_from(page)[2] & kind:
+                yield page

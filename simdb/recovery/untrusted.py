@@ -1,0 +1,83 @@
+"""Opening a file from elsewhere: it is verified before LMDB maps it, and read by a child first.
+
+A file can be made to do harm: pages that lead out of the map, numbers that lead out of an array.
+Its pages are walked in Python. Then a child process reads all of it and computes its index anew
+from its items (``check(deep=True)``): what the child survives and calls sound is what simdb itself
+would have written.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+from simdb.errors import CorruptionError, StorageError
+from simdb.storage.file.structure import structure_problems
+
+_PROGRAM = """
+import sys
+import simdb
+with simdb.open(sys.argv[1], read_only=True, threads=1) as database:
+    report = database.check(deep=True)
+for problem in report.problems[:3]:
+    print(f"{problem.table}, {problem.record}: {problem.problem}", file=sys.stderr)
+if report.sound:
+    print(sys.argv[2])
+"""
+LARGEST_LOCK_FILE = 2**20  # bytes; LMDB's has 64 for each of 1,024 readers
+
+
+def require_sound(path: Path) -> None:
+    """Refuse a file that LMDB, or simdb, could not read safely, or that contradicts itself.
+
+    Raises:
+        CorruptionError: it is one; the message says what was found first.
+        StorageError: a lock file lies beside it that no store has.
+        NotADatabaseError, FormatVersionError: it is no store of this format.
+        StorageError: no child process could be started.
+    """
+    _require_usual_lock_files(path)
+    problems = structure_problems(path)
+    if problems:
+        raise CorruptionError(f"{path} is damaged: {problems[0]}; not opened")
+    # The child says a word that it cannot have from anywhere else: an exit code of 0 is no proof.
+    word = secrets.token_hex(16)
+    searched = os.pathsep.join(entry for entry in sys.path if entry)
+    try:
+        child = subprocess.run(  # noqa: S603 - this program itself, and a path as an argument
+            # -P: what lies in the present folder is not imported.
+            [sys.executable, "-P", "-c", _PROGRAM, str(path), word],
+            env={**os.environ, "PYTHONPATH": searched},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except OSError as error:
+        raise StorageError(f"{path} cannot be verified: no child process: {error}") from error
+    if child.returncode or child.stdout.split() != [word.encode()]:
+        said = child.stderr.decode(errors="replace").strip().splitlines()
+        end = said[-1] if said else "it ended without a word"
+        if child.returncode < 0:
+            end = f"reading it ended the process ({signal.Signals(-child.returncode).name})"
+        raise CorruptionError(f"{path} is damaged: {end}; not opened")
+
+
+def _require_usual_lock_files(path: Path) -> None:
+    """Refuse files beside a store that LMDB or simdb would map, or wait for, as their own."""
+    for end, largest in (("-lock", LARGEST_LOCK_FILE), ("-turn", 0)):
+        beside = Path(f"{path}{end}")
+        try:
+            status = beside.lstat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StorageError(f"{beside} cannot be looked at: {error}") from error
+        if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
+            raise StorageError(
+                f"{beside} is no lock file of a store; remove it if nobody has the store open"
+            )

@@ -1,0 +1,1 @@
+"""One collection in a transaction: read, written."""

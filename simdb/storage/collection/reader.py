@@ -1,0 +1,251 @@
+"""Reads one collection within a transaction: keys, documents, items, signatures, bucket runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import CorruptionError
+from simdb.storage.collection import tombstones as deletion_marks
+from simdb.storage.collection.manifest import CollectionState
+from simdb.storage.collection.tombstones import MARKS_PER_RECORD, marked
+from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.tables import item_blocks, values
+from simdb.storage.tables.blocks import BlockReader
+from simdb.storage.tables.documents import ITEM_NUMBER, Document, decode_document
+from simdb.storage.tables.item_blocks import ItemBlocks
+from simdb.storage.tables.keys import Table, owner_prefix, state_key
+from simdb.storage.tables.run_views import RunView
+
+FEW = 16  # items that are read one by one
+
+
+class CollectionReader:
+    """One collection as a transaction sees it.
+
+    Attributes:
+        transaction: the snapshot.
+        number: the collection's number.
+        state: its state.
+        documents: its blocks of documents.
+        items: its blocks of items of one width; None where items are in the documents.
+        signatures: the blocks of signatures of its index.
+    """
+
+    def __init__(self, transaction: ReadTransaction, number: int) -> None:
+        self.transaction = transaction
+        self.number = number
+        self.state = self._read_state()
+        self.documents = self._open_documents()
+        self.items = self._open_items() if self.state.item_width else None
+        self.signatures = self._open_signatures()
+        self._verified_items: set[bytes] = set()
+        self._bands: RunView | None = None
+        self._marks: npt.NDArray[np.uint8] | None = None
+
+    def _read_state(self) -> CollectionState:
+        """Read the state, or take it from the cache if it has not changed.
+
+        It is known by its checksum. A transaction's number would not do: between taking a number
+        and reading the roots LMDB lets others commit twice, and then shows what they wrote.
+        """
+        caches = self.transaction.environment.caches
+        name = f"state {self.number}"
+        record = self._state_record()
+        checksum = bytes(record[: values.CHECKSUM_SIZE])
+        known: tuple[bytes, CollectionState] | None = caches.get(name)
+        if known is None or known[0] != checksum:
+            known = checksum, self._load_state(record)
+            caches[name] = known
+        return known[1]
+
+    def _state_record(self) -> memoryview:
+        record = self.transaction.get(Table.META, state_key(self.number))
+        if record is None:
+            raise CorruptionError(f"the state of collection {self.number} is missing")
+        return record
+
+    def _load_state(self, record: memoryview) -> CollectionState:
+        return CollectionState.decode(values.unseal(Table.META, state_key(self.number), record))
+
+    def _open_documents(self) -> BlockReader:
+        return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)
+
+    def _open_items(self) -> BlockReader:
+        return BlockReader(self.transaction, Table.ITEMS, self.number, width=self.state.item_width)
+
+    def _open_signatures(self) -> BlockReader:
+        index = self.state.index
+        return BlockReader(
+            self.transaction, Table.SIGNATURES, index.number, width=index.signature_width
+        )
+
+    @property
+    def bands(self) -> RunView:
+        """The bucket runs, ready to be probed or swept."""
+        if self._bands is None:
+            index = self.state.index
+            self._bands = RunView(self.transaction, Table.BANDS, index.number, index.bands)
+        return self._bands
+
+    # -- keys and documents ----------------------------------------------------------------
+
+    def find(self, key: bytes) -> int | None:
+        """Return the item number of an encoded user key, or None."""
+        name = owner_prefix(self.number) + key
+        value = self.transaction.get(Table.KEYS, name)
+        if value is None:
+            return None
+        number: int = ITEM_NUMBER.unpack(values.unseal(Table.KEYS, name, value))[0]
+        return number
+
+    def find_many(self, keys: list[bytes]) -> list[int | None]:
+        """Return the item numbers of many encoded user keys, None for those not stored."""
+        prefix = owner_prefix(self.number)
+        names = [prefix + key for key in keys]
+        found = {
+            bytes(name): values.unseal(Table.KEYS, bytes(name), value)
+            for name, value in self.transaction.get_many(Table.KEYS, names)
+        }
+        if not found:
+            return [None] * len(keys)
+        return [ITEM_NUMBER.unpack(found[name])[0] if name in found else None for name in names]
+
+    def document(self, number: int) -> Document | None:
+        """Return the document of an item number, or None if no block holds it."""
+        block = self.documents.find(number)
+        place = None if block is None else block.place(number)
+        if block is None or place is None:
+            return None
+        return self._whole(decode_document(number, block.verified_record(place)))
+
+    def _whole(self, document: Document) -> Document:
+        """Return a document with its item, wherever that lies."""
+        if self.items is None:
+            return document
+        block = self.items.find(document.number)
+        place = None if block is None else block.place(document.number)
+        if block is None or place is None:
+            raise CorruptionError(
+                f"the item of item number {document.number} is missing; run 'simdb check'"
+            )
+        if block.key not in self._verified_items:  # once a snapshot: documents are handed out
+            self.items.verify(block.key)
+            self._verified_items.add(block.key)
+        return document._replace(item=block.record(place))
+
+    def item_rows(
+        self, numbers: npt.NDArray[np.uint32]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+        """Read items of one width.
+
+        Args:
+            numbers: item numbers, ascending.
+
+        Returns:
+            the positions in ``numbers`` of those that are stored, and a copy of these, uint8
+            (n, width).
+        """
+        assert self.items is not None
+        block_count = self.state.next_number * self.state.item_width // item_blocks.ITEM_BLOCK_BYTES
+        blocks = self.item_blocks(only_known=numbers.size <= max(FEW, block_count))
+        if blocks is not None:
+            return blocks.pick(numbers)
+        positions, rows = [], []
+        for block, wanted, places in self.items.locate(numbers):
+            positions.append(wanted)
+            rows.append(block.as_rows(np.uint8)[places])
+        if not rows:
+            return np.empty(0, np.int64), np.empty((0, self.state.item_width), np.uint8)
+        return np.concatenate(positions), np.concatenate(rows)
+
+    def item_blocks(self, *, only_known: bool = False) -> ItemBlocks | None:
+        """Return all blocks of items of one width; see ``storage.item_blocks``.
+
+        Raises:
+            CorruptionError: a block is damaged, or one is missing.
+        """
+        assert self.items is not None
+        return item_blocks.item_blocks(
+            self.transaction,
+            self.items,
+            self.number,
+            self.state.changes,
+            require_all=self._require_all_of,
+            only_known=only_known,
+        )
+
+    def _require_all_of(self, blocks: ItemBlocks | None) -> None:
+        parts = blocks or ()
+        self.require_all(sum(int(np.count_nonzero(self.alive(part.numbers))) for part in parts))
+
+    def documents_of(self, numbers: npt.NDArray[np.uint32]) -> Iterator[tuple[int, Document]]:
+        """Yield position and document of ascending item numbers; absent ones are left out."""
+        if numbers.size <= FEW:
+            for position, number in enumerate(numbers.tolist()):
+                document = self.document(number)
+                if document is not None:
+                    yield position, document
+            return
+        for block, wanted, places in self.documents.locate(numbers):
+            for position, place in zip(wanted.tolist(), places.tolist(), strict=True):
+                number = int(block.numbers[place])
+                record = block.verified_record(place)
+                yield position, self._whole(decode_document(number, record))
+
+    def live_documents(self, start: int = 0) -> Iterator[Document]:
+        """Yield the documents of live items in the order of their numbers."""
+        marks = self.marks
+        live = 0
+        for block in self.documents.scan(start):
+            dead = marked(marks, block.numbers)
+            live += int(np.count_nonzero(~dead))
+            for place, number in enumerate(block.numbers.tolist()):
+                if number >= start and not dead[place]:
+                    yield self._whole(decode_document(number, block.verified_record(place)))
+        if not start:
+            self.require_all(live)
+
+    def require_all(self, live: int) -> None:
+        """Raise unless so many items are stored: a lost page takes records with it unseen.
+
+        Raises:
+            CorruptionError: there are more or less.
+        """
+        if live != self.state.live:
+            raise CorruptionError(
+                f"{live:,} of {self.state.live:,} items of collection {self.number} can be read; "
+                "run 'simdb check', then 'simdb repair' or restore a backup"
+            )
+
+    def live_numbers(self) -> npt.NDArray[np.uint32]:
+        """Return the numbers of all live items, ascending; reads the heads of all blocks."""
+        parts = [block.numbers.copy() for block in self.documents.scan()]
+        numbers = np.concatenate([np.empty(0, np.uint32), *parts])
+        alive = numbers[self.alive(numbers)]
+        self.require_all(alive.size)
+        return alive
+
+    # -- deletion marks --------------------------------------------------------------------
+
+    @property
+    def marks(self) -> npt.NDArray[np.uint8]:
+        """Bitmap of the deleted items by number; empty when none is marked."""
+        if self._marks is None:
+            self._marks = self._load_marks()
+        return self._marks
+
+    def _load_marks(self) -> npt.NDArray[np.uint8]:
+        if not self.state.marked:
+            return np.empty(0, np.uint8)
+        return deletion_marks.read_all(self.transaction, self.number, self.state.next_number)
+
+    def alive(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Return which of the item numbers are not marked as deleted."""
+        if not self.state.marked:
+            return np.ones(numbers.size, np.bool_)
+        if numbers.size > MARKS_PER_RECORD or self._marks is not None:
+            return ~marked(self.marks, numbers)
+        return ~deletion_marks.marked_among(self.transaction, self.number, numbers)

@@ -1,0 +1,1 @@
+"""The file: opening, locking, growing, watching it; transactions."""

@@ -1,0 +1,105 @@
+"""Turns the errors of LMDB and of the system into simdb's, which say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import lmdb
+
+from simdb.errors import (
+    CorruptionError,
+    DatabaseBusyError,
+    DatabaseFailedError,
+    DatabaseFullError,
+    DatabaseNotFoundError,
+    FormatVersionError,
+    NotADatabaseError,
+    StorageError,
+)
+from simdb.storage.file import opening, watching
+
+CUT_SHORT = 2**21  # with less free space than this a failed write is one cut short by a full disk
+
+_FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+_FAILED = {errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE}
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn LMDB's and the system's errors into simdb's."""
+    try:
+        yield
+    except lmdb.MapFullError as error:
+        raise DatabaseFullError(
+            f"{path}: the reserved map is full and cannot grow; "
+            "open with a larger map_size, or lift the limit on address space"
+        ) from error
+    except lmdb.ReadersFullError as error:
+        raise DatabaseBusyError(
+            f"{path}: all {opening.MOST_READERS} reader slots are taken; "
+            "close snapshots and iterators"
+        ) from error
+    except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError) as error:
+        raise CorruptionError(
+            f"{path} is damaged: {error}; run 'simdb repair' or restore a backup"
+        ) from error
+    except lmdb.VersionMismatchError as error:
+        raise FormatVersionError(f"{path}: {error}") from error
+    except lmdb.MemoryError as error:
+        raise StorageError(f"{path}: the system gives no memory: {error}") from error
+    except lmdb.Error as error:
+        if error.code == errno.EAGAIN:
+            raise DatabaseBusyError(
+                f"{path}: another process has this one's number, {os.getpid()}, in its lock file "
+                f"({error}): processes of different PID namespaces, as containers have them, may "
+                "not share a store"
+            ) from error
+        _raise_by_code(path, error, error.code)
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        if error.errno == errno.EIO and _is_empty(path):
+            raise NotADatabaseError(
+                f"{path} is not a regular file, though the system says so ({error}); name the "
+                "store's own file"
+            ) from error
+        _raise_by_code(path, error, error.errno)
+
+
+def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
+    if code in _FULL or (code == errno.EIO and _is_cut_short(path)):
+        raise DatabaseFullError(
+            f"{path}: no space is left ({error}); nothing of this write was stored"
+        ) from error
+    if code in _FAILED or isinstance(error, lmdb.PanicError):
+        raise DatabaseFailedError(
+            f"{path}: the system failed to read or write ({error}); the last commit before is "
+            "intact. Nothing more is written until the store is closed everywhere in this process "
+            "and opened again"
+        ) from error
+    if code == errno.ENOENT:
+        raise DatabaseNotFoundError(f"{path} does not exist") from error
+    if code == errno.EROFS:
+        hint = "; read_only=True opens a store there" if path.exists() else ""
+        raise StorageError(f"{path}: the file system is read-only{hint}") from error
+    raise StorageError(f"{path}: {error}") from error
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a file has a size of 0, as those of ``/proc``, which no store ever has."""
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return False
+
+
+def _is_cut_short(path: Path) -> bool:
+    try:
+        return watching.is_full(path, CUT_SHORT)
+    except OSError:
+        return False

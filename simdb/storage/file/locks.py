@@ -1,0 +1,147 @@
+"""Locks between processes and threads: who may write.
+
+LMDB has a writer lock of its own, but waiting for it can neither be interrupted nor timed. So
+writers queue here first, on two files that simdb alone uses: whoever wants to write takes the
+*turn*, waits for the *pen*, and gives the turn back. A bulk load that takes the pen again and
+again cannot starve the others, since a waiting writer holds the turn.
+
+Both are ``flock`` locks, which belong to the open file and not to the process: closing another
+descriptor of the same file does not release them, as it would release POSIX record locks. The
+lock file that LMDB keeps is never opened here for that reason.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+import time
+import weakref
+from io import FileIO
+from pathlib import Path
+
+from simdb.errors import DatabaseBusyError, StorageError
+from simdb.storage.file import watching
+from simdb.storage.file.users import User
+
+FIRST_PAUSE = 0.000_5  # seconds
+LONGEST_PAUSE = 0.02
+
+
+class _QueuedLock:
+    """One lock that excludes threads of this process and other processes alike.
+
+    It belongs to an object, and is free when that object is gone: an interrupt, as Ctrl-C, may
+    fall between any two instructions, and must not leave it locked for ever.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self._mutex = threading.RLock()  # also of a callback that comes while it is held
+        self._owner: weakref.ref[object] | None = None
+        self._freed = threading.Lock()  # held but for a moment after a release, which wakes one
+        self._freed.acquire()
+
+    def acquire(self, owner: object, deadline: float | None) -> bool:
+        """Wait until the lock is had or the deadline has passed; Ctrl-C ends the wait."""
+        pause = FIRST_PAUSE
+        while not self._take(owner):
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            self._freed.acquire(timeout=pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+        return True
+
+    def _take(self, owner: object) -> bool:
+        with self._mutex:
+            if self._owner is not None and self._owner() is not None:
+                return False
+            # The owner first: if it goes before it is locked, that is undone.
+            self._owner = weakref.ref(owner, self._forsaken)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                self._owner = None
+                if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EINTR):
+                    raise StorageError(f"the store cannot be locked: {error}") from error
+                return False
+            return True
+
+    def release(self, owner: object) -> None:
+        """Let the next one in, if it is still this one's."""
+        with self._mutex:
+            if self._owner is not None and self._owner() is owner:
+                self._unlock()
+
+    def _forsaken(self, owner: weakref.ref[object]) -> None:
+        with self._mutex:
+            if self._owner is owner:
+                self._unlock()
+
+    def _unlock(self) -> None:
+        if not self._file.closed:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._owner = None
+        if self._freed.locked():  # else nobody has taken the last notice
+            self._freed.release()
+
+    def close(self) -> None:
+        """Close the file; a lock still held is given up, but for one that a fork has copied."""
+        # Without the mutex: another thread may have held it when this process was forked.
+        self._file.close()
+
+
+class WriterQueue:
+    """The queue of everyone who wants to write to one store.
+
+    Args:
+        path: the store; a file of the same name with ``-turn`` behind it is made beside it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        turn = Path(f"{path}-turn")
+        mode = watching.file_mode(path)
+        is_new = not turn.exists()
+
+        def opened(name: str, flags: int) -> int:
+            return os.open(name, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+
+        # As objects, so that what is left behind is closed.
+        turn_file = FileIO(str(turn), "r+b", opener=opened)
+        if is_new:
+            os.fchmod(turn_file.fileno(), mode)
+        self._turn = _QueuedLock(turn_file)
+        self._pen = _QueuedLock(FileIO(str(path), "r+b"))
+
+    def acquire(self, timeout: float | None, pen: object = None) -> None:
+        """Wait for the right to write.
+
+        Args:
+            timeout: seconds; None waits for ever.
+            pen: has the right until it is given back, or the object is gone; by default the queue.
+
+        Raises:
+            DatabaseBusyError: another writer held it for longer than ``timeout`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        turn = User()
+        try:
+            had = self._turn.acquire(turn, deadline) and self._pen.acquire(pen or self, deadline)
+        finally:
+            self._turn.release(turn)
+        if not had:
+            raise DatabaseBusyError(
+                f"{self._path}: another writer has held the store for {timeout} s; "
+                "wait for it, or open with a longer busy_timeout"
+            )
+
+    def release(self, pen: object = None) -> None:
+        """Give the right to write to the next in the queue, if ``pen`` has it."""
+        self._pen.release(pen or self)
+
+    def close(self) -> None:
+        """Close both files; a lock still held is given up."""
+        self._pen.close()
+        self._turn.close()

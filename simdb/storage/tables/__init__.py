@@ -1,0 +1,1 @@
+"""What lies in the tables: keys, values, blocks, runs."""

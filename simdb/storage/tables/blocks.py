@@ -1,0 +1,374 @@
+"""Blocks: records of consecutive item numbers, many in one LMDB value.
+
+A document of its own would waste a third of its last page, so records are kept in blocks of
+about ``TARGET_BYTES``. A commit writes its records as new blocks. Small blocks at the end are
+joined, ``FAN_IN`` of them or more, when together they are of a higher size class than each of
+them, a class being a factor of 8: so a record is rewritten a few times at most.
+
+``block_format`` has the layout. With a variable width the head of a block and each record are
+verified whenever they are read. With a fixed width a block is verified when a process first uses
+it, since scans read it at the speed of memory; again before it is written anew, so that damage is
+not sealed by a new checksum; and again by whoever hands out its records (``verify``).
+
+Deleted items stay in their block until more than ``DEAD_SHARE`` of it is dead.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import CorruptionError
+from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.tables import values
+from simdb.storage.tables.block_format import (
+    HEADER,
+    HEADER_SIZE,
+    Block,
+    Data,
+    record_checksums,
+    sizes_of,
+    split_block,
+)
+from simdb.storage.tables.keys import Table, pack_numbered, unpack_numbered
+
+TARGET_BYTES = 131_072
+FAN_IN = 8  # small blocks that wait before they are joined
+DEAD_SHARE = 0.3
+MOST_REMEMBERED = 65_536  # blocks known to be verified; small ones come and go with every commit
+
+
+@dataclass(slots=True)
+class Tail:
+    """The small blocks at the end, oldest first, as (first item number, bytes)."""
+
+    blocks: list[list[int]] = field(default_factory=list)
+
+    @classmethod
+    def decode(cls, stored: list[list[int]]) -> Tail:
+        """Return the tail that a state lists.
+
+        Raises:
+            ValueError, TypeError: it is no list of pairs of numbers.
+        """
+        for first, size in stored:
+            if not (0 <= first < 2**32 and 0 < size < 2**40):
+                raise ValueError(f"a small block at {first} of {size} bytes")
+        return cls(stored)
+
+
+class BlockReader:
+    """The blocks of one owner (a collection or an index) in a transaction.
+
+    Args:
+        transaction: the snapshot.
+        table: where the blocks lie.
+        owner: number in front of their keys.
+        width: bytes of a record, 0 when it varies.
+    """
+
+    def __init__(
+        self, transaction: ReadTransaction, table: Table, owner: int, *, width: int
+    ) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._owner = owner
+        self._width = width
+
+    def find(self, number: int) -> Block | None:
+        """Return the block whose range holds an item number, or None."""
+        found = self._transaction.floor(self._table, pack_numbered(self._owner, number))
+        if found is None:
+            return None
+        key = bytes(found[0])
+        if unpack_numbered(key)[0] != self._owner:
+            return None
+        block = self._decode(key, found[1])
+        return block if number <= block.numbers[-1] else None
+
+    def scan(self, start: int = 0) -> Iterator[Block]:
+        """Yield the blocks in the order of item numbers, from the one that holds ``start`` on."""
+        prefix = pack_numbered(self._owner, 0)[:4]
+        begin = pack_numbered(self._owner, start)
+        found = self._transaction.floor(self._table, begin)
+        if found is not None and bytes(found[0][:4]) == prefix:
+            begin = bytes(found[0])
+        for key, value in self._transaction.scan(self._table, prefix, begin):
+            block = self._decode(bytes(key), value)
+            if block.numbers[-1] >= start:
+                yield block
+
+    def locate(
+        self, numbers: npt.NDArray[np.uint32]
+    ) -> Iterator[tuple[Block, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Find ascending item numbers block by block.
+
+        Yields:
+            a block, the positions in ``numbers`` that it holds, and their positions in the block.
+            Numbers that no block holds are left out.
+        """
+        begin = 0
+        while begin < numbers.size:
+            block = self.find(int(numbers[begin]))
+            if block is None:
+                begin += 1
+                continue
+            end = int(np.searchsorted(numbers, block.numbers[-1], side="right"))
+            wanted = numbers[begin:end]
+            places = np.searchsorted(block.numbers, wanted)
+            held = np.flatnonzero(
+                block.numbers[np.minimum(places, block.numbers.size - 1)] == wanted
+            )
+            yield block, held + begin, places[held]
+            begin = end
+
+    def verify(self, key: bytes) -> None:
+        """Compare a block of fixed width with its checksum, also if this process has before.
+
+        Raises:
+            CorruptionError: they differ.
+        """
+        value = self._transaction.get(self._table, key)
+        if value is None:
+            raise CorruptionError(f"a block is missing (key {key.hex()})")
+        self._compare(key, value[values.CHECKSUM_SIZE :], HEADER.unpack_from(value)[0])
+
+    def _decode(self, key: bytes, value: memoryview) -> Block:
+        try:
+            block, head = split_block(key, value, self._width)
+        except (struct.error, ValueError, IndexError) as error:
+            raise CorruptionError(f"a block is damaged (key {key.hex()}): {error}") from error
+        expected = HEADER.unpack_from(value)[0]
+        if self._width:
+            verified = self._transaction.environment.caches.setdefault("verified blocks", set())
+            name = (self._table, key, expected)
+            if name not in verified:
+                self._compare(key, value[values.CHECKSUM_SIZE :], expected)
+                if len(verified) >= MOST_REMEMBERED:
+                    verified.clear()
+                verified.add(name)
+        else:
+            self._compare(key, value[values.CHECKSUM_SIZE : head], expected)
+        return block
+
+    def _compare(self, key: bytes, covered: memoryview, expected: int) -> None:
+        if values.checksum(self._table, key, covered) != expected:
+            raise CorruptionError(
+                f"a block of table {self._table.name} is damaged (key {key.hex()}); "
+                "run 'simdb check', then 'simdb repair' or restore a backup"
+            )
+
+
+class BlockWriter(BlockReader):
+    """Changes the blocks of one owner within a write transaction.
+
+    Args:
+        tail: the small blocks at the end; changed in place, stored by the caller.
+        target_bytes: about the size of a block.
+    """
+
+    def __init__(
+        self,
+        transaction: WriteTransaction,
+        table: Table,
+        owner: int,
+        tail: Tail,
+        *,
+        width: int,
+        target_bytes: int = TARGET_BYTES,
+    ) -> None:
+        super().__init__(transaction, table, owner, width=width)
+        self._target = target_bytes
+        self._writer = transaction
+        self._tail = tail
+        self.bytes_written = 0
+
+    def append(self, numbers: npt.NDArray[np.uint32], *columns: Sequence[Data]) -> None:
+        """Write records under ascending item numbers, past every earlier one.
+
+        Args:
+            numbers: of the records.
+            columns: the parts of the records, which lie one after the other: record i is
+                ``columns[0][i]``, then ``columns[1][i]`` and so on.
+        """
+        sizes = sizes_of(columns)
+        if numbers.size == 1:
+            self._tail.blocks.append([int(numbers[0]), self._put(numbers, columns, sizes)])
+            self._join_tail()
+            return
+        total = np.cumsum(sizes)
+        begin = 0
+        while begin < numbers.size:
+            before = total[begin - 1] if begin else 0
+            end = max(begin + 1, int(np.searchsorted(total, before + self._target, side="right")))
+            some = slice(begin, end)
+            size = self._put(numbers[some], [column[some] for column in columns], sizes[some])
+            self._tail.blocks.append([int(numbers[begin]), size])
+            begin = end
+        self._join_tail()
+
+    def append_rows(self, numbers: npt.NDArray[np.uint32], rows: npt.NDArray[Any]) -> None:
+        """Write the rows of an array as records of fixed width, as ``append`` does."""
+        at_once = max(1, self._target // self._width)
+        for begin in range(0, numbers.size, at_once):
+            some = slice(begin, begin + at_once)
+            size = self._put_rows(numbers[some], rows[some].tobytes())
+            self._tail.blocks.append([int(numbers[begin]), size])
+        self._join_tail()
+
+    def _put_rows(self, numbers: npt.NDArray[np.uint32], records: bytes) -> int:
+        """Write a block of records of fixed width."""
+        key = pack_numbered(self._owner, int(numbers[0]))
+        padding = b"\0" * (4 * (numbers.size % 2))
+        header = HEADER.pack(0, numbers.size, self._width)[8:]
+        covered = b"".join((header, numbers.tobytes(), padding, records))
+        checksum = values.checksum(self._table, key, covered)
+        return self._write(key, values.CHECKSUM.pack(checksum) + covered)
+
+    def _put(
+        self,
+        numbers: npt.NDArray[np.uint32],
+        columns: Sequence[Sequence[Data]],
+        sizes: npt.NDArray[np.int64],
+        checksums: npt.NDArray[np.uint64] | None = None,
+    ) -> int:
+        """Write a block; without checksums those of its records are computed."""
+        count = numbers.size
+        parts: list[Data] = [b""] * (count * len(columns))
+        for place, column in enumerate(columns):
+            parts[place :: len(columns)] = column
+        if self._width:
+            return self._put_rows(numbers, b"".join(parts))
+        key = pack_numbered(self._owner, int(numbers[0]))
+        head = HEADER_SIZE + 4 * (count + count % 2) + 16 * count
+        value = bytearray().join((bytes(head), *parts))
+        ends = np.cumsum(sizes)
+        if checksums is None:
+            checksums = record_checksums(memoryview(value)[head:], key[:4], numbers, ends)
+        value[values.CHECKSUM_SIZE : head] = b"".join(
+            (
+                HEADER.pack(0, count, 0)[8:],
+                numbers.tobytes(),
+                b"\0" * (4 * (count % 2)),
+                ends.astype(np.uint64).tobytes(),
+                checksums.tobytes(),
+            )
+        )
+        covered = memoryview(value)[values.CHECKSUM_SIZE : head]
+        checksum = values.checksum(self._table, key, covered)
+        value[: values.CHECKSUM_SIZE] = values.CHECKSUM.pack(checksum)
+        return self._write(key, value)
+
+    def _write(self, key: bytes, value: bytes | bytearray) -> int:
+        self._writer.put(self._table, key, value)
+        self.bytes_written += len(value)
+        return len(value)
+
+    # -- joining small blocks ----------------------------------------------------------------
+
+    def _join_tail(self) -> None:
+        """Join blocks at the end as long as there are some to be joined."""
+        blocks = self._tail.blocks
+        while (begin := _first_to_join(blocks, self._target)) is not None:
+            size = self._join([first for first, _ in blocks[begin:]])
+            blocks[begin:] = [[blocks[begin][0], size]]
+        large = [place for place, (_, size) in enumerate(blocks) if size >= self._target // 2]
+        if large:
+            del blocks[: large[-1] + 1]
+
+    def _join(self, firsts: list[int]) -> int:
+        # Records keep the checksums they were stored with, so that damage stays visible.
+        numbers: list[npt.NDArray[np.uint32]] = []
+        checksums: list[npt.NDArray[np.uint64]] = []
+        records: list[Data] = []
+        for first in firsts:
+            block = self._require(first)
+            numbers.append(block.numbers.copy())
+            checksums.append(block.checksums.copy())
+            records += [bytes(block.record(place)) for place in range(block.numbers.size)]
+        for first in firsts[1:]:
+            self._writer.delete(self._table, pack_numbered(self._owner, first))
+        known = np.concatenate(checksums)
+        return self._put(np.concatenate(numbers), [records], sizes_of([records]), known)
+
+    def _require(self, first: int) -> Block:
+        key = pack_numbered(self._owner, first)
+        value = self._transaction.get(self._table, key)
+        if value is None:
+            raise CorruptionError(f"a block is missing (key {key.hex()})")
+        if self._width:
+            self.verify(key)
+        return self._decode(key, value)
+
+    # -- dropping the dead -------------------------------------------------------------------
+
+    def drop_dead(
+        self,
+        block: Block,
+        dead: npt.NDArray[np.bool_],
+        *,
+        share: float = DEAD_SHARE,
+        in_pieces: bool = False,
+    ) -> int:
+        """Rewrite a block without its dead records if more than ``share`` of them are dead.
+
+        Args:
+            block: as found in this transaction since its last write.
+            dead: bool (records,).
+            share: of dead records up to which a block is left as it is.
+            in_pieces: write what is left of a block of fixed width as several of about
+                ``TARGET_BYTES``: a full map has no place for a large one.
+
+        Returns:
+            The number of records that were dropped.
+        """
+        count = int(np.count_nonzero(dead))
+        if not count or count <= share * block.numbers.size:
+            return 0
+        if self._width:
+            self.verify(block.key)
+        alive = np.flatnonzero(~dead)
+        numbers = block.numbers[alive].copy()
+        checksums = block.checksums if self._width else block.checksums[alive].copy()
+        records = [bytes(block.record(place)) for place in alive.tolist()]
+        first = unpack_numbered(block.key)[1]
+        self._writer.delete(self._table, block.key)
+        at_once = max(1, TARGET_BYTES // self._width if in_pieces and self._width else len(records))
+        replacement = []
+        for begin in range(0, len(records), at_once):
+            some = slice(begin, begin + at_once)
+            part = [records[some]]
+            size = self._put(numbers[some], part, sizes_of(part), checksums[some])
+            replacement.append([int(numbers[begin]), size])
+        for place, (known, _) in enumerate(self._tail.blocks):
+            if known == first:
+                self._tail.blocks[place : place + 1] = replacement
+                break
+        return count
+
+
+def _first_to_join(blocks: list[list[int]], target: int = TARGET_BYTES) -> int | None:
+    """Return the place from which on the blocks at the end are to be joined, or None."""
+    total = largest = 0
+    due = None
+    for place in range(len(blocks) - 1, -1, -1):
+        size = blocks[place][1]
+        if size >= target // 2 or total >= target:
+            break
+        total += size
+        largest = max(largest, _size_class(size))
+        count = len(blocks) - place
+        if (count >= FAN_IN and _size_class(total) > largest) or (
+            count > 1 and total >= target // 2
+        ):
+            due = place
+    return due
+
+
+def _size_class(size: int) -> int:
+    return size.bit_length() // 3

@@ -1,0 +1,343 @@
+"""Reading the runs of one index in a snapshot: probing many keys at once, sweeping all entries.
+
+The kernels are handed addresses into the map. A ``RunView`` owns the transaction that keeps
+them valid, and nothing else in simdb holds such addresses beyond one call. Tables of addresses
+are cached by run for the process: a chunk large enough to have pages of its own stays where it
+is until it is deleted, so its address holds for every snapshot whose directory lists the run
+(see ``chunks``; the cache is emptied whenever the map moves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.errors import CorruptionError
+from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.tables import chunks
+from simdb.storage.tables.chunks import Chunk
+from simdb.storage.tables.keys import Table, pack_chunk
+from simdb.storage.tables.runs import Run, RunDirectory
+
+NO_LIMIT = 2**62
+FIRST_ROOM = 1_024  # rows of a probe's output before it is enlarged
+
+
+class Found(NamedTuple):
+    """Rows of a probe: which query, and where the row is. Opaque but for ``queries``."""
+
+    queries: npt.NDArray[np.uint32]
+    chunks: npt.NDArray[np.uint32]
+    positions: npt.NDArray[np.uint32]
+
+
+@dataclass(slots=True)
+class _CachedRun:
+    """What is known of the chunks of a run, from chunk ``base`` on.
+
+    Attributes:
+        base: number of the first chunk.
+        places: int64 (4, chunks): address of the keys, address of the columns, entries, and the
+            bits of the first key of each chunk.
+        verified: uint8 (chunks,), 1 where this process has compared the checksum.
+        owners: keeps the copies of small chunks alive.
+    """
+
+    base: int
+    places: npt.NDArray[np.int64]
+    verified: npt.NDArray[np.uint8]
+    owners: list[Chunk]
+
+    @property
+    def end(self) -> int:
+        """One past the last chunk that is known."""
+        return self.base + len(self.owners)
+
+
+class _Addresses(NamedTuple):
+    """The addresses of all chunks of all runs of a directory, as ``kernels.runs`` reads them."""
+
+    directory: RunDirectory
+    runs: list[Run]
+    cached: dict[int, _CachedRun]
+    keys: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    fences: npt.NDArray[np.uint64]
+    run_starts: npt.NDArray[np.int64]
+    verified: npt.NDArray[np.uint8]
+
+
+_NO_PLACES = np.empty((4, 0), np.int64)
+_NONE_VERIFIED = np.empty(0, np.uint8)
+
+
+def _chunks_within(cached: _CachedRun, run: Run) -> slice:
+    """Return which of the chunks that are known the run still has."""
+    return slice(run.first_chunk - cached.base, run.end_chunk - cached.base)
+
+
+class RunView:
+    """The runs of one index as one snapshot sees them.
+
+    Args:
+        transaction: the snapshot; the view is valid as long as it is open.
+        table, index, directory: which runs.
+        column_count: columns of a row.
+    """
+
+    def __init__(
+        self,
+        transaction: ReadTransaction,
+        table: Table,
+        index: int,
+        directory: RunDirectory,
+        *,
+        column_count: int = 1,
+    ) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._index = index
+        self._column_count = column_count
+        name = f"view {table} {index}"
+        caches = transaction.environment.caches
+        known: _Addresses | None = caches.get(name)
+        if known is None or known.directory is not directory:
+            known = self._collect(directory, {} if known is None else known.cached)
+            caches[name] = known
+        self._addresses = known
+
+    @property
+    def run_count(self) -> int:
+        """Runs that a probe looks into."""
+        return len(self._addresses.runs)
+
+    def _collect(self, directory: RunDirectory, before: dict[int, _CachedRun]) -> _Addresses:
+        """Bring the addresses of all runs together, those of known runs from the cache."""
+        runs = [run for run in directory.runs if run.first_chunk < run.end_chunk]
+        cached = {run.number: self._load(run, before.get(run.number)) for run in runs}
+        lengths = [run.end_chunk - run.first_chunk for run in runs]
+        run_starts = np.zeros(len(runs) + 1, np.int64)
+        np.cumsum(lengths, out=run_starts[1:])
+        starts = np.zeros(int(run_starts[-1]), np.int64)
+        starts[run_starts[:-1]] = [run.offset for run in runs]
+        places, verified = _NO_PLACES, _NONE_VERIFIED
+        if runs:
+            used = [(cached[run.number], _chunks_within(cached[run.number], run)) for run in runs]
+            places = np.concatenate([known.places[:, part] for known, part in used], axis=1)
+            verified = np.concatenate([known.verified[part] for known, part in used])
+        return _Addresses(
+            directory,
+            runs,
+            cached,
+            places[0],
+            places[1],
+            starts,
+            places[2],
+            places[3].view(np.uint64),
+            run_starts,
+            verified,
+        )
+
+    def _load(self, run: Run, known: _CachedRun | None) -> _CachedRun:
+        if known is None or not known.base <= run.first_chunk <= known.end:
+            known = _CachedRun(run.first_chunk, _NO_PLACES, _NONE_VERIFIED, [])
+        if known.end >= run.end_chunk:
+            return known
+        # A new object, so that a thread that holds the old one never sees it half grown.
+        owners = [self._chunk(run, number) for number in range(known.end, run.end_chunk)]
+        places = np.array(
+            [
+                [chunk.key_address for chunk in owners],
+                [chunk.column_address for chunk in owners],
+                [chunk.keys.size for chunk in owners],
+                [chunk.keys[:1].view(np.int64)[0] for chunk in owners],
+            ],
+            np.int64,
+        )
+        return _CachedRun(
+            known.base,
+            np.concatenate([known.places, places], axis=1),
+            np.concatenate([known.verified, np.zeros(len(owners), np.uint8)]),
+            known.owners + owners,
+        )
+
+    def _chunk(self, run: Run, number: int) -> Chunk:
+        key = pack_chunk(self._index, run.number, number)
+        return chunks.decode(self._table, key, self._value(key), self._column_count)
+
+    def _value(self, key: bytes) -> memoryview:
+        value = self._transaction.get(self._table, key)
+        if value is None:
+            raise CorruptionError(f"an index chunk is missing (key {key.hex()}); rebuild the index")
+        return value
+
+    # -- probing ---------------------------------------------------------------------------
+
+    def probe(self, queries: npt.NDArray[np.uint64], *, limit: int = NO_LIMIT) -> Found:
+        """Find the rows of many keys.
+
+        Rows of one key come in the order of runs, so with column 0 = item number they ascend.
+
+        Args:
+            queries: uint64 (n,).
+            limit: at most so many rows a key, the oldest first.
+        """
+        self._transaction.require_open()
+        addresses = self._addresses
+        room = FIRST_ROOM
+        while True:
+            found = Found(
+                np.empty(room, np.uint32), np.empty(room, np.uint32), np.empty(room, np.uint32)
+            )
+            unverified = np.zeros(addresses.counts.size, np.uint8)
+            rows, unchecked = kernels.runs.probe(
+                addresses.keys,
+                addresses.columns,
+                addresses.starts,
+                addresses.counts,
+                addresses.fences,
+                addresses.run_starts,
+                addresses.verified,
+                queries,
+                limit,
+                *found,
+                unverified,
+            )
+            if unchecked:
+                self._verify(np.flatnonzero(unverified))
+            elif rows <= room:
+                return Found(found.queries[:rows], found.chunks[:rows], found.positions[:rows])
+            else:
+                room = rows
+
+    def column(self, found: Found, column: int) -> npt.NDArray[np.uint32]:
+        """Return a column of the rows found, uint32 (rows,)."""
+        self._transaction.require_open()
+        gathered = np.empty(found.queries.size, np.uint32)
+        kernels.runs.gather_column(
+            self._addresses.columns,
+            self._addresses.counts,
+            found.chunks,
+            found.positions,
+            column,
+            gathered,
+        )
+        return gathered
+
+    def _verify(self, numbers: npt.NDArray[np.int64]) -> None:
+        addresses = self._addresses
+        for position in numbers.tolist():
+            which = int(np.searchsorted(addresses.run_starts, position, side="right")) - 1
+            run = addresses.runs[which]
+            cached = addresses.cached[run.number]
+            number = run.first_chunk + position - int(addresses.run_starts[which])
+            key = pack_chunk(self._index, run.number, number)
+            chunks.verify(self._table, key, self._value(key))
+            cached.verified[number - cached.base] = 1
+            addresses.verified[position] = 1
+
+    def keys_of_runs(self) -> Iterator[Iterator[npt.NDArray[np.uint64]]]:
+        """Yield the sorted keys of each run, chunk by chunk, where they lie; not verified."""
+        self._transaction.require_open()
+        for run in self._addresses.runs:
+            cached = self._addresses.cached[run.number]
+            chunks_left = cached.owners[_chunks_within(cached, run)]
+            skipped = [run.offset, *[0] * len(chunks_left)]
+            yield (chunk.keys[skip:] for chunk, skip in zip(chunks_left, skipped, strict=False))
+
+    def verify_chunk(self, key: bytes) -> None:
+        """Compare a chunk with its checksum, whether or not this process has done so before.
+
+        Raises:
+            CorruptionError: they differ.
+        """
+        chunks.verify(self._table, key, self._value(key))
+
+    # -- sweeping --------------------------------------------------------------------------
+
+    def sweep(
+        self, marks: npt.NDArray[np.uint8], *, item_column: int = 0, room: int
+    ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
+        """Yield all entries merged into one order, without those of marked items.
+
+        Every batch ends with the last entry of a key, so that a bucket is seen whole. A batch has
+        at most ``room`` entries, or twice as many as the largest bucket.
+
+        Yields:
+            keys, uint64 (n,), and columns, uint32 (columns, n).
+        """
+        chunk = self._addresses.run_starts[:-1].copy()
+        ends = self._addresses.run_starts[1:]
+        positions = self._addresses.starts[chunk]
+        keys = np.empty(room, np.uint64)
+        columns = np.empty((self._column_count, room), np.uint32)
+        filled = 0
+        while True:
+            active = np.flatnonzero(chunk < ends)
+            if active.size:
+                cursor = _Sweep(active, chunk, positions, keys, columns, filled)
+                filled = self._advance(cursor, marks, item_column)
+                if filled < keys.size:
+                    continue
+            whole = _whole_buckets(keys[:filled], last=not active.size)
+            if whole:
+                yield keys[:whole].copy(), columns[:, :whole].copy()
+                keys[: filled - whole] = keys[whole:filled].copy()
+                columns[:, : filled - whole] = columns[:, whole:filled].copy()
+                filled -= whole
+            elif active.size:
+                keys = np.concatenate([keys, np.empty(keys.size, np.uint64)])
+                columns = np.concatenate([columns, np.empty_like(columns)], axis=1)
+            if not active.size:
+                return
+
+    def _advance(self, sweep: _Sweep, marks: npt.NDArray[np.uint8], item_column: int) -> int:
+        """Merge until the output is full or a chunk is used up; return rows in the output."""
+        self._transaction.require_open()
+        addresses = self._addresses
+        heads = sweep.chunk[sweep.active]
+        self._verify(heads[addresses.verified[heads] == 0])
+        here = sweep.positions[sweep.active]
+        counts = addresses.counts[heads]
+        filled: int = kernels.runs.merge(
+            addresses.keys[heads],
+            addresses.columns[heads],
+            counts,
+            here,
+            (heads + 1 == addresses.run_starts[1:][sweep.active]).astype(np.uint8),
+            self._column_count,
+            item_column,
+            marks,
+            sweep.keys,
+            sweep.columns,
+            sweep.filled,
+        )
+        used_up = here == counts
+        sweep.positions[sweep.active] = np.where(used_up, 0, here)
+        sweep.chunk[sweep.active[used_up]] += 1
+        return filled
+
+
+class _Sweep(NamedTuple):
+    """Where a sweep stands: the runs not yet at their end, their chunks and positions, output."""
+
+    active: npt.NDArray[np.int64]
+    chunk: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.uint64]
+    columns: npt.NDArray[np.uint32]
+    filled: int
+
+
+def _whole_buckets(keys: npt.NDArray[np.uint64], *, last: bool) -> int:
+    """Return how many entries belong to keys that are surely complete."""
+    if last or not keys.size:
+        return int(keys.size)
+    return int(np.searchsorted(keys, keys[-1], side="left"))

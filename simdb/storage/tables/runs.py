@@ -1,0 +1,398 @@
+"""Sorted runs of an index: written by every commit, merged in bounded steps.
+
+A run is an immutable sorted multimap from 64-bit keys to rows of uint32 columns. Every commit
+appends one. Runs of like size are merged, so that an entry is rewritten O(log n) times and the
+number of runs stays small: at most ``FAN_IN - 1`` idle ones of each level, plus those being merged.
+
+A merge moves entries: each step takes the smallest entries off the inputs, writes them as the
+next chunk of the output and, in the same transaction, deletes the input chunks that are used up
+and notes how far the rest is consumed (``offset``). So at every commit each entry is in exactly
+one run, no step is larger than a chunk, and a merge needs no room for a second copy.
+
+Invariants:
+
+- Runs cover disjoint ranges of item numbers and are listed in the order of these.
+- Within a run rows are ordered by (key, column 0); equal rows of two runs by the order of runs.
+- A run's number is never used again, so its chunks can be cached by it; but only as seen by a
+  committed snapshot, since a transaction that is undone gives its numbers back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.tables import chunks
+from simdb.storage.tables.chunks import CHUNK_ENTRIES, Chunk
+from simdb.storage.tables.keys import Table, pack_chunk
+
+FAN_IN = 8
+SMALL_MERGE = 8_192  # entries; merged at once
+CREDIT_PER_ENTRY = 2  # entries merged in each level for one that is added: twice what is needed
+DEAD_SHARE = 0.3  # a run with more dead entries is rewritten
+
+# Bitmap of the deleted items, loaded only when a merge needs it.
+Marks: TypeAlias = Callable[[], npt.NDArray[np.uint8]]
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run: chunks ``first_chunk`` to ``end_chunk``, of the first one from ``offset`` on."""
+
+    number: int
+    first_chunk: int
+    offset: int
+    end_chunk: int
+    entries: int
+    dead: int
+    first_item: int
+    last_item: int
+    merge: int = 0  # number of its merge, 0 when idle
+    is_output: bool = False
+
+    @property
+    def level(self) -> int:
+        """Size class: runs of one level differ by less than a factor of ``FAN_IN``."""
+        return (max(self.entries, 16).bit_length() - 5) // 3
+
+
+@dataclass(slots=True, eq=False)
+class Merge:
+    """A merge under way; ``credit`` is how many entries it may still move."""
+
+    number: int
+    credit: int
+
+
+@dataclass(slots=True)
+class RunDirectory:
+    """All runs of one index, oldest first; stored in the state of its collection."""
+
+    next_number: int = 1
+    runs: list[Run] = field(default_factory=list)
+    merges: list[Merge] = field(default_factory=list)
+
+    def encode(self) -> list[Any]:
+        """Return it as plain lists."""
+        return [
+            self.next_number,
+            [astuple_of_run(run) for run in self.runs],
+            [astuple(merge) for merge in self.merges],
+        ]
+
+    @classmethod
+    def decode(cls, stored: list[Any]) -> RunDirectory:
+        """Return what ``encode`` stored."""
+        next_number, runs, merges = stored
+        return cls(next_number, [Run(*run) for run in runs], [Merge(*merge) for merge in merges])
+
+    @property
+    def entries(self) -> int:
+        """Entries in all runs, those of deleted items included."""
+        return sum(run.entries for run in self.runs)
+
+    def take_number(self) -> int:
+        """Return a number for a new run or merge."""
+        number = self.next_number
+        self.next_number += 1
+        return number
+
+    def note_deleted(self, item: int, entries: int) -> None:
+        """Count the entries of a deleted item as dead in the run that covers it."""
+        for run in self.runs:
+            if run.first_item <= item <= run.last_item and (run.is_output or not run.merge):
+                run.dead += entries
+                return
+
+
+def astuple_of_run(run: Run) -> tuple[int, ...]:
+    """Return the fields of a run in their order (``dataclasses.astuple`` copies deeply)."""
+    return (
+        run.number,
+        run.first_chunk,
+        run.offset,
+        run.end_chunk,
+        run.entries,
+        run.dead,
+        run.first_item,
+        run.last_item,
+        run.merge,
+        run.is_output,
+    )
+
+
+@dataclass(slots=True)
+class MergeCounters:
+    """What merging did, for tests and benchmarks."""
+
+    steps: int = 0
+    entries: int = 0
+    bytes: int = 0
+
+
+class RunWriter:
+    """Changes the runs of one index within a write transaction.
+
+    Args:
+        transaction: the transaction.
+        table: where the chunks lie.
+        index: number of the index.
+        directory: its runs; changed in place, stored by the caller.
+        column_count: columns of a row.
+        item_column: the column that holds the item number.
+    """
+
+    def __init__(
+        self,
+        transaction: WriteTransaction,
+        table: Table,
+        index: int,
+        directory: RunDirectory,
+        *,
+        column_count: int = 1,
+        item_column: int = 0,
+    ) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._index = index
+        self._directory = directory
+        self._column_count = column_count
+        self._item_column = item_column
+        self.counters = MergeCounters()
+
+    def append(
+        self,
+        keys: npt.NDArray[np.uint64],
+        columns: npt.NDArray[np.uint32],
+        first_item: int,
+        last_item: int,
+    ) -> None:
+        """Write entries sorted by (key, column 0) as a new run.
+
+        Args:
+            keys: uint64 (n,).
+            columns: uint32 (columns, n).
+            first_item: smallest item number, past those of every earlier run.
+            last_item: greatest item number.
+        """
+        if not keys.size:
+            return
+        run = Run(self._directory.take_number(), 0, 0, 0, 0, 0, first_item, last_item)
+        for begin in range(0, keys.size, CHUNK_ENTRIES):
+            part = slice(begin, begin + CHUNK_ENTRIES)
+            self._write_chunk(run, keys[part], columns[:, part])
+        self._directory.runs.append(run)
+
+    def _write_chunk(
+        self, run: Run, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
+    ) -> None:
+        key = pack_chunk(self._index, run.number, run.end_chunk)
+        value = chunks.encode(self._table, key, keys, np.ascontiguousarray(columns))
+        self._transaction.put(self._table, key, value)
+        run.end_chunk += 1
+        run.entries += keys.size
+        self.counters.bytes += len(value)
+
+    # -- merging ---------------------------------------------------------------------------
+
+    def merge_after(self, added: int, marks: Marks) -> None:
+        """Merge as much as a commit that added so many entries has to.
+
+        Cost: at most one chunk per level and ``CHUNK_ENTRIES`` added entries, about.
+        """
+        self.plan()
+        for merge in list(self._directory.merges):
+            merge.credit += added * CREDIT_PER_ENTRY
+            self._spend(merge, marks)
+
+    def start_full_merge(self) -> bool:
+        """Start merging all idle runs into one; return whether there is anything to merge."""
+        idle = [run for run in self._directory.runs if not run.merge]
+        if len(idle) == len(self._directory.runs) and (len(idle) > 1 or any(r.dead for r in idle)):
+            self._start(idle)
+            return True
+        return False
+
+    def step(self, marks: Marks) -> bool:
+        """Do one step of the oldest merge under way; return whether there was one."""
+        if not self._directory.merges:
+            return False
+        self._step(self._directory.merges[0], marks)
+        return True
+
+    def plan(self) -> None:
+        """Start every merge that is due."""
+        for group in due_merges(self._directory.runs):
+            self._start(group)
+
+    def _start(self, group: list[Run]) -> None:
+        merge = Merge(self._directory.take_number(), 0)
+        output = Run(
+            self._directory.take_number(),
+            *(0, 0, 0, 0, 0),
+            group[0].first_item,
+            group[-1].last_item,
+            merge.number,
+            is_output=True,
+        )
+        for run in group:
+            run.merge = merge.number
+        self._directory.runs.insert(self._directory.runs.index(group[0]), output)
+        self._directory.merges.append(merge)
+
+    def _spend(self, merge: Merge, marks: Marks) -> None:
+        while merge in self._directory.merges:
+            remaining = sum(run.entries for run in self._inputs(merge))
+            if remaining > SMALL_MERGE and merge.credit < min(CHUNK_ENTRIES, remaining):
+                return
+            merge.credit -= self._step(merge, marks)
+
+    def _inputs(self, merge: Merge) -> list[Run]:
+        return [
+            run for run in self._directory.runs if run.merge == merge.number and not run.is_output
+        ]
+
+    def _step(self, merge: Merge, marks: Marks) -> int:
+        """Move up to a chunk of entries from the inputs to the output; return how many left."""
+        inputs = self._inputs(merge)
+        before = sum(run.entries for run in inputs)
+        keys = np.empty(CHUNK_ENTRIES, np.uint64)
+        columns = np.empty((self._column_count, CHUNK_ENTRIES), np.uint32)
+        used_up: list[bytes] = []
+        filled = self._fill(inputs, marks, keys, columns, used_up)
+        output = next(
+            run for run in self._directory.runs if run.merge == merge.number and run.is_output
+        )
+        if filled:
+            self._write_chunk(output, keys[:filled], columns[:, :filled])
+        for key in used_up:
+            self._transaction.delete(self._table, key)
+        moved = before - sum(run.entries for run in inputs)
+        self.counters.steps += 1
+        self.counters.entries += moved
+        if all(run.first_chunk == run.end_chunk for run in inputs):
+            self._finish(merge, inputs, output)
+        return moved
+
+    def _fill(
+        self,
+        inputs: list[Run],
+        marks: Marks,
+        keys: npt.NDArray[np.uint64],
+        columns: npt.NDArray[np.uint32],
+        used_up: list[bytes],
+    ) -> int:
+        """Merge the heads of the inputs into ``keys`` and ``columns``; nothing is written."""
+        filled = 0
+        while filled < keys.size:
+            active = [run for run in inputs if run.first_chunk < run.end_chunk]
+            if not active:
+                break
+            heads = [self._head(run) for run in active]
+            counts = np.array([head.keys.size for head in heads], np.int64)
+            positions = np.array([run.offset for run in active], np.int64)
+            filled = kernels.runs.merge(
+                np.array([head.key_address for head in heads], np.int64),
+                np.array([head.column_address for head in heads], np.int64),
+                counts,
+                positions,
+                np.array([run.first_chunk + 1 == run.end_chunk for run in active], np.uint8),
+                self._column_count,
+                self._item_column,
+                marks(),
+                keys,
+                columns,
+                filled,
+            )
+            for run, count, position in zip(
+                active, counts.tolist(), positions.tolist(), strict=True
+            ):
+                run.entries -= position - run.offset
+                run.offset = position
+                if position == count:
+                    used_up.append(pack_chunk(self._index, run.number, run.first_chunk))
+                    run.first_chunk += 1
+                    run.offset = 0
+        return filled
+
+    def _head(self, run: Run) -> Chunk:
+        key = pack_chunk(self._index, run.number, run.first_chunk)
+        value = self._transaction.get(self._table, key)
+        if value is None:
+            value = memoryview(b"")
+        else:
+            chunks.verify_once(self._transaction.environment.caches, self._table, key, value)
+        return chunks.decode(self._table, key, value, self._column_count)
+
+    def _finish(self, merge: Merge, inputs: list[Run], output: Run) -> None:
+        runs = self._directory.runs
+        for run in inputs:
+            runs.remove(run)
+        output.merge = 0
+        output.is_output = False
+        if not output.entries:
+            runs.remove(output)
+        self._directory.merges.remove(merge)
+
+
+def due_merges(runs: list[Run]) -> list[list[Run]]:
+    """Return the groups of successive idle runs that are to be merged.
+
+    A group is due when ``FAN_IN`` successive runs have one level, when smaller runs lie before a
+    larger one (so that sizes fall from old to new and the count of runs stays bounded), or when
+    too much of a run is dead.
+    """
+    due: list[list[Run]] = []
+    for segment in _idle_segments(runs):
+        levels = [run.level for run in segment]
+        begin = 0
+        while begin < len(segment) and _something_due(segment, levels, begin):
+            end = _due_group_end(segment, levels, begin)
+            if end > begin:
+                due.append(segment[begin:end])
+            begin = max(end, begin + 1)
+    return due
+
+
+def _something_due(segment: list[Run], levels: list[int], begin: int) -> bool:
+    """Look once through the runs from ``begin`` on; after most commits nothing is due."""
+    alike = 0
+    level = levels[begin]
+    for run, its_level in zip(segment[begin:], levels[begin:], strict=True):
+        alike = alike + 1 if its_level == level else 1
+        if its_level > level or alike >= FAN_IN or run.dead > run.entries * DEAD_SHARE:
+            return True
+        level = its_level
+    return False
+
+
+def _due_group_end(segment: list[Run], levels: list[int], begin: int) -> int:
+    """Return the end of the group due at ``begin``, or ``begin`` if none is."""
+    level = levels[begin]
+    if max(levels[begin:]) > level:
+        larger = [position for position in range(begin, len(levels)) if levels[position] > level]
+        return larger[-1] + 1
+    end = begin
+    while end < len(segment) and levels[end] == level:
+        end += 1
+    if end - begin >= FAN_IN:
+        return end
+    if segment[begin].dead > segment[begin].entries * DEAD_SHARE:
+        return begin + 1
+    return begin
+
+
+def _idle_segments(runs: list[Run]) -> list[list[Run]]:
+    segments: list[list[Run]] = [[]]
+    for run in runs:
+        if run.merge:
+            segments.append([])
+        else:
+            segments[-1].append(run)
+    return [segment for segment in segments if segment]

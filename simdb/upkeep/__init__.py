@@ -1,0 +1,1 @@
+"""Looking after a collection: checking, compacting, rebuilding, measuring."""

@@ -1,0 +1,272 @@
+"""How many pairs of a score are true matches, measured on what a collection holds (MMDS 3.8.3).
+
+The candidates of the probable index are scored and put into buckets by their score; of each bucket
+only sums are kept, so that memory does not grow with the number of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import config
+from simdb.answers.buckets.join import cross
+from simdb.answers.buckets.pairs import JoinCounters, join
+from simdb.answers.compare import read_items
+from simdb.answers.exact.join import require_same_kind
+from simdb.datatypes import PairBatch
+from simdb.errors import ConfigurationError, KeyNotFoundError
+from simdb.exact.thresholds import Bound
+from simdb.items.records import RecordItems
+from simdb.kinds.table import bound_of, is_distance, outer_bound, outer_pairs
+from simdb.measures.calibration import Calibration, Mean, Sums, calibrate_sums, require_edges
+from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.signer import Signer
+from simdb.storage.collection.reader import CollectionReader
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+# The difference of two items, as they were given; None where it is unknown.
+Difference: TypeAlias = Callable[[Any, Any], float | None]
+
+READ_AT_ONCE = 8_192  # pairs
+STEPS = tuple(Fraction(step, 20) for step in range(1, 21))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be calibrated.
+
+    Attributes:
+        edges: of the buckets of scores, ascending; None for 0.05 apart from the bound on.
+        certain: the score from which on pairs surely match.
+        matched: the mean difference of true matches; None to measure it on those pairs.
+        random: that of random pairs; None to measure it on a sample.
+        sample: how many random pairs.
+        seed: of the sample.
+        confidence: of the intervals.
+    """
+
+    edges: Sequence[float] | None
+    certain: float
+    matched: float | None
+    random: float | None
+    sample: int
+    seed: int
+    confidence: float
+
+
+class Sides(NamedTuple):
+    """The collection of the left items, that of the right ones, and how these are signed.
+
+    Both are the same object for pairs within one collection.
+    """
+
+    left: CollectionReader
+    left_settings: CollectionSettings
+    right: CollectionReader
+    settings: CollectionSettings
+    signer: Signer
+    memory: int
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the pairs are those of one collection."""
+        return self.left is self.right
+
+    def pairs(self, bound: Bound) -> Iterator[PairBatch]:
+        """Yield the candidates of the probable index within a bound."""
+        counters = JoinCounters()
+        if self.is_one:
+            return join(self.signer, self.right, bound, self.memory, counters)
+        return cross(self.left, self.right, self.signer, bound, counters)
+
+
+class Comparer:
+    """Computes the differences of pairs of stored items in what is not scored.
+
+    Args:
+        sides: of the pairs.
+        field: the name of a field of records, or a function of two items.
+
+    Raises:
+        ConfigurationError: the field is scored, or names candidates, or there is no such field.
+    """
+
+    def __init__(self, sides: Sides, field: str | Difference) -> None:
+        self._sides = sides
+        self._between: Callable[[list[bytes], list[bytes]], Floats]
+        if isinstance(field, str):
+            self._between = _field_differences(sides.settings.kind, field)
+        else:
+            self._between = _called(sides.signer, field)
+
+    def differences(
+        self, left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
+    ) -> Iterator[tuple[slice, Floats]]:
+        """Yield the differences of items ``left[i]`` and ``right[i]`` in parts; nan is unknown."""
+        for begin in range(0, left.size, READ_AT_ONCE):
+            part = slice(begin, begin + READ_AT_ONCE)
+            yield (
+                part,
+                self._between(
+                    _read(self._sides.left, left[part]), _read(self._sides.right, right[part])
+                ),
+            )
+
+    def drawn(
+        self, generator: np.random.Generator, count: int
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """Return the numbers of pairs drawn at random, never an item with itself."""
+        lefts, rights = self._sides.left.live_numbers(), self._sides.right.live_numbers()
+        if lefts.size < 1 + self._sides.is_one or not rights.size:
+            return np.empty(0, np.uint32), np.empty(0, np.uint32)
+        left = generator.integers(lefts.size, size=count)
+        if self._sides.is_one:
+            right = (left + generator.integers(1, lefts.size, size=count)) % lefts.size
+        else:
+            right = generator.integers(rights.size, size=count)
+        return lefts[left], rights[right]
+
+
+def calibrate(
+    sides: Sides, field: str | Difference, asked: Bound | None, wanted: Wanted
+) -> Calibration:
+    """Estimate the fraction of true matches among the pairs of each score.
+
+    Args:
+        sides: whose pairs.
+        field: what is not scored.
+        asked: the least score; None is that of the collection.
+        wanted: the rest.
+
+    Raises:
+        ConfigurationError: the collection measures distances or has no probable index; no pair is
+            certain; or nothing is known of random pairs.
+    """
+    settings = sides.settings
+    require_same_kind(sides.left_settings, settings)
+    if is_distance(settings.kind) or not settings.is_probable:
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no probable index of similarities, which proposes "
+            "the pairs to calibrate by"
+        )
+    bound = asked or bound_of(settings.kind, settings.threshold)
+    edges = require_edges(_edges(settings, bound) if wanted.edges is None else wanted.edges)
+    comparer = Comparer(sides, field)
+    sums = [Sums()] * (edges.size - 1)
+    surely = Sums()
+    for inner in sides.pairs(bound):
+        batch = outer_pairs(settings.kind, inner)
+        for part, apart in comparer.differences(batch.left, batch.right):
+            scores = batch.similarity[part]
+            places = np.searchsorted(edges, scores, side="right") - 1
+            places[scores == edges[-1]] = edges.size - 2
+            for place in np.unique(places[(places >= 0) & (places < edges.size - 1)]).tolist():
+                sums[place] = sums[place].plus(Sums.of(apart[places == place]))
+            surely = surely.plus(Sums.of(apart[scores >= wanted.certain]))
+    if wanted.matched is None and not surely.count:
+        raise ConfigurationError(
+            f"no pair with a known difference has a score of {wanted.certain:g}: give certain=, "
+            "a lower score from which on pairs surely match, or matched=, their mean difference"
+        )
+    matched = surely.mean if wanted.matched is None else Mean(wanted.matched)
+    random = _random_mean(comparer, wanted) if wanted.random is None else Mean(wanted.random)
+    return calibrate_sums(edges, sums, matched=matched, random=random, confidence=wanted.confidence)
+
+
+def _edges(settings: CollectionSettings, bound: Bound) -> list[float]:
+    """Return the least score, and what is above it of 0.05, 0.1 and so on up to 1."""
+    least = outer_bound(settings.kind, bound).fraction
+    return list(map(float, (least, *(step for step in STEPS if step > least))))
+
+
+def _random_mean(comparer: Comparer, wanted: Wanted) -> Mean:
+    """Return the mean difference of pairs drawn at random, never an item with itself."""
+    generator = np.random.default_rng(wanted.seed)
+    left, right = comparer.drawn(generator, wanted.sample)
+    sums = Sums()
+    for _, apart in comparer.differences(left, right):
+        sums = sums.plus(Sums.of(apart))
+    if not sums.count:
+        raise ConfigurationError(
+            "no random pair has a known difference: give random=, their mean difference"
+        )
+    return sums.mean
+
+
+def _read(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list[bytes]:
+    """Return the items of numbers in any order."""
+    distinct, places = np.unique(numbers, return_inverse=True)
+    positions, items = read_items(collection, distinct)
+    if positions.size < distinct.size:
+        raise KeyNotFoundError("an item of a pair is not stored (any more)")
+    return [bytes(items[place]) for place in places.tolist()]
+
+
+def _called(signer: Signer, difference: Difference) -> Callable[[list[bytes], list[bytes]], Floats]:
+    """Return what calls a function with two items as they were given."""
+    decode = signer.items.decode
+
+    def between(left: list[bytes], right: list[bytes]) -> Floats:
+        values = (
+            difference(decode(one), decode(other)) for one, other in zip(left, right, strict=True)
+        )
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+
+    return between
+
+
+def _field_differences(
+    kind: config.Kind, name: str
+) -> Callable[[list[bytes], list[bytes]], Floats]:
+    """Return what computes the differences of one field of records that is not scored."""
+    read = RecordItems(only_field(kind, name))
+
+    def between(left: list[bytes], right: list[bytes]) -> Floats:
+        column = read.features(left + right).columns[name]
+        one, other = column.codes[: len(left)], column.codes[len(left) :]
+        missing = (one < 0) | (other < 0)
+        if column.numbers.size:
+            with np.errstate(over="ignore"):  # beyond all numbers is unknown, too
+                apart = np.abs(column.numbers[one] - column.numbers[other])
+        else:
+            places: dict[str, int] = {}
+            same = [places.setdefault(text, len(places)) for text in column.canonical]
+            equal = np.array([*same, -1], np.int64)
+            apart = (equal[one] != equal[other]).astype(np.float64)
+        apart[missing] = np.nan
+        return apart
+
+    return between
+
+
+def only_field(kind: config.Kind, name: str) -> config.Record:
+    """Return settings under which a record is compared by one field that it is not scored by.
+
+    Raises:
+        ConfigurationError: there is no such field, or pairs are chosen by it.
+    """
+    if not isinstance(kind, config.Record):
+        raise ConfigurationError(
+            f"only records have fields; of {kind} give a function of two items, not {name!r}"
+        )
+    names = [field.name for field in kind.fields]
+    if name not in names:
+        raise ConfigurationError(f"there is no field {name!r}; there are {', '.join(names)}")
+    if kind.fields[names.index(name)].weight:
+        raise ConfigurationError(
+            f"the field {name!r} is scored: what is calibrated by must not be; rebuild with its "
+            "weight 0"
+        )
+    if any(equal.field == name for rule in kind.rules for equal in rule):
+        raise ConfigurationError(
+            f"a rule for candidates names the field {name!r}: of what is equal by the rule it "
+            "tells nothing; rebuild without that rule"
+        )
+    fields = [replace(field, weight=int(field.name == name), missing=0) for field in kind.fields]
+    return replace(kind, fields=fields, candidates=[name])

@@ -1,0 +1,284 @@
+"""Checking: everything is read, compared with its checksums, and the tables with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.answers.buckets.search import stored_signatures
+from simdb.datatypes import CheckReport, Problem, Progress
+from simdb.errors import BadItemError, CorruptionError, SimdbError
+from simdb.ingest.rows import encode_metadata
+from simdb.lsh.family import BucketKeys
+from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.signer import Signer
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.tombstones import marked
+from simdb.storage.tables import values
+from simdb.storage.tables.block_format import Block
+from simdb.storage.tables.documents import decode_document
+from simdb.storage.tables.keys import Table, owner_prefix, pack_chunk
+from simdb.upkeep.check_exact import PostingsChecker
+
+MOST_PROBLEMS = 1_000
+SWEEP_ENTRIES = 262_144
+
+
+class Checker:
+    """Checks one collection in one snapshot, step by step; collects what is wrong.
+
+    Args:
+        settings, signer, collection: what is checked.
+        deep: also compute every signature anew from its item.
+        progress: called now and then.
+    """
+
+    def __init__(
+        self,
+        settings: CollectionSettings,
+        signer: Signer,
+        collection: CollectionReader,
+        *,
+        deep: bool,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._settings = settings
+        self._signer = signer
+        self._collection = collection
+        self._deep = deep
+        self._progress = progress
+        self._records = 0
+        self._problems: list[Problem] = []
+        self._entries_expected = 0
+        self._live_items = np.zeros(2, np.uint64)
+
+    def run(self) -> CheckReport:
+        """Check everything; damage ends the step that met it, not the others."""
+        for table, step in (
+            ("documents", self._check_documents),
+            ("items", self._check_items),
+            ("keys", self._check_keys),
+            ("signatures", self._check_signatures),
+            ("bands", self._check_bands),
+            ("postings", self._check_postings),
+        ):
+            try:
+                step()
+            except CorruptionError as error:
+                self._note(table, "", str(error))
+        return CheckReport(self._records, tuple(self._problems))
+
+    def _note(self, table: str, record: str, problem: str) -> None:
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(Problem(table, record, problem))
+
+    def _advance(self, records: int) -> None:
+        self._records += records
+        if self._progress is not None:
+            self._progress(Progress(f"checking {self._settings.name}", self._records, None))
+
+    # -- documents and keys ------------------------------------------------------------------
+
+    def _check_documents(self) -> None:
+        state = self._collection.state
+        live = size = 0
+        last = -1
+        for block in self._collection.documents.scan():
+            if int(block.numbers[0]) <= last or (np.diff(block.numbers.astype(np.int64)) < 1).any():
+                self._note("documents", str(int(block.numbers[0])), "item numbers do not ascend")
+            last = int(block.numbers[-1])
+            dead = marked(self._collection.marks, block.numbers)
+            for place in range(block.numbers.size):
+                size += self._check_document(block, place, is_live=not dead[place])
+            live += int(np.count_nonzero(~dead))
+            self._live_items += _digest(block.numbers[~dead])
+            self._advance(block.numbers.size)
+        if last >= state.next_number:
+            self._note("documents", str(last), f"past the next item number {state.next_number}")
+        if (live, size) != (state.live, state.item_bytes):
+            self._note(
+                "documents",
+                "state",
+                f"{live} live items of {size} bytes, the state says "
+                f"{state.live} of {state.item_bytes}",
+            )
+
+    def _check_document(self, block: Block, place: int, *, is_live: bool) -> int:
+        number = int(block.numbers[place])
+        try:
+            document = decode_document(number, block.verified_record(place))
+            if not is_live:
+                return 0
+            if self._collection.find(bytes(document.key)) != number:
+                self._note("keys", str(number), "the key of the item does not lead to it")
+            if self._deep and len(document.metadata):
+                # Within the limits that hold for those who store it.
+                encode_metadata(values.unpack(document.metadata))
+        except BadItemError as error:
+            self._note("documents", str(number), str(error))
+            return 0
+        except CorruptionError as error:
+            self._note("documents", str(number), str(error))
+            return 0
+        return len(document.item) + self._collection.state.item_width
+
+    def _check_items(self) -> None:
+        """Look through the items of one width, which lie beside the documents."""
+        state, width = self._collection.state, self._signer.items.width
+        if state.item_width != width:
+            self._note("items", "state", f"items of {state.item_width} bytes, not of {width}")
+        if self._collection.items is None:
+            return
+        live, last = 0, -1
+        for block in self._collection.items.scan():
+            if int(block.numbers[0]) <= last or (block.numbers[1:] <= block.numbers[:-1]).any():
+                self._note("items", str(int(block.numbers[0])), "item numbers do not ascend")
+            last = int(block.numbers[-1])
+            alive = ~marked(self._collection.marks, block.numbers)
+            live += int(np.count_nonzero(alive))
+            self._live_items -= _digest(block.numbers[alive])
+            if self._deep:
+                self._compare_items(block)
+            self._advance(block.numbers.size)
+        if last >= state.next_number:
+            self._note("items", str(last), f"past the next item number {state.next_number}")
+        if live != state.live:
+            self._note("items", "", f"{live} for {state.live} items")
+        elif self._live_items.any():
+            self._note("items", "", "are of other item numbers than the documents")
+
+    def _compare_items(self, block: Block) -> None:
+        """Find items that nobody could have stored, such as vectors of what is no number."""
+        items = self._signer.items
+        for place, number in enumerate(block.numbers.tolist()):
+            item = bytes(block.record(place))
+            try:
+                same = items.encode(items.decode(item)) == item
+            except SimdbError:
+                same = False
+            if not same:
+                self._note("items", str(number), "is no item of the collection's kind")
+
+    def _check_keys(self) -> None:
+        transaction = self._collection.transaction
+        prefix = owner_prefix(self._collection.number)
+        count = 0
+        for key, _ in transaction.scan(Table.KEYS, prefix):
+            if self._collection.find(bytes(key[4:])) is not None:
+                count += 1
+        self._advance(count)
+        if count != self._collection.state.live:
+            self._note("keys", "", f"{count} keys for {self._collection.state.live} items")
+
+    # -- signatures and buckets --------------------------------------------------------------
+
+    def _check_signatures(self) -> None:
+        if not self._settings.is_probable:
+            return
+        live = 0
+        for block in self._collection.signatures.scan():
+            alive = ~marked(self._collection.marks, block.numbers)
+            rows = block.as_rows(np.uint16)
+            live += int(np.count_nonzero(alive))
+            self._entries_expected += self._signer.bucket_keys(rows[alive]).values.size
+            if self._deep:
+                self._compare_signatures(block.numbers[alive], rows[alive])
+            self._advance(block.numbers.size)
+        if live != self._collection.state.live:
+            self._note("signatures", "", f"{live} for {self._collection.state.live} items")
+
+    def _compare_signatures(
+        self, numbers: npt.NDArray[np.uint32], rows: npt.NDArray[np.uint16]
+    ) -> None:
+        items = [b""] * numbers.size
+        for position, document in self._collection.documents_of(numbers):
+            items[position] = bytes(document.item)
+        differs = (self._signer.sign(items).signatures != rows).any(axis=1)
+        for number in numbers[differs].tolist():
+            self._note("signatures", str(number), "is not the signature of the item")
+
+    def _check_bands(self) -> None:
+        if not self._settings.is_probable:
+            return
+        self._verify_chunks()
+        found = 0
+        last_key = 0
+        sweep = self._collection.bands.sweep(self._collection.marks, room=SWEEP_ENTRIES)
+        for keys, columns in sweep:
+            if int(keys[0]) < last_key or (keys[1:] < keys[:-1]).any():
+                self._note("bands", "", "bucket keys do not ascend")
+            last_key = int(keys[-1])
+            found += keys.size
+            self._compare_buckets(keys, columns[0])
+            self._advance(keys.size)
+        if found != self._entries_expected:
+            self._note("bands", "", f"{found} entries, {self._entries_expected} expected")
+
+    def _check_postings(self) -> None:
+        checker = PostingsChecker(self._signer, self._collection, deep=self._deep)
+        for record, problem in checker.problems():
+            self._note("postings", record, problem)
+        self._advance(checker.postings)
+
+    def _verify_chunks(self) -> None:
+        """Verify every chunk, also those that this process has verified before."""
+        index = self._collection.state.index
+        for run in index.bands.runs:
+            for number in range(run.first_chunk, run.end_chunk):
+                key = pack_chunk(index.number, run.number, number)
+                try:
+                    self._collection.bands.verify_chunk(key)
+                except CorruptionError as error:
+                    self._note("bands", f"run {run.number} chunk {number}", str(error))
+
+    def _compare_buckets(self, keys: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32]) -> None:
+        """Compare every entry with the signature of its item."""
+        numbers, places = np.unique(items, return_inverse=True)
+        for part in _parts(numbers.size):
+            inside = np.flatnonzero((places >= part.start) & (places < part.stop))
+            rows, present = stored_signatures(self._collection, numbers[part])
+            expected = self._signer.bucket_keys(rows)
+            here = places[inside] - part.start
+            wrong = ~_has_key(expected, here, keys[inside]) | ~present[here]
+            for number in np.unique(items[inside[wrong]]).tolist():
+                self._note("bands", str(number), "an entry does not belong to the item")
+
+
+def _has_key(
+    keys: BucketKeys, rows: npt.NDArray[np.int64], wanted: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.bool_]:
+    """Return for each row whether one of its keys is the wanted one."""
+    found = np.zeros(rows.size, np.bool_)
+    counts = keys.counts[rows]
+    for place in range(int(counts.max()) if counts.size else 0):
+        inside = np.flatnonzero(counts > place)
+        found[inside] |= keys.values[keys.offsets[rows[inside]] + place] == wanted[inside]
+    return found
+
+
+def _digest(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    """Return the sums of numbers and of their cubes, which tell most other numbers."""
+    wide = numbers.astype(np.uint64)
+    return np.array([wide.sum(), (wide * wide * wide).sum()], np.uint64)
+
+
+def _parts(count: int, size: int = 65_536) -> Iterator[slice]:
+    for begin in range(0, count, size):
+        yield slice(begin, min(begin + size, count))
+
+
+def check_collection(
+    settings: CollectionSettings,
+    signer: Signer,
+    collection: CollectionReader,
+    *,
+    deep: bool,
+    progress: Callable[[Progress], None] | None,
+) -> CheckReport:
+    """Check one collection in one snapshot; see ``Checker``."""
+    # What this process has verified before is read and verified again.
+    collection.transaction.environment.caches.clear()
+    collection = CollectionReader(collection.transaction, collection.number)
+    return Checker(settings, signer, collection, deep=deep, progress=progress).run()

@@ -1,0 +1,321 @@
+"""Compacting and rebuilding, in bounded steps between which others may write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simdb.answers.exact.arrange import Epoch
+from simdb.datatypes import Progress
+from simdb.errors import DatabaseFailedError, StorageError
+from simdb.exact.order import SymbolOrder
+from simdb.ingest import postings as exact_indexing
+from simdb.opened import catalogue
+from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.signer import Signer
+from simdb.storage.collection.index_writer import IndexWriter
+from simdb.storage.collection.manifest import IndexState
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.file.environment import Environment
+from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.tables.blocks import BlockWriter
+from simdb.storage.tables.epochs import write_frequent
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+
+STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
+REBUILT_AT_ONCE = 10_000  # items
+SHARE_OF_MEMORY = 64
+
+ProgressCallback = Callable[[Progress], None] | None
+
+
+# -- compacting --------------------------------------------------------------------------------
+
+
+def compact(
+    environment: Environment,
+    signer: Signer,
+    busy_timeout: float | None,
+    progress: ProgressCallback,
+) -> dict[str, Any]:
+    """Merge all runs into one and drop what belongs to deleted items.
+
+    An epoch of an exact index that is being built is finished before.
+
+    The marks of items deleted before it began are taken back at the end: everything written
+    since leaves such items out, and everything older has been rewritten.
+    """
+    collection = signer.settings.number
+    with environment.read() as snapshot:
+        before = CollectionReader(snapshot, collection)
+        dead, index = before.marks.copy(), before.state.index.number
+    # This cancels a rebuild under way, which may have read items that are marked by now.
+    collect_garbage(environment, busy_timeout)
+    steps = 0
+    report = _Reporter("compacting", progress)
+
+    def finish_epoch(writer: CollectionWriter) -> bool:
+        present = catalogue.require_settings(writer.transaction, signer.settings.name)
+        own = signer if present == signer.settings else Signer(present)
+        return exact_indexing.finish(writer, own, writer.state.index)
+
+    def merge(writer: CollectionWriter) -> bool:
+        return writer.index_writer(writer.state.index).step()
+
+    def start_full_merge(writer: CollectionWriter) -> bool:
+        if merge(writer):  # as long as any is under way, others may start one between the steps
+            return True
+        writer.index_writer(writer.state.index).start_full_merge()
+        return False
+
+    for work in (finish_epoch, start_full_merge, merge):
+        while _step(environment, collection, busy_timeout, work):
+            steps += 1
+            report.advance(1)
+    steps += _drop_dead(environment, collection, busy_timeout, report)
+    with environment.write(busy_timeout) as transaction:
+        writer = CollectionWriter(transaction, collection)
+        if writer.state.index.number == index:
+            writer.clear_marks(dead)
+        writer.save()
+        state = writer.state
+    return {
+        "steps": steps,
+        "items": state.live,
+        "runs": len(state.index.bands.runs),
+        "postings_runs": _postings_runs(state.index),
+        "deleted_not_yet_dropped": state.marked,
+    }
+
+
+def _postings_runs(index: IndexState) -> int:
+    return 0 if index.exact is None else len(index.exact.current.postings.runs)
+
+
+def _step(
+    environment: Environment,
+    collection: int,
+    busy_timeout: float | None,
+    work: Callable[[CollectionWriter], bool],
+) -> bool:
+    """Do a step of work in a transaction of its own; return whether there may be more."""
+    with environment.write(busy_timeout) as transaction:
+        writer = CollectionWriter(transaction, collection)
+        more = work(writer)
+        writer.save()
+    return more
+
+
+def _drop_dead(
+    environment: Environment, collection: int, busy_timeout: float | None, report: _Reporter
+) -> int:
+    """Rewrite all blocks that hold dead records."""
+    steps = 0
+    for blocks_of in (_documents, _items, _signatures):
+        position: int | None = 0
+        while position is not None:
+            with environment.write(busy_timeout) as transaction:
+                writer = CollectionWriter(transaction, collection)
+                blocks = blocks_of(writer)
+                if blocks is None:
+                    break
+                position = writer.drop_dead_step(blocks, position, STEP_BYTES)
+                writer.save()
+            steps += 1
+            report.advance(1)
+    return steps
+
+
+def _documents(writer: CollectionWriter) -> BlockWriter:
+    assert isinstance(writer.documents, BlockWriter)
+    return writer.documents
+
+
+def _items(writer: CollectionWriter) -> BlockWriter | None:
+    assert writer.items is None or isinstance(writer.items, BlockWriter)
+    return writer.items
+
+
+def _signatures(writer: CollectionWriter) -> BlockWriter:
+    return writer.index_writer(writer.state.index).signatures
+
+
+def collect_garbage(environment: Environment, busy_timeout: float | None) -> None:
+    """Remove what nothing refers to any more."""
+    more = True
+    while more:
+        with environment.write(busy_timeout) as transaction:
+            more = catalogue.collect_garbage(transaction, STEP_BYTES)
+
+
+def clear_up(environment: Environment, busy_timeout: float | None) -> None:
+    """Remove what a change that is committed has left, as far as that can be done now.
+
+    The rest stays listed, and the next one who collects garbage removes it.
+
+    Raises:
+        DatabaseFailedError: the system failed to write, and may have lost the change as well.
+    """
+    try:
+        collect_garbage(environment, busy_timeout)
+    except DatabaseFailedError:
+        raise
+    except (StorageError, MemoryError):
+        return  # the caller's change has happened: an error would say that it has not
+
+
+# -- rebuilding --------------------------------------------------------------------------------
+
+
+def rebuild(
+    environment: Environment,
+    settings: CollectionSettings,
+    *,
+    pool: Executor | None,
+    memory: int,
+    busy_timeout: float | None,
+    progress: ProgressCallback,
+) -> None:
+    """Make a second index under new settings and switch to it in one transaction.
+
+    Until then the new index is listed as garbage, so that nothing is left behind if the work is
+    cut off. Items added meanwhile are signed as well; the last few of them under the lock. What
+    the old index leaves may stay listed as garbage in its turn.
+
+    Raises:
+        StorageError: another process collected the garbage meanwhile; nothing has changed.
+    """
+    collect_garbage(environment, busy_timeout)
+    signer = Signer(settings)
+    order, made_at = SymbolOrder(), 0
+    with environment.read() as snapshot:
+        present = CollectionReader(snapshot, settings.number)
+        if settings.is_exact and present.state.live >= exact_indexing.FIRST_TABLE:
+            order, made_at = exact_indexing.sampled_order(present, signer), present.state.live
+    with environment.write(busy_timeout) as transaction:
+        index = catalogue.new_index(transaction, settings)
+        catalogue.add_garbage(transaction, catalogue.index_tables(index))
+        if index.exact is not None:
+            write_frequent(transaction, index.exact.current, order.frequent, made_at)
+            signer.epoch = Epoch(index.exact.current.number, order)
+    work = _Rebuild(signer, index, settings, pool, memory)
+    report = _Reporter("signing", progress)
+    while True:
+        with environment.read() as snapshot:
+            catalogue.require_settings(snapshot, settings.name)
+            prepared = work.prepare(CollectionReader(snapshot, settings.number))
+        with environment.write(busy_timeout) as transaction:
+            work.require_index(transaction)
+            writer = CollectionWriter(transaction, settings.number)
+            work.store(transaction, writer, prepared)
+            if work.position == writer.state.next_number:
+                _switch(transaction, writer, settings, index)
+                break
+        report.advance(len(prepared.numbers))
+    clear_up(environment, busy_timeout)
+
+
+def _switch(
+    transaction: WriteTransaction,
+    writer: CollectionWriter,
+    settings: CollectionSettings,
+    index: IndexState,
+) -> None:
+    catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
+    catalogue.add_garbage(transaction, catalogue.index_tables(writer.state.index))
+    writer.state.index = index
+    writer.save()
+    catalogue.write_settings(transaction, settings)
+
+
+class _Prepared:
+    """Items read and signed for the new index."""
+
+    def __init__(self, signer: Signer, first: int, end: int) -> None:
+        self.first = first
+        self.end = end
+        self.numbers = np.empty(0, np.uint32)
+        self.signed = signer.empty()
+
+
+class _Rebuild:
+    """An index that is being made."""
+
+    def __init__(
+        self,
+        signer: Signer,
+        index: IndexState,
+        settings: CollectionSettings,
+        pool: Executor | None,
+        memory: int,
+    ) -> None:
+        self.position = 0
+        self._signer = signer
+        self._index = index
+        self._settings = settings
+        self._pool = pool
+        self._most_bytes = max(1, memory // SHARE_OF_MEMORY)
+
+    def require_index(self, transaction: WriteTransaction) -> None:
+        owned = catalogue.index_tables(self._index)
+        if any(entry not in catalogue.garbage(transaction) for entry in owned):
+            raise StorageError(
+                "the rebuild was cancelled: another process compacted or rebuilt meanwhile; "
+                "nothing has changed, run it again"
+            )
+
+    def prepare(self, collection: CollectionReader) -> _Prepared:
+        """Read and sign the next items."""
+        numbers: list[int] = []
+        items: list[bytes] = []
+        size = 0
+        end = collection.state.next_number
+        for document in collection.live_documents(self.position):
+            if len(numbers) == REBUILT_AT_ONCE or size >= self._most_bytes:
+                end = document.number
+                break
+            numbers.append(document.number)
+            items.append(bytes(document.item))
+            size += len(document.item)
+        prepared = _Prepared(self._signer, self.position, end)
+        prepared.numbers = np.array(numbers, np.uint32)
+        prepared.signed = self._signer.sign(items, self._pool)
+        return prepared
+
+    def store(
+        self, transaction: WriteTransaction, writer: CollectionWriter, prepared: _Prepared
+    ) -> None:
+        """Write what was prepared; items deleted since are marked, as for every index."""
+        if prepared.numbers.size:
+            target = IndexWriter(transaction, self._index, writer)
+            buckets = prepared.signed.buckets
+            target.insert(
+                prepared.numbers, prepared.signed.signatures, buckets.values, buckets.counts
+            )
+            exact, prefixes = self._index.exact, prepared.signed.prefixes
+            if exact is not None and prefixes is not None and self._signer.epoch is not None:
+                exact_indexing.insert(
+                    transaction, exact, self._signer.epoch, prepared.numbers, prefixes
+                )
+            target.merge_after(prepared.numbers.size)
+        self.position = prepared.end
+
+
+class _Reporter:
+    """Calls a progress callback with a growing count."""
+
+    def __init__(self, task: str, progress: ProgressCallback) -> None:
+        self._task = task
+        self._progress = progress
+        self._done = 0
+
+    def advance(self, amount: int) -> None:
+        self._done += amount
+        if self._progress is not None:
+            self._progress(Progress(self._task, self._done, None))

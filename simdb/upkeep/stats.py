@@ -1,0 +1,105 @@
+"""What a collection looks like inside: counts and sizes as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simdb.exact.thresholds import Threshold
+from simdb.kinds.table import is_distance, outer_threshold
+from simdb.kinds.values import describe_kind
+from simdb.opened.catalogue import CollectionSettings
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.tables.bucket_sizes import largest_bucket
+from simdb.storage.tables.chunks import HEADER_SIZE, POSTING_BYTES
+from simdb.storage.tables.epochs import open_postings
+
+SYMBOL_BYTES = 8
+CHUNK_ENTRY_BYTES = 12  # bucket key and item number
+
+
+def describe(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:
+    """Return counts, sizes and settings of a collection as plain values."""
+    state = collection.state
+    runs = state.index.bands.runs
+    entries = state.index.bands.entries
+    chunks = sum(run.end_chunk - run.first_chunk for run in runs)
+    signatures = state.index.signature_width * state.live
+    bands = entries * CHUNK_ENTRY_BYTES + chunks * HEADER_SIZE
+    largest = largest_bucket(collection.bands)
+    return {
+        "name": settings.name,
+        "items": state.live,
+        "deleted_not_yet_dropped": state.marked,
+        "item_bytes": state.item_bytes,
+        "settings": {
+            **describe_kind(settings.kind),
+            **_bound(settings),
+            "recall": float(settings.recall),
+            "bands": settings.bands,
+            "rows": settings.rows,
+            "sketch": settings.sketch,
+            "unicode_version": settings.unicode_version,
+            "exact_floor": (
+                None
+                if settings.exact_floor is None
+                else float(outer_threshold(settings.kind, settings.exact_floor))
+            ),
+            "containment": settings.containment,
+        },
+        "expected_recall": (
+            settings.plan.expected_recall(settings.threshold) if settings.is_probable else 1.0
+        ),
+        "index": {
+            "runs": len(runs),
+            "merges_under_way": len(state.index.bands.merges),
+            "bucket_entries": entries,
+            "bucket_bytes": bands,
+            "largest_bucket": largest.entries,
+            "largest_bucket_bound": largest.bound,
+            "signature_bytes": signatures,
+            "bytes_per_item": (bands + signatures) / state.live if state.live else 0.0,
+        },
+        "exact_index": describe_exact(settings, collection),
+        "item_numbers_used": state.next_number,
+        "commits": state.changes,
+    }
+
+
+def _bound(settings: CollectionSettings) -> dict[str, Any]:
+    if is_distance(settings.kind):
+        return {"max_distance": float(settings.threshold) if settings.is_probable else None}
+    return {"threshold": float(outer_threshold(settings.kind, settings.threshold))}
+
+
+def describe_exact(
+    settings: CollectionSettings, collection: CollectionReader
+) -> dict[str, Any] | None:
+    """Return counts and sizes of an exact index, None without one."""
+    state = collection.state
+    exact = state.index.exact
+    if exact is None:
+        return None
+    runs = exact.current.postings.runs
+    entries = exact.current.postings.entries
+    chunks = sum(run.end_chunk - run.first_chunk for run in runs)
+    size = entries * POSTING_BYTES + chunks * HEADER_SIZE + exact.current.frequent * SYMBOL_BYTES
+    largest = largest_bucket(open_postings(collection.transaction, exact.current))
+    building = exact.building
+    return {
+        "floor": str(Threshold(settings.exact_floor)) if settings.exact_floor else None,
+        "epoch": exact.current.number,
+        "frequent_symbols": exact.current.frequent,
+        "runs": len(runs),
+        "merges_under_way": len(exact.current.postings.merges),
+        "postings": entries,
+        "postings_bytes": size,
+        "bytes_per_posting": size / entries if entries else 0.0,
+        "largest_bucket": largest.entries,
+        "largest_bucket_bound": largest.bound,
+        "postings_per_item": exact.entries_per_item,
+        "scanned_per_probe": exact.scanned * state.live,
+        "lowest_scanned_per_probe": exact.baseline * state.live,
+        "next_epoch": None if building is None else building.number,
+        "next_epoch_items": 0 if building is None else building.position,
+        "retired_epochs": len(exact.retired),
+    }

@@ -1,0 +1,251 @@
+"""Pairs and joins by Dice, cosine and containment miss nothing, whatever lies on the threshold."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import simdb
+from simdb.errors import ConfigurationError, ThresholdTooLowError
+from tests.cli.test_exact import write_sets
+from tests.support.cli_stores import done, lines_of, run
+from tests.support.exact_stores import exact_store, pairs_found, small_epochs
+
+Value = Callable[[int, int, int], Fraction]
+
+# Of overlap, size of the left set, size of the right set. The square of the cosine, for o >= 0.
+VALUES: dict[str, Value] = {
+    "dice": lambda o, s, t: Fraction(2 * o, s + t),
+    "cosine": lambda o, s, t: Fraction(o * o, s * t),
+    "stored-in-probe": lambda o, _, t: Fraction(o, t),
+    "probe-in-stored": lambda o, s, _: Fraction(o, s),
+}
+SYMMETRIC = ["dice", "cosine"]
+THRESHOLDS = [Fraction(2, 3), Fraction(3, 4), Fraction(4, 5), Fraction(7, 9), Fraction(1)]
+Sets = list[set[int]]
+
+
+@pytest.fixture
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let work that is cut into epochs and portions be cut into many."""
+    small_epochs(monkeypatch)
+    monkeypatch.setattr("simdb.answers.exact.probe.CHUNK", 5)
+    monkeypatch.setattr("simdb.answers.exact.probe.COMPARED_AT_ONCE", 3)
+    monkeypatch.setattr("simdb.answers.exact.load.LOADED_AT_ONCE", 400)
+
+
+def meets(measure: str, left: set[int], right: set[int], least: Fraction) -> bool:
+    overlap = len(left & right)
+    if not overlap:
+        return False
+    if measure == "cosine":
+        above, below = least.as_integer_ratio()
+        return (overlap * below) ** 2 >= above * above * len(left) * len(right)
+    return VALUES[measure](overlap, len(left), len(right)) >= least
+
+
+def shown(measure: str, left: set[int], right: set[int]) -> float:
+    value = VALUES[measure](len(left & right), len(left), len(right))
+    return float(value) ** 0.5 if measure == "cosine" else float(value)
+
+
+def on_the_threshold(measure: str, least: Fraction) -> list[tuple[int, int, int]]:
+    """All (overlap, left size, right size) whose similarity is the threshold itself."""
+    exact = least**2 if measure == "cosine" else least
+    return [
+        (overlap, left, right)
+        for left in range(1, 19)
+        for right in range(1, 19)
+        for overlap in range(1, min(left, right) + 1)
+        if VALUES[measure](overlap, left, right) == exact
+    ]
+
+
+def hard_sets(seed: int, measure: str, least: Fraction, count: int = 50) -> tuple[Sets, Sets]:
+    """Pairs of sets on the threshold, just below it, equal, nested and empty."""
+    generator = random.Random(seed)
+    cases = on_the_threshold(measure, least)
+    lefts: Sets = [set(), {1}]
+    rights: Sets = [set(), {1}]
+    while len(lefts) < count:
+        overlap, left, right = generator.choice(cases)
+        symbols = generator.sample(range(60), left + right - overlap)
+        lefts.append(set(symbols[:left]))
+        less = generator.random() < 0.4
+        rights.append(set(symbols[left - overlap + less : left - overlap + less + right]))
+        if generator.random() < 0.2:
+            lefts.append(set(rights[-1]))
+            rights.append(set(generator.choice(rights)))
+    generator.shuffle(rights)
+    return lefts, rights
+
+
+def expected_pairs(measure: str, sets: Sets, least: Fraction) -> dict[tuple[int, int], float]:
+    return {
+        (one, other): shown(measure, sets[one], sets[other])
+        for other in range(len(sets))
+        for one in range(other)
+        if meets(measure, sets[one], sets[other], least)
+    }
+
+
+def expected_across(
+    measure: str, lefts: Sets, rights: Sets, least: Fraction
+) -> dict[tuple[int, int], float]:
+    return {
+        (one, other): shown(measure, left, right)
+        for one, left in enumerate(lefts)
+        for other, right in enumerate(rights)
+        if meets(measure, left, right, least)
+    }
+
+
+@pytest.mark.usefixtures("small_portions")
+@pytest.mark.parametrize("measure", SYMMETRIC)
+@pytest.mark.parametrize("least", THRESHOLDS)
+def test_pairs_are_those_of_brute_force(measure: str, least: Fraction, tmp_path: Path) -> None:
+    lefts, rights = hard_sets(1, measure, least)
+    sets = [*lefts, *rights]
+    with exact_store(tmp_path / "s") as collection:
+        half = len(sets) // 2
+        collection.add_many(enumerate(sets[:half]))
+        mark = collection.checkpoint()
+        collection.add_many(enumerate(sets[half:], half))
+        expected = expected_pairs(measure, sets, least)
+        assert expected
+        found = collection.pairs(least, measure=measure)
+        assert pairs_found(found) == pytest.approx(expected, rel=1e-15)
+        assert found.token is None
+        assert all((batch.left < batch.right).all() for batch in found.batches())
+        new = {pair: value for pair, value in expected.items() if pair[1] >= half}
+        since = collection.pairs(least, measure=measure, since=mark)
+        assert pairs_found(since) == pytest.approx(new, rel=1e-15)
+        gone = set(range(0, len(sets), 3))
+        collection.delete_many(sorted(gone))
+        left = {pair: value for pair, value in expected.items() if not gone & {*pair}}
+        again = collection.pairs(least, measure=measure)
+        assert pairs_found(again) == pytest.approx(left, rel=1e-15)
+
+
+@pytest.mark.usefixtures("small_portions")
+@pytest.mark.parametrize("measure", list(VALUES))
+@pytest.mark.parametrize("least", THRESHOLDS)
+def test_joins_are_those_of_brute_force(measure: str, least: Fraction, tmp_path: Path) -> None:
+    lefts, rights = hard_sets(2, measure, least)
+    containment = measure == "probe-in-stored"
+    with (
+        simdb.open(tmp_path / "left") as db,
+        exact_store(tmp_path / "right", containment=containment) as right,
+    ):
+        left = db.collection("sets", simdb.Set())  # which needs no exact index
+        left.add_many(enumerate(lefts))
+        right.add_many(enumerate(rights))
+        expected = expected_across(measure, lefts, rights, least)
+        assert expected
+        found = left.join(right, least, measure=measure)
+        assert pairs_found(found) == pytest.approx(expected, rel=1e-15)
+        left.delete_many(range(0, len(lefts), 5))
+        right.delete_many(range(1, len(rights), 4))
+        kept = {pair: value for pair, value in expected.items() if pair[0] % 5 and pair[1] % 4 != 1}
+        found = left.join(right, least, measure=measure)
+        assert pairs_found(found) == pytest.approx(kept, rel=1e-15)
+
+
+@pytest.mark.parametrize("measure", SYMMETRIC)
+def test_pairs_have_the_similarities_of_a_search(measure: str, tmp_path: Path) -> None:
+    lefts, rights = hard_sets(3, measure, Fraction(4, 5))
+    sets = [*lefts, *rights]
+    with exact_store(tmp_path / "s") as collection:
+        collection.add_many(enumerate(sets))
+        for pair in collection.pairs("4/5", measure=measure):
+            assert isinstance(pair.right, int)
+            found = collection.search(sets[pair.right], threshold="4/5", measure=measure)
+            values = {match.key: match.similarity for match in found}
+            assert values[pair.left] == pair.similarity
+
+
+def test_texts_and_bags_are_paired_by_their_symbols(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s") as db:
+        texts = db.collection("texts", simdb.Text(simdb.WordShingles(1)), exact_floor=0.5)
+        texts.add_many(enumerate(["a b c", "b c d", "x y"]))
+        assert pairs_found(texts.pairs("2/3", measure="dice")) == {(0, 1): 2 / 3}
+        bags = db.collection("bags", simdb.Bag(union="sum"), threshold=None, exact_floor="1/4")
+        bags.add_many(enumerate([["a", "a", "b"], ["a", "b", "b"], ["a", "a", "b"]]))
+        # The bags share 2 of 3 and 3: Dice 2/3, above what a similarity by the sum can be.
+        found = {(0, 1): 2 / 3, (1, 2): 2 / 3, (0, 2): 1.0}
+        assert pairs_found(bags.pairs("2/3", measure="dice")) == found
+        assert len(bags.search(["a", "a", "b"], threshold="2/3", measure="dice")) == 3
+        assert len(pairs_found(bags.join(bags, "2/3", measure="cosine"))) == 9
+
+
+def test_an_empty_collection_has_no_pairs(tmp_path: Path) -> None:
+    with exact_store(tmp_path / "s") as collection:
+        assert not pairs_found(collection.pairs(0.8, measure="cosine"))
+        collection.add(1, set())
+        collection.add(2, set())
+        assert not pairs_found(collection.pairs(0.8, measure="cosine"))
+        assert not pairs_found(collection.join(collection, 0.8, measure="stored-in-probe"))
+
+
+def test_what_no_index_serves_is_refused_as_a_search_is(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s") as db:
+        probable = db.collection("probable", simdb.Set())
+        exact = db.collection("exact", simdb.Set(), threshold=None, exact_floor=0.6)
+        vectors = db.collection("vectors", simdb.Vector(2, "cosine"))
+        for one, threshold, measure in (
+            (probable, 0.8, "dice"),
+            (exact, 0.7, "dice"),  # 7/13 < 0.6
+            (exact, 0.75, "cosine"),  # 9/16 < 0.6
+            (vectors, None, "dice"),
+        ):
+            with pytest.raises((ConfigurationError, ThresholdTooLowError)) as searched:
+                one.search({1}, threshold=threshold, measure=measure)
+            for asked in (one.pairs, lambda *a, one=one, **k: one.join(one, *a, **k)):
+                with pytest.raises(type(searched.value)) as paired:
+                    asked(threshold, measure=measure)
+                assert str(paired.value) == str(searched.value)
+        with pytest.raises(ThresholdTooLowError, match="containment=True"):
+            exact.join(exact, 0.8, measure="probe-in-stored")
+        with pytest.raises(ConfigurationError, match="no probable index"):
+            exact.pairs(0.8, measure="dice", guarantee="probable")
+        with pytest.raises(ConfigurationError, match="depends on the order"):
+            exact.pairs(0.8, measure="stored-in-probe")
+        with pytest.raises(ConfigurationError, match="measure must be one of"):
+            exact.pairs(0.8, measure="hamming")
+        for asked in (exact.pairs, lambda *a, **k: exact.join(exact, *a, **k)):
+            with pytest.raises(ConfigurationError, match="can be resumed"):
+                asked(0.8, measure="dice", resume="token")
+
+
+def test_the_command_line_takes_measures(tmp_path: Path) -> None:
+    store = tmp_path / "s.simdb"
+    sets = {
+        "left": [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [7, 8, 9, 10]],
+        "right": [[1, 2], [7, 8, 9, 11], [1, 2, 3, 4, 5, 6]],
+    }
+    for name, rows in sets.items():
+        done("create", store, name, "--kind", "set", "--threshold", 0.8, "--exact-floor", 0.5)
+        done("add", store, name, write_sets(tmp_path / f"{name}.txt", rows))
+
+    def told(*arguments: object) -> dict[tuple[int, int], float]:
+        rows = lines_of(*arguments)
+        return {(row["left"], row["right"]): row["similarity"] for row in rows}
+
+    assert told("pairs", store, "left", "--threshold", 0.8) == {}
+    by_dice = told("pairs", store, "left", "--threshold", 0.8, "--measure", "dice")
+    assert by_dice == {(1, 2): 0.8}
+    contained = ("--measure", "stored-in-probe", "--threshold", 1)
+    assert told("join", store, "left", "right", *contained) == {(1, 1): 1.0, (2, 1): 1.0}
+    by_cosine = told("join", store, "left", "right", "--measure", "cosine", "--threshold", "3/4")
+    assert by_cosine == pytest.approx(
+        {(1, 3): 5 / 30**0.5, (2, 3): 5 / 30**0.5, (3, 2): 0.75}, rel=1e-15
+    )
+    assert "none is missing" in done("pairs", store, "left", "--measure", "dice").stderr
+    assert run("pairs", store, "left", "--measure", "stored-in-probe").exit_code == 2
+    refused = run("join", store, "left", "right", "--measure", "dice", "--threshold", 0.6)
+    assert refused.exit_code == 2
+    assert "--exact-floor 3/7" in refused.stderr

@@ -1,0 +1,315 @@
+"""Exact pairs, groups and duplicates of a store against brute force in fractions."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.answers.exact import load as exact_loading
+from simdb.answers.exact import pairs as exact_joining
+from simdb.answers.exact import sweep as exact_sweeping
+from simdb.errors import ConfigurationError, ThresholdTooLowError
+from simdb.exact import joins
+from simdb.exact.joins import Counters
+from simdb.exact.thresholds import Threshold
+from tests.support import oracle
+from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, similar_pairs
+from tests.support.exact_stores import (
+    WAYS,
+    as_floats,
+    exact_store,
+    join_by,
+    pairs_found,
+    small_epochs,
+)
+
+FLOOR = Fraction(1, 3)
+SERVED = [threshold for threshold in THRESHOLDS if threshold >= FLOOR]
+
+
+def corpus(seed: int, threshold: Fraction, least: int = 50) -> list[set[int]]:
+    generator = random.Random(seed)
+    sets: list[set[int]] = []
+    while len(sets) < least:
+        sets += adversarial_sets(generator, threshold)
+    return sets
+
+
+def connected(sets: list[set[int]], threshold: Fraction) -> list[tuple[int, ...]]:
+    """Groups of two or more, by brute force."""
+    groups = [{key} for key in range(len(sets))]
+    for left, right in similar_pairs(sets, threshold):
+        one = next(group for group in groups if left in group)
+        other = next(group for group in groups if right in group)
+        if one is not other:
+            one |= other
+            groups.remove(other)
+    return sorted(tuple(sorted(group)) for group in groups if len(group) > 1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", range(4))
+def test_pairs_and_groups_are_those_of_brute_force(
+    way: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_epochs(monkeypatch)
+    join_by(monkeypatch, way)
+    threshold = SERVED[(seed * 11 + 20) % len(SERVED)]
+    sets = corpus(seed, threshold)
+    generator = random.Random(seed)
+    with exact_store(tmp_path / "s") as collection:
+        half = len(sets) // 2
+        collection.add_many(list(enumerate(sets[:half])))
+        for key in range(half, len(sets)):
+            collection.add(key, sets[key])
+        for key in generator.sample(range(len(sets)), 6):
+            collection.delete(key)
+            sets[key] = set()
+        expected = as_floats(similar_pairs(sets, threshold))
+        for _ in range(2):
+            assert pairs_found(collection.pairs(threshold)) == expected
+            groups = collection.groups(threshold)
+            assert groups.guarantee == "exact"
+            assert [group.keys for group in groups] == connected(sets, threshold)
+            collection.compact()
+
+
+@pytest.mark.parametrize("room", [16, 10**6])
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_pairs_of_texts_are_swept_from_postings_and_those_of_brute_force(
+    seed: int, counted: bool, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_epochs(monkeypatch)
+    monkeypatch.setattr(exact_joining, "room_of", lambda _memory: room)
+    if not counted:
+        monkeypatch.setattr(exact_sweeping, "CANDIDATES_A_POSTING", 0)
+        monkeypatch.setattr(exact_sweeping, "CANDIDATES_AT_ONCE", 8)
+    generator = random.Random(seed)
+    words = [f"w{number}" for number in range(60)]
+    texts: list[str] = []
+    for _ in range(120):
+        if texts and generator.random() < 0.5:
+            copy = generator.choice(texts).split()
+            if copy and generator.random() < 0.6:
+                copy[generator.randrange(len(copy))] = generator.choice(words)
+            texts.append("  ".join(copy))
+        else:
+            texts.append(" ".join(generator.choices(words, k=generator.randint(0, 20))))
+    kind = simdb.Text(simdb.WordShingles(2))
+    sets = [{*oracle.shingle_set(text, kind)} for text in texts]
+    numbered = {one: number for number, one in enumerate(sorted(set().union(*sets), key=repr))}
+    plain = [{numbered[shingle] for shingle in one} for one in sets]
+    with simdb.open(tmp_path / "s", sync="batch") as db:
+        collection = db.collection("c", kind, exact_floor=0.5)
+        for begin in range(0, len(texts), 25):
+            collection.add_many(list(enumerate(texts))[begin : begin + 25])
+        for threshold in (Fraction(1, 2), Fraction(4, 5), Fraction(1)):
+            options: dict[str, Any] = {"threshold": threshold, "guarantee": "exact"}
+            expected = similar_pairs(plain, threshold)
+            assert pairs_found(collection.pairs(**options)) == as_floats(expected)
+            groups = [group.keys for group in collection.groups(**options)]
+            assert groups == connected(plain, threshold)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_pairs_of_many_random_stores_are_those_of_brute_force(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_epochs(monkeypatch)
+    join_by(monkeypatch, way)
+    for seed in range(300):
+        threshold = SERVED[seed % len(SERVED)]
+        sets = corpus(seed, threshold, 30)
+        with exact_store(tmp_path / str(seed)) as collection:
+            for begin in range(0, len(sets), 7):
+                collection.add_many(list(enumerate(sets))[begin : begin + 7])
+            expected = as_floats(similar_pairs(sets, threshold))
+            assert pairs_found(collection.pairs(threshold)) == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_many_equal_items_cost_no_square_until_their_pairs_are_asked_for(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, way, room=4_096)
+    count = 20_000
+    near = set(range(1, 40))
+    with exact_store(tmp_path / "s", floor=0.8) as collection:
+        collection.add_many((key, range(40)) for key in range(count))
+        collection.add("near", near)
+        counters = Counters()
+        with collection._opened() as (reader, _, signer):
+            batches = exact_joining.join(
+                signer,
+                reader,
+                Threshold.parse(0.8),
+                collection._lent().to_joins(),
+                counters=counters,
+            )
+            assert sum(len(batch) for batch, _ in islice(batches, 3)) > 100_000
+        assert counters.scanned <= 40
+        groups = list(collection.groups(0.8))
+        assert [len(group) for group in groups] == [count + 1]
+        assert groups[0].representative == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_join_that_was_left_off_goes_on_after_its_token(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, way)
+    for module in (joins, exact_joining):
+        monkeypatch.setattr(module, "CHUNK", 8)
+    defaults: dict[str, Any] = {**(joins.self_join.__kwdefaults__ or {}), "chunk": 8}
+    monkeypatch.setattr(joins.self_join, "__kwdefaults__", defaults)
+    sets = corpus(3, Fraction(1, 2), 80)
+    with exact_store(tmp_path / "s") as collection:
+        collection.add_many(list(enumerate(sets)))
+        everything = pairs_found(collection.pairs(0.5))
+        whole = len(list(collection.pairs(0.5).batches()))
+        assert whole > 5
+        for stop in {0, 1, *range(2, whole, 1 + whole // 8), whole}:
+            pairs = collection.pairs(0.5)
+            first = list(islice(pairs.batches(), stop))
+            assert (pairs.token is None) == (stop == 0)
+            rest = list(collection.pairs(0.5, resume=pairs.token).batches())
+            assert len(first) + len(rest) == whole
+            numbers = [
+                pair
+                for batch in first + rest
+                for pair in zip(batch.left.tolist(), batch.right.tolist(), strict=True)
+            ]
+            assert sorted(numbers) == sorted(everything)
+        with pytest.raises(ConfigurationError, match=r"at 0\.5, not at 0\.6"):
+            list(collection.pairs(0.6, resume=pairs.token))
+        collection.add("new", {1})
+        with pytest.raises(ConfigurationError, match="has changed"):
+            list(collection.pairs(0.5, resume=pairs.token))
+        for nonsense in ("", "m:1/2", "x:1/2:1:2:3", "m:a:b:c", "s:1/2:1"):
+            with pytest.raises(ConfigurationError, match="no resume token"):
+                list(collection.pairs(0.5, resume=nonsense))
+
+
+def test_exact_pairs_need_no_index_where_everything_fits_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = corpus(4, Fraction(2, 5))
+    expected = as_floats(similar_pairs(sets, Fraction(2, 5)))
+    with simdb.open(tmp_path / "s") as db:
+        collection = db.collection("c", simdb.Set())
+        collection.add_many(list(enumerate(sets)))
+        assert pairs_found(collection.pairs("2/5", guarantee="exact")) == expected
+        assert collection.pairs(0.8).guarantee == "probable"
+        with pytest.raises(ConfigurationError, match="only exact pairs"):
+            collection.pairs(0.8, resume="m:4/5:1:1:1")
+        monkeypatch.setattr(exact_loading, "SHARE_OF_MEMORY", 2**60)
+        with pytest.raises(ConfigurationError, match=r"rebuild\(exact_floor=0\.4\) adds one"):
+            list(collection.pairs("2/5", guarantee="exact"))
+        collection.rebuild(exact_floor=0.5)
+        with pytest.raises(ThresholdTooLowError, match=r"rebuild\(exact_floor=0\.4\)"):
+            list(collection.pairs("2/5", guarantee="exact"))
+        collection.rebuild(exact_floor="2/5")
+        assert pairs_found(collection.pairs("2/5", guarantee="exact")) == expected
+
+
+def test_a_join_made_in_memory_is_not_resumed_with_less_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with exact_store(tmp_path / "s") as collection:
+        collection.add_many([(1, {1, 2}), (2, {1, 2})])
+        own, across = collection.pairs(0.5), collection.join(collection, 0.5)
+        assert len(list(own.batches())) == len(list(across.batches())) == 1
+        join_by(monkeypatch, "sweep")
+        with pytest.raises(ConfigurationError, match="more memory"):
+            list(collection.pairs(0.5, resume=own.token))
+        with pytest.raises(ConfigurationError, match="more memory"):
+            list(collection.join(collection, 0.5, resume=across.token))
+
+
+def test_a_slice_reads_only_what_its_memory_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, "sweep", room=64)
+    sets = corpus(8, Fraction(1, 2), 120)
+    with exact_store(tmp_path / "s") as collection:
+        collection.add_many(list(enumerate(sets)))
+        expected = as_floats(similar_pairs(sets, Fraction(1, 2)))
+        assert pairs_found(collection.pairs(0.5)) == expected
+
+
+# -- incremental many-many (MMDS 3.9.4) ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1_000])
+def test_the_union_of_the_increments_equals_the_batch_join(batch: int, tmp_path: Path) -> None:
+    threshold = Fraction(3, 5)
+    sets = corpus(12, threshold, 60)
+    union: dict[tuple[Any, Any], float] = {}
+    with exact_store(tmp_path / "s", floor="3/5") as collection:
+        for begin in range(0, len(sets), batch):
+            new = list(enumerate(sets))[begin : begin + batch]
+            for key, one in new:
+                for match in collection.search(one):
+                    union[match.key, key] = match.similarity
+            with exact_store(tmp_path / f"batch {begin}", floor="3/5") as alone:
+                alone.add_many(new)
+                union |= pairs_found(alone.pairs())
+            collection.add_many(new)
+        assert union == as_floats(similar_pairs(sets, threshold))
+        assert union == pairs_found(collection.pairs())
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("batch", [1, 13, 1_000])
+def test_duplicates_are_those_of_the_definition(drop: bool, batch: int, tmp_path: Path) -> None:
+    threshold = Fraction(3, 5)
+    sets = corpus(13, threshold, 90)
+    similar = similar_pairs(sets, threshold)
+    expected: dict[int, tuple[int, float] | None] = {}
+    kept: list[int] = []
+    for row in range(len(sets)):
+        first = next((earlier for earlier in kept if (earlier, row) in similar), None)
+        expected[row] = None if first is None else (first, float(similar[first, row]))
+        if not drop or first is None:
+            kept.append(row)
+    outcomes: list[simdb.Outcome] = []
+    with exact_store(tmp_path / "s", floor="3/5") as collection:
+        for begin in range(0, len(sets), batch):
+            collection.add_many(
+                list(enumerate(sets))[begin : begin + batch],
+                find_duplicates=True,
+                on_duplicate="skip" if drop else "keep",
+                outcomes=outcomes.extend,
+            )
+        assert len(collection) == len(kept)
+        assert list(collection.keys_of(range(len(kept)))) == kept
+    for outcome in outcomes:
+        assert isinstance(outcome.key, int)
+        target = expected[outcome.key]
+        found = None if outcome.duplicate_of is None else (outcome.duplicate_of, outcome.similarity)
+        assert found == target
+        assert outcome.action == ("duplicate" if drop and target else "added")
+
+
+def test_dedupe_with_an_exact_index_keeps_what_is_similar_to_nothing_before(
+    tmp_path: Path,
+) -> None:
+    sets = corpus(14, Fraction(1, 2), 90)
+    kept: list[set[int]] = []
+    for one in sets:
+        if not similar_pairs([*kept, one], Fraction(1, 2)):
+            kept.append(one)
+    for threads in (1, 2):
+        with simdb.open(tmp_path / str(threads), threads=threads) as db:
+            collection = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5)
+            report = collection.dedupe(enumerate(sets))
+            assert report.added == len(kept)
+            assert [set(record.item) for record in collection.items()] == kept

@@ -1,0 +1,105 @@
+"""Groups: the connected components of the pairs, at the price of a few comparisons an item."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import simdb
+from simdb.answers.buckets import pairs as joining
+from simdb.answers.buckets.groups import Forest
+from tests.support.strategies import (
+    SURE,
+    cluster_corpus,
+    connected,
+    found_groups,
+    found_pairs,
+    set_text,
+)
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_groups_are_the_components_of_the_pairs_found(tmp_path, seed):
+    """With few bands pairs are missed: groups and pairs must miss the same."""
+    stored = [(number, text) for number, (_, text) in enumerate(cluster_corpus(seed, 8, 15))]
+    generator = random.Random(seed)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, threshold=0.7, bands=4, rows=3, seed=seed)
+        collection.add_many(stored)
+        collection.delete_many(generator.sample(range(len(stored)), 10))
+        keys = [record.key for record in collection.items()]
+        for threshold in (0.7, 0.8, 1):
+            pairs = found_pairs(collection, threshold=threshold)
+            assert found_groups(collection, threshold=threshold) == connected(keys, pairs)
+
+
+def test_groups_are_right_when_buckets_are_swept_in_many_slices(tmp_path):
+    rows = cluster_corpus(5, 100, 20)
+    with simdb.open(tmp_path / "s.simdb", memory=16 * 2**20, sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many((number, text) for number, (_, text) in enumerate(rows))
+        pairs = found_pairs(collection)
+        assert len(rows) * 40 > 8 * 4_096
+        assert found_groups(collection) == connected(range(len(rows)), pairs)
+
+
+def test_a_group_is_connected_though_its_ends_are_unlike(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many((number, set_text(range(number, number + 9))) for number in range(12))
+        groups = collection.groups(0.8)
+        assert [group.keys for group in groups] == [tuple(range(12))]
+        assert [len(group) for group in groups] == [12]
+        assert len(groups) == 1
+        assert next(iter(groups)).representative == 0
+        assert (0, 11) not in found_pairs(collection)
+
+
+@pytest.mark.parametrize("memory", [16 * 2**20, 2**30])
+def test_thousands_of_equal_items_cost_some_comparisons_an_item_not_one_a_pair(
+    tmp_path, monkeypatch, memory
+):
+    """3,000 equal items share 16 buckets: 4.5 million pairs, which no step may visit."""
+    counters = joining.JoinCounters()
+    monkeypatch.setattr(joining, "JoinCounters", lambda: counters)
+    count = 3_000
+    with simdb.open(tmp_path / "s.simdb", memory=memory) as db:
+        collection = db.collection("c", WORDS, threshold=0.8, seed=1)
+        collection.add_many((number, "one and the same text in all") for number in range(count))
+        collection.add_many((count + number, set_text([number])) for number in range(100))
+        assert found_groups(collection) == [tuple(range(count))]
+    bands = 16
+    assert counters.compared <= count * bands
+    assert counters.visited <= count * bands
+
+
+def test_progress_of_groups_is_told(tmp_path):
+    told: list[simdb.Progress] = []
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS)
+        collection.add_many([(1, "a b"), (2, "a b")])
+        collection.groups(progress=told.append)
+    assert told
+    assert all(isinstance(step, simdb.Progress) for step in told)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_forest_joins_like_sets_of_sets(seed):
+    generator = random.Random(seed)
+    forest = Forest(50)
+    edges: list[tuple[int, int]] = []
+    for _ in range(generator.randint(0, 12)):
+        count = generator.randint(1, 6)
+        left = [generator.randrange(50) for _ in range(count)]
+        right = [generator.randrange(50) for _ in range(count)]
+        edges += zip(left, right, strict=True)
+        forest.connect(np.array(left, np.uint32), np.array(right, np.uint32))
+        expected = connected(range(50), edges)
+        assert [tuple(group.tolist()) for group in forest.groups()] == expected
+        for group in expected:
+            roots = forest.roots(np.array(group, np.uint32))
+            assert set(roots.tolist()) == {group[0]}

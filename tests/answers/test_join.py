@@ -1,0 +1,146 @@
+"""Joins of two collections against brute force in fractions."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import simdb
+from simdb.answers.exact import load as exact_loading
+from simdb.errors import ConfigurationError, ThresholdTooLowError
+from tests.support import oracle
+from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, similar_across
+from tests.support.exact_stores import WAYS, as_floats, join_by, pairs_found, small_epochs
+
+FLOOR = Fraction(1, 3)
+SERVED = [threshold for threshold in THRESHOLDS if threshold >= FLOOR]
+
+
+def two_corpora(seed: int, threshold: Fraction) -> tuple[list[set[int]], list[set[int]]]:
+    generator = random.Random(seed)
+    sets: list[set[int]] = []
+    while len(sets) < 80:
+        sets += adversarial_sets(generator, threshold)
+    generator.shuffle(sets)
+    return sets[:45], sets[30:]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_join_gives_each_similar_pair_of_a_left_and_a_right_item_once(
+    way: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_epochs(monkeypatch)
+    join_by(monkeypatch, way)
+    threshold = SERVED[(seed * 13 + 9) % len(SERVED)]
+    left, right = two_corpora(seed, threshold)
+    with simdb.open(tmp_path / "s") as db:
+        one = db.collection("one", simdb.Set(), threshold=None, exact_floor="1/3")
+        other = db.collection("other", simdb.Set(), threshold=0.9, exact_floor="1/3")
+        for collection, sets in ((one, left), (other, right)):
+            half = len(sets) // 2
+            collection.add_many(list(enumerate(sets[:half])))
+            for key in range(half, len(sets)):
+                collection.add(key, sets[key])
+            for key in (2, 5, 7):
+                collection.delete(key)
+                sets[key] = set()
+        expected = as_floats(similar_across(left, right, threshold))
+        assert pairs_found(one.join(other, threshold)) == expected
+        with db.snapshot() as state:
+            assert pairs_found(state["one"].join(state["other"], threshold)) == expected
+        assert pairs_found(other.join(one, threshold)) == {
+            (b, a): similarity for (a, b), similarity in expected.items()
+        }
+        assert db.check(deep=True).sound
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_texts_of_two_databases_with_other_secrets_are_joined(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, way)
+    generator = random.Random(5)
+    words = [f"w{number}" for number in range(9)]
+    kind = simdb.Text(simdb.WordShingles(1))
+    left, right = (
+        [" ".join(generator.choices(words, k=generator.randint(0, 7))) for _ in range(50)]
+        for _ in range(2)
+    )
+    expected = {
+        (i, j): float(oracle.text_similarity(one, other, kind))
+        for i, one in enumerate(left)
+        for j, other in enumerate(right)
+        if one and oracle.text_similarity(one, other, kind) >= Fraction(3, 5)
+    }
+    with simdb.open(tmp_path / "a") as db, simdb.open(tmp_path / "b") as other_db:
+        a = db.collection("a", kind)
+        b = other_db.collection("b", kind, exact_floor=0.6)
+        a.add_many(list(enumerate(left)))
+        b.add_many(list(enumerate(right)))
+        assert pairs_found(a.join(b, 0.6)) == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_join_that_was_left_off_goes_on_after_its_token(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, way)
+    monkeypatch.setattr(exact_loading, "LOADED_AT_ONCE", 64)
+    left, right = two_corpora(3, Fraction(1, 2))
+    with simdb.open(tmp_path / "s") as db:
+        one = db.collection("one", simdb.Set(), threshold=None, exact_floor=0.5)
+        other = db.collection("other", simdb.Set(), threshold=None, exact_floor=0.5)
+        for begin in range(0, len(left), 9):  # in blocks of their own
+            one.add_many(list(enumerate(left))[begin : begin + 9])
+        other.add_many(list(enumerate(right)))
+        expected = sorted(similar_across(left, right, Fraction(1, 2)))
+        whole = len(list(one.join(other, 0.5).batches()))
+        assert whole > (1 if way == "sweep" else 0)
+        for stop in range(whole + 1):
+            pairs = one.join(other, 0.5)
+            batches = list(islice(pairs.batches(), stop))
+            batches += one.join(other, 0.5, resume=pairs.token).batches()
+            found = [
+                pair
+                for batch in batches
+                for pair in zip(batch.left.tolist(), batch.right.tolist(), strict=True)
+            ]
+            assert sorted(found) == expected
+        with pytest.raises(ConfigurationError, match="of a join of two collections"):
+            list(one.pairs(0.5, resume=pairs.token))
+        own = one.pairs(0.5)
+        list(own.batches())
+        with pytest.raises(ConfigurationError, match="not one of a join of two"):
+            list(one.join(other, 0.5, resume=own.token))
+        other.add("new", {1})
+        with pytest.raises(ConfigurationError, match="has changed"):
+            list(one.join(other, 0.5, resume=pairs.token))
+
+
+def test_collections_of_different_items_are_not_joined(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s") as db:
+        words = db.collection("words", simdb.Text(simdb.WordShingles(2)))
+        others = db.collection("others", simdb.Text(simdb.WordShingles(3)))
+        with pytest.raises(ConfigurationError, match="different kinds"):
+            words.join(others, 0.8)
+
+
+def test_what_does_not_fit_into_memory_needs_an_index_on_the_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, "sweep")
+    with simdb.open(tmp_path / "s") as db:
+        one = db.collection("one", simdb.Set())
+        other = db.collection("other", simdb.Set(), exact_floor=0.9)
+        one.add(1, {1, 2})
+        other.add(2, {1, 2})
+        with pytest.raises(ConfigurationError, match=r"rebuild\(exact_floor=0\.8\) adds one"):
+            list(other.join(one, 0.8))
+        with pytest.raises(ThresholdTooLowError, match=r"rebuild\(exact_floor=0\.8\)"):
+            list(one.join(other, 0.8))
+        assert pairs_found(one.join(other, 0.9)) == {(1, 2): 1.0}

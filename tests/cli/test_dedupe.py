@@ -1,0 +1,351 @@
+"""dedupe against its definition in ten lines of Python, over every kind of input."""
+
+import csv
+import gzip
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from simdb.cli.feeding import Feed
+from tests.support.cli_stores import done, jaccard, run, text_of, write_rows
+
+
+def variant(seed: int, changes: int) -> str:
+    generator = random.Random(seed * 1000 + changes)
+    words = text_of(seed).split()
+    for _ in range(changes):
+        words[generator.randrange(len(words))] = f"new{generator.randrange(10**6)}"
+    return " ".join(words)
+
+
+ROWS: list[dict[str, Any]] = [
+    {"id": f"{seed}-{changes}", "text": variant(seed, changes), "extra": {"é": [seed, None]}}
+    for changes in (0, 1, 3, 6, 10)
+    for seed in range(8)
+]
+
+
+def defined(
+    rows: list[dict[str, Any]], stored: dict[Any, str] | None = None, threshold: float = 0.8
+) -> tuple[list[int], dict[int, tuple[Any, float]]]:
+    """What dedupe means: positions kept, and of the others whose copy they are and how similar."""
+    kept_texts = dict(stored or {})
+    kept, removed = [], {}
+    for position, row in enumerate(rows):
+        similar = ((key, jaccard(text, row["text"])) for key, text in kept_texts.items())
+        found = next(((key, value) for key, value in similar if value >= threshold), None)
+        if found is None:
+            kept.append(position)
+            kept_texts[row["id"]] = row["text"]
+        else:
+            removed[position] = found
+    return kept, removed
+
+
+def bytes_of(rows: list[dict[str, Any]]) -> list[bytes]:
+    """Lines that differ in every way that JSON leaves open."""
+    lines = []
+    for position, row in enumerate(rows):
+        separators = (" , ", " : ") if position % 3 else (",", ":")
+        text = json.dumps(row, ensure_ascii=position % 2 == 0, separators=separators)
+        lines.append(text.encode() + (b" \r\n" if position % 5 == 0 else b"\n"))
+    lines[-1] = lines[-1].rstrip()
+    return lines
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_kept_rows_are_the_bytes_of_the_input_and_removed_rows_say_why(tmp_path):
+    lines = bytes_of(ROWS)
+    (tmp_path / "in.jsonl").write_bytes(b"".join(lines))
+    kept, removed = defined(ROWS)
+    assert len(kept) >= 8
+    assert len(removed) >= 8
+
+    result = done(
+        "dedupe", tmp_path / "in.jsonl", "--text-field", "text", "--id-field", "id",
+        "--threshold", 0.8, "-o", tmp_path / "kept.jsonl", "--removed", tmp_path / "removed.jsonl",
+    )  # fmt: skip
+
+    assert (tmp_path / "kept.jsonl").read_bytes() == b"".join(lines[place] for place in kept)
+    told = [json.loads(line) for line in (tmp_path / "removed.jsonl").read_bytes().splitlines()]
+    assert told == [
+        {
+            "line": place + 1,
+            "id": ROWS[place]["id"],
+            "duplicate_of": key,
+            "similarity": similarity,
+            "within_input": True,
+            "row": ROWS[place],
+        }
+        for place, (key, similarity) in removed.items()
+    ]
+    assert f"{len(ROWS)} rows: {len(kept)} kept, {len(removed)} removed" in result.stderr
+    assert result.stdout == ""
+    assert names_in(tmp_path) == ["in.jsonl", "kept.jsonl", "removed.jsonl"]
+
+
+def test_with_a_store_the_next_file_is_compared_with_all_before(tmp_path):
+    store = tmp_path / "s.simdb"
+    first, second = ROWS[:20], ROWS[20:]
+    for name, rows in (("first", first), ("second", second)):
+        write_rows(tmp_path / name, rows)
+
+    def dedupe(name: str, output: str) -> bytes:
+        done(
+            "dedupe", tmp_path / name, "--format", "jsonl", "--id-field", "id", "--store", store,
+            "-o", tmp_path / output, "--removed", tmp_path / "removed",
+        )  # fmt: skip
+        return Path(tmp_path / output).read_bytes()
+
+    kept_first, _ = defined(first)
+    stored = {first[place]["id"]: first[place]["text"] for place in kept_first}
+    kept_second, removed_second = defined(second, stored)
+
+    assert dedupe("first", "a").count(b"\n") == len(kept_first)
+    kept = dedupe("second", "b")
+    assert [json.loads(line)["id"] for line in kept.splitlines()] == [
+        second[place]["id"] for place in kept_second
+    ]
+    told = [json.loads(line) for line in (tmp_path / "removed").read_bytes().splitlines()]
+    assert [(row["duplicate_of"], row["similarity"]) for row in told] == list(
+        removed_second.values()
+    )
+    assert [row["within_input"] for row in told] == [
+        row["duplicate_of"] not in stored for row in told
+    ]
+    # The same file again is itself, not a copy of itself.
+    assert dedupe("second", "c") == kept
+    assert dedupe("first", "d").count(b"\n") == len(kept_first)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_csv_keeps_its_header_and_its_bytes(tmp_path, suffix):
+    target = io.StringIO(newline="")
+    writer = csv.writer(target, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
+    writer.writerow(["id", "text", "more"])
+    starts = []
+    for row in ROWS:
+        starts.append(target.tell())
+        writer.writerow([row["id"], row["text"].replace(" ", "\n", 1), 'quote " and, comma'])
+    content = b"\xef\xbb\xbf" + target.getvalue().encode()
+    pack = {"": content, ".gz": gzip.compress(content), ".zst": zstandard.compress(content)}
+    (tmp_path / f"in.csv{suffix}").write_bytes(pack[suffix])
+    # White space is collapsed before texts are compared.
+    kept, removed = defined(ROWS)
+
+    done(
+        "dedupe", tmp_path / f"in.csv{suffix}", "--id-field", "id", "-o", tmp_path / "kept.csv",
+        "--removed", tmp_path / "removed",
+    )  # fmt: skip
+
+    written = (tmp_path / "kept.csv").read_bytes()
+    assert written.startswith(b'\xef\xbb\xbf"id","text","more"\r\n')
+    body = list(csv.reader(io.StringIO(written.decode("utf-8-sig"), newline="")))[1:]
+    assert [row[0] for row in body] == [ROWS[place]["id"] for place in kept]
+    ends = [*starts[1:], len(target.getvalue())]
+    spans = [target.getvalue()[starts[place] : ends[place]] for place in kept]
+    assert written.endswith("".join(spans).encode())
+    told = [json.loads(line) for line in (tmp_path / "removed").read_bytes().splitlines()]
+    assert [row["line"] for row in told] == [2 + 2 * place for place in removed]
+    assert set(told[0]["row"]) == {"id", "text", "more"}
+
+
+def test_a_csv_file_of_no_kept_rows_still_has_its_header(tmp_path):
+    (tmp_path / "in.csv").write_bytes(b"id,text\n")
+
+    done("dedupe", tmp_path / "in.csv", "-o", tmp_path / "kept.csv")
+
+    assert (tmp_path / "kept.csv").read_bytes() in (b"id,text\n", b"")
+    (tmp_path / "empty.csv").write_bytes(b"id,text\n1,\n")
+    done("dedupe", tmp_path / "empty.csv", "--on-bad", "skip", "-o", tmp_path / "kept.csv")
+    assert (tmp_path / "kept.csv").read_bytes().startswith(b"id,text\n")
+
+
+def test_of_a_folder_the_kept_files_are_listed(tmp_path):
+    folder = tmp_path / "texts"
+    for row in ROWS:
+        seed, changes = row["id"].split("-")
+        (folder / changes.zfill(2)).mkdir(parents=True, exist_ok=True)
+        (folder / changes.zfill(2) / f"{seed}.txt").write_text(row["text"])
+    kept, removed = defined(ROWS)
+
+    done("dedupe", folder, "-o", tmp_path / "kept", "--removed", tmp_path / "removed")
+
+    def path_of(place: int) -> str:
+        seed, changes = ROWS[place]["id"].split("-")
+        return f"{changes.zfill(2)}/{seed}.txt"
+
+    assert (tmp_path / "kept").read_text().splitlines() == [path_of(place) for place in kept]
+    told = [json.loads(line) for line in (tmp_path / "removed").read_bytes().splitlines()]
+    assert [row["row"] for row in told] == [{"path": path_of(place)} for place in removed]
+
+
+def test_standard_input_and_output_make_a_filter(tmp_path):
+    lines = bytes_of(ROWS)
+    kept, _ = defined(ROWS)
+
+    result = done("dedupe", "-", "-o", "-", stdin=b"".join(lines))
+
+    assert result.stdout_bytes == b"".join(lines[place] for place in kept)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_the_output_is_compressed_by_its_suffix(tmp_path, suffix):
+    write_rows(tmp_path / "in.jsonl", ROWS)
+    done("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / f"kept.jsonl{suffix}")
+
+    packed = (tmp_path / f"kept.jsonl{suffix}").read_bytes()
+    content = (
+        gzip.decompress(packed)
+        if suffix == ".gz"
+        else zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+    )
+    assert content.count(b"\n") == len(defined(ROWS)[0])
+
+
+def test_bad_rows_end_the_work_and_nothing_is_written(tmp_path):
+    (tmp_path / "in.jsonl").write_bytes(
+        json.dumps(ROWS[0]).encode() + b"\n{broken\n" + json.dumps(ROWS[1]).encode()
+    )
+    (tmp_path / "kept.jsonl").write_bytes(b"old")
+
+    result = run("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl")
+
+    assert result.exit_code == 2
+    assert "in.jsonl, line 2: not JSON" in result.stderr
+    assert (tmp_path / "kept.jsonl").read_bytes() == b"old"
+    assert names_in(tmp_path) == ["in.jsonl", "kept.jsonl"]
+
+
+def test_bad_rows_can_be_skipped_and_are_counted(tmp_path):
+    lines = bytes_of(ROWS[:3])
+    (tmp_path / "in.jsonl").write_bytes(
+        lines[0] + b"{broken\n" + lines[1] + b'{"text": 5}\n' * 30 + lines[2]
+    )
+
+    result = done(
+        "dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl", "--on-bad", "skip",
+        "--json",
+    )  # fmt: skip
+
+    summary = json.loads(result.stdout)
+    assert (summary["rows"], summary["kept"], summary["bad"]) == (34, 3, 31)
+    assert (tmp_path / "kept.jsonl").read_bytes() == b"".join(lines)
+    assert "line 2: not JSON" in result.stderr
+    assert "only counted" in result.stderr
+
+
+def test_another_text_under_a_stored_key_is_a_bad_row(tmp_path):
+    write_rows(tmp_path / "one.jsonl", [{"id": "x", "text": text_of(1)}])
+    write_rows(tmp_path / "two.jsonl", [{"id": "x", "text": text_of(2)}])
+    common = ["--id-field", "id", "--store", tmp_path / "s.simdb", "-o", tmp_path / "kept"]
+    done("dedupe", tmp_path / "one.jsonl", *common)
+
+    result = run("dedupe", tmp_path / "two.jsonl", *common)
+
+    assert result.exit_code == 2
+    assert "two.jsonl, line 1" in result.stderr
+
+
+def test_an_interruption_leaves_the_outputs_and_no_temporary_store(tmp_path, monkeypatch):
+    write_rows(tmp_path / "in.jsonl", ROWS)
+    (tmp_path / "kept.jsonl").write_bytes(b"old")
+    whole = Feed.rows
+
+    def interrupted(self):
+        for number, row in enumerate(whole(self)):
+            if number == 10:
+                raise KeyboardInterrupt
+            yield row
+
+    monkeypatch.setattr(Feed, "rows", interrupted)
+    result = run("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl")
+
+    assert result.exit_code == 130
+    assert "is as it was" in result.stderr
+    assert (tmp_path / "kept.jsonl").read_bytes() == b"old"
+    assert names_in(tmp_path) == ["in.jsonl", "kept.jsonl"]
+
+
+def test_a_store_of_other_settings_is_refused(tmp_path):
+    write_rows(tmp_path / "in.jsonl", ROWS)
+    common = [tmp_path / "in.jsonl", "--id-field", "id", "--store", tmp_path / "s.simdb"]
+    done("dedupe", *common, "--shingles", "word:3", "-o", tmp_path / "kept")
+
+    for options in (["--shingles", "word:4"], ["--lowercase"], ["--recall", 0.9]):
+        result = run("dedupe", *common, *options, "-o", tmp_path / "kept")
+        assert result.exit_code == 2, options
+    done("dedupe", *common, "-o", tmp_path / "kept")
+    done("dedupe", *common, "--shingles", "word:3", "--recall", 0.99, "-o", tmp_path / "kept")
+
+
+def spelled(source: Path, spelling: str) -> Path:
+    """Another name of a file."""
+    other = source.with_name("other.jsonl")
+    if spelling == "dots":
+        return source.parent / "folder" / ".." / source.name
+    if spelling == "symbolic link":
+        other.symlink_to(source)
+    elif spelling == "hard link":
+        other.hardlink_to(source)
+    else:
+        return source
+    return other
+
+
+@pytest.mark.parametrize("spelling", ["same", "dots", "symbolic link", "hard link"])
+def test_an_output_never_takes_the_place_of_an_input(tmp_path, spelling):
+    source, store = tmp_path / "in.jsonl", tmp_path / "s.simdb"
+    write_rows(source, ROWS[:3])
+    (tmp_path / "folder").mkdir()
+    output, content = spelled(source, spelling), source.read_bytes()
+    done("create", store, "news")
+    commands: list[list[object]] = [
+        ["dedupe", source, "-o", output],
+        ["dedupe", source, "-o", output, "--store", tmp_path / "new.simdb"],
+        ["dedupe", source, "-o", tmp_path / "kept", "--removed", output],
+        ["dedupe", output, "-o", source],
+        ["add", store, "news", source, "--duplicates", output],
+    ]
+    for command in commands:
+        refused = run(*command)
+        assert refused.exit_code == 2, command
+        assert "is an input" in refused.stderr
+        assert source.read_bytes() == content
+        assert not {"kept", "new.simdb"} & set(names_in(tmp_path))
+    assert len(done("export", store, "news").stdout) == 0
+
+
+def test_an_output_in_an_input_folder_may_not_be_one_of_its_files(tmp_path):
+    folder, store = tmp_path / "texts", tmp_path / "s.simdb"
+    folder.mkdir()
+    (folder / "a.txt").write_text("some text of some length")
+    (folder / "list").write_text("earlier")
+    done("create", store, "news")
+    for command in (
+        ["dedupe", folder, "-o", folder / "a.txt"],
+        ["dedupe", folder, "-o", folder / "list"],
+        ["dedupe", folder, "--pattern", "*.txt", "-o", folder / "a.txt"],
+        ["add", store, "news", folder, "--duplicates", folder / "a.txt"],
+    ):
+        refused = run(*command)
+        assert refused.exit_code == 2, command
+        assert "is an input" in refused.stderr
+    assert (folder / "a.txt").read_text() == "some text of some length"
+    assert (folder / "list").read_text() == "earlier"
+    done("dedupe", folder, "--pattern", "*.txt", "-o", folder / "list")  # which is not read
+    assert (folder / "list").read_text() == "a.txt\n"
+    done("dedupe", folder, "-o", folder / "new")
+
+
+def test_streams_and_devices_are_both_input_and_output(tmp_path):
+    assert done("dedupe", "-", "-o", "-", stdin=b'{"text": "a"}\n').stdout == '{"text": "a"}\n'
+    done("dedupe", "/dev/null", "--format", "jsonl", "-o", "/dev/null")

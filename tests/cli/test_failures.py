@@ -1,0 +1,214 @@
+"""What the commands say when they fail: options and commands, never calls; and exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import simdb
+from simdb.cli import app as app_module
+from simdb.cli import querying
+from tests.support import cli_failures
+from tests.support.cli_failures import ROWS, failed, program, run
+
+store = cli_failures.store
+
+
+def test_remedies_are_options_and_commands(store):
+    told = failed("add", store, "news", "-", "--id-field", "id", stdin=ROWS)
+    assert "--on-existing skip leaves it, or --on-existing replace overwrites it" in told
+
+    told = failed("create", store, "news")
+    assert "simdb rebuild STORE COLLECTION changes its settings" in told
+
+    for command in ("search", "pairs", "groups"):
+        probe = ["--text", "one"] if command == "search" else []
+        told = failed(command, store, "news", *probe, "--threshold", "0.5")
+        assert "simdb rebuild STORE COLLECTION --threshold 0.5 plans for it" in told
+        assert "simdb rebuild STORE COLLECTION --exact-floor 0.5" in told
+        assert "--min-recall 0." in told
+        assert ("--exact misses nothing" in told) == (command != "search")
+        told = failed(command, store, "news", *probe, "--threshold", "0.5", "--min-recall", "0.99")
+        assert "less than the 0.99 asked for" in told
+
+    told = failed("search", store, "news", "--text", "one", "--exact")
+    assert "simdb rebuild STORE COLLECTION --exact-floor 0.8 adds one" in told
+
+
+@pytest.mark.parametrize("option", ["--find-duplicates", "--on-duplicate"])
+def test_adding_below_the_threshold_names_no_option_that_adding_lacks(store, tmp_path, option):
+    adding = [option, *["skip"] * (option == "--on-duplicate")]
+    for told in (
+        failed("add", store, "news", "-", *adding, "--threshold", "0.5", stdin=ROWS),
+        failed(
+            *("dedupe", "-", "-o", tmp_path / "out", "--store", store, "--collection", "news"),
+            *("--threshold", "0.5"),
+            stdin=ROWS,
+        ),
+    ):
+        assert "--threshold 0.5 plans for it" in told
+        assert "--exact-floor 0.5" in told
+        assert "--min-recall" not in told
+        assert "--exact " not in told
+
+
+def test_settings_that_contradict_are_told_by_their_options(store):
+    assert "--containment needs --exact-floor" in failed("create", store, "d", "--containment")
+    assert "--exact-floor must be" in failed("create", store, "d", "--exact-floor", "2")
+    rebuild = ["rebuild", store, "news"]
+    assert "leave no index" in failed(*rebuild, "--drop-exact", "--drop-probable")
+    assert "--drop-exact" in failed(*rebuild, "--drop-exact", "--exact-floor", "0.5")
+    assert "--drop-probable" in failed(*rebuild, "--drop-probable", "--threshold", "0.5")
+
+
+TWICE = (
+    '{"id": "a", "text": "one two three"}\n'
+    '{"id": "b", "text": "four five six"}\n'
+    '{"id": "a", "text": "seven eight nine"}\n'
+)
+
+
+def test_a_key_that_comes_twice_names_the_line_before(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text(TWICE)
+    arguments = ["dedupe", path, "-o", tmp_path / "out.jsonl", "--id-field", "id"]
+
+    told = failed(*arguments)
+    assert f"{path}, line 3: key 'a' came earlier in the input" in told
+    assert told.endswith(f"{path}, line 1")
+    assert "stored" not in told
+
+    skipped = run(*arguments, "--on-bad", "skip", "--json")
+    assert skipped.exit_code == 0
+    problem = json.loads(skipped.stdout)["bad_rows"][0]["problem"]
+    assert problem.endswith(f"{path}, line 1")
+    assert (tmp_path / "out.jsonl").read_text() == "".join(TWICE.splitlines(keepends=True)[:2])
+
+
+def test_a_key_stored_by_another_input_is_stored(tmp_path):
+    for name, text in (("one", "one two"), ("two", "three four")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": "a", "text": text}) + "\n")
+    arguments = ["-o", tmp_path / "out", "--id-field", "id", "--store", tmp_path / "s.simdb"]
+    assert run("dedupe", tmp_path / "one.jsonl", *arguments).exit_code == 0
+    assert "is stored with other content" in failed("dedupe", tmp_path / "two.jsonl", *arguments)
+
+
+@pytest.mark.parametrize("fault", [TypeError, ValueError, KeyError, AssertionError])
+def test_a_fault_of_simdb_is_told_as_one(store, monkeypatch, fault):
+    def fail(*arguments: object, **options: object) -> None:
+        raise fault("of ours")
+
+    monkeypatch.setattr(querying, "_print_matches", fail)
+    monkeypatch.delenv("SIMDB_TRACEBACK", raising=False)
+    result = run("search", store, "news", "--text", "one")
+    assert result.exit_code == 70
+    assert result.stderr.count("\n") == 1
+    assert f"a fault of simdb: {fault.__name__}: " in result.stderr
+    assert "please report it" in result.stderr
+
+    monkeypatch.setenv("SIMDB_TRACEBACK", "1")
+    traced = run("search", store, "news", "--text", "one")
+    assert traced.exit_code == 70
+    assert "Traceback" in traced.stderr
+    assert result.stderr in traced.stderr
+
+
+def test_other_errors_keep_their_exit_code_with_their_traceback(store, monkeypatch):
+    monkeypatch.setenv("SIMDB_TRACEBACK", "1")
+    result = run("get", store, "news", "absent")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["stats", "STORE"],
+        ["pairs", "STORE", "news"],
+        ["export", "STORE", "news"],
+        ["get", "STORE", "news", "a", "--json"],
+        ["--help"],
+    ],
+)
+def test_an_output_that_cannot_be_written_is_said_in_words(store, command):
+    if command[0] == "pairs":
+        with simdb.open(store) as db:
+            db["news"].add("d", "one two three four")
+    arguments = [str(store) if word == "STORE" else word for word in command]
+    with Path("/dev/full").open("w") as full:
+        done = program(*arguments, stdout=full)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        "simdb: the output could not be written: No space left on device"
+    )
+    assert "Errno" not in done.stderr
+
+
+def test_a_message_that_cannot_be_written_leaves_the_exit_code(store):
+    if not Path("/dev/full").exists():
+        pytest.skip("the system has no /dev/full")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "simdb", "get", str(store), "news", "absent"],
+            stderr=full,
+            check=False,
+        )
+    assert done.returncode == 2
+
+
+# ---------------------------------------------------------------------------- interruptions
+
+
+@pytest.mark.parametrize("module", ["numpy", "simdb.datatypes", "typer", "simdb.cli.storing"])
+def test_an_interruption_of_the_imports_is_quiet(module):
+    code = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["simdb", "plan"]
+from simdb.cli import main  # as the command does that pip makes
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (130, "", "")
+
+
+def test_an_interruption_before_the_command_begins_is_quiet(monkeypatch):
+    def interrupt(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app_module, "version", interrupt)
+    result = run("--version")
+    assert result.exit_code == 130
+    assert "Traceback" not in result.stderr
+
+
+def test_nothing_is_imported_before_interruptions_are_quiet():
+    code = (
+        "import sys; before = set(sys.modules); from simdb.cli import main; "
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['__future__', 'simdb', 'simdb.cli']\n"
+
+
+def test_a_damaged_store_names_the_repair_that_takes_it(tmp_path):
+    store = tmp_path / "s.simdb"
+    assert run("create", store, "texts").exit_code == 0
+    assert run("add", store, "texts", "-", stdin='{"text": "a rare text"}\n').exit_code == 0
+    whole = store.read_bytes()
+    damages = {"one": whole.replace(b"a rare text", b"a fake text"), "cut": whole[:-4096]}
+    for name, content in damages.items():
+        store.write_bytes(content)
+        told = run("get", store, "texts", "1", "--integer-keys")
+        assert told.exit_code == 3, name
+        assert "'simdb repair' or restore a backup" in told.stderr, name
+        assert run("repair", store, tmp_path / name).exit_code == 1, name

@@ -1,0 +1,88 @@
+"""A closed terminal ends a command as Ctrl-C does: nothing temporary is left."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = b"".join(b'{"text": "a text with the number %d in it"}\n' % row for row in range(2_000))
+PATIENCE = 60.0
+
+
+@contextmanager
+def deduplicating(folder: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command that waits for more input, once its temporary files are there."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "simdb", "dedupe", "-", "-o", folder / "out.jsonl"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        **{"stderr": subprocess.PIPE, **options},
+    ) as process:
+        try:
+            assert process.stdin is not None
+            process.stdin.write(ROWS)
+            process.stdin.flush()
+            deadline = time.monotonic() + PATIENCE
+            while not any(folder.glob(".*.part")):
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            assert any(folder.glob(".simdb-dedupe-*"))
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [[signal.SIGHUP], [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], [signal.SIGTERM]],
+    ids=lambda signals: " ".join(one.name for one in signals),
+)
+def test_nothing_temporary_is_left_however_often_the_end_is_told(tmp_path, signals):
+    with deduplicating(tmp_path) as process:
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.01)
+        assert process.wait(PATIENCE) == 130
+        assert process.stderr is not None
+        assert process.stderr.read().startswith(b"simdb: interrupted; ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_temporary_is_left_when_the_terminal_itself_is_gone(tmp_path):
+    terminal, inner = os.openpty()
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(inner, termios.TIOCSCTTY, 0)
+
+    with deduplicating(tmp_path, stdout=inner, stderr=inner, preexec_fn=take_terminal) as process:
+        os.close(inner)
+        os.close(terminal)
+        assert process.wait(PATIENCE) > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_started_to_outlive_the_terminal_does(tmp_path):
+    def as_nohup() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with deduplicating(tmp_path, preexec_fn=as_nohup) as process:
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.1)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["out.jsonl"]

@@ -1,0 +1,214 @@
+"""Every kind of item on the command line: from files into a store, and what is asked of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import simdb
+from tests.support.cli_stores import done, lines_of, run, write_rows
+from tests.support.kind_cases import CASES, Case
+
+
+@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
+def case(request):
+    return request.param
+
+
+@pytest.fixture
+def store(case: Case, tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "kinds.simdb"
+    rows = [case.row(key, item) for key, item in enumerate(case.items, 1)]
+    write_rows(tmp_path / "in.jsonl", rows)
+    done("create", path, "c", *case.new, "--seed", 1, "--recall", 0.999)
+    report = json.loads(
+        done("add", path, "c", tmp_path / "in.jsonl", "--id-field", "id", "--json").stdout
+    )
+    assert (report["added"], report["since"]) == (len(case.items), 0)
+    yield path
+    assert run("check", path, "--deep").exit_code == 0
+
+
+def test_pairs_and_groups_are_the_true_ones(case, store):
+    pairs = lines_of("pairs", store, "c", "--exact")
+    assert {(pair["left"], pair["right"]) for pair in pairs} == case.pairs
+    assert len(case.pairs) >= 5
+    assert {tuple(pair) for pair in pairs} == {("left", "right", case.measured)}
+    shown = done("pairs", store, "c", "--exact", *case.bound)
+    assert shown.stdout.count("\n") == len(case.pairs)
+    assert f"{pairs[0][case.measured]:.6f}\t" in shown.stdout
+    assert "none is missing" in shown.stderr
+    groups = lines_of("groups", store, "c", *case.bound)
+    assert groups[0]["keys"] == [1, 6]
+
+
+def test_a_search_takes_every_form_of_probe(case, store, tmp_path):
+    item = case.items[0]
+    by_key = lines_of("search", store, "c", "--key", 1, "--integer-keys", *case.bound)
+    assert [match["key"] for match in by_key] == [6]
+    assert set(by_key[0]) == {"key", case.measured}
+    found = lines_of("search", store, "c", "--item", json.dumps(item))
+    assert [match["key"] for match in found] == [1, 6]
+    assert found[1] == by_key[0]
+    write_rows(tmp_path / "probe.jsonl", [case.row(1, item)])
+    probe = tmp_path / "probe.jsonl"
+    if case.field == "text":
+        probe.write_text(item)
+    if case.field in ("set", "bag"):
+        probe.write_text(" ".join(item))
+        assert lines_of("search", store, "c", "--set", " ".join(item)) == found
+    assert lines_of("search", store, "c", "--input", probe) == found
+    shown = done("search", store, "c", "--item", json.dumps(item))
+    assert case.measured in shown.stdout
+    assert "2 matches; " in shown.stderr
+
+
+def test_what_is_exported_is_added_again(case, store, tmp_path):
+    out = tmp_path / "out.jsonl"
+    done("export", store, "c", "-o", out)
+    done("create", store, "again", *case.new)
+    done("add", store, "again", out, "--id-field", "id")
+    assert done("export", store, "again").stdout == out.read_text()
+    with simdb.open(store, read_only=True) as db:
+        for one, other in zip(db["c"].items(), db["again"].items(), strict=True):
+            assert (
+                (one.key, one.metadata) == (other.key, other.metadata) == (other.key, {"more": "x"})
+            )
+            assert np.array_equal(one.item, other.item)
+    got = lines_of("get", store, "again", 1, "--integer-keys")[0]
+    write_rows(tmp_path / "got.jsonl", [case.row(99, got["item"])])
+    done("add", store, "again", tmp_path / "got.jsonl", "--id-field", "id")
+    assert lines_of("search", store, "again", "--key", 99, "--integer-keys")[0]["key"] == 1
+    assert done("get", store, "again", 1, "--integer-keys").stdout.startswith("key: 1\nmore: x\n\n")
+
+
+def test_duplicates_are_found_and_removed(case, store, tmp_path):
+    out, removed = tmp_path / "kept.jsonl", tmp_path / "removed.jsonl"
+    lines = (tmp_path / "in.jsonl").read_text().splitlines(keepends=True)
+    arguments = ("dedupe", tmp_path / "in.jsonl", *case.new, "--recall", "0.999")
+    done(*arguments, "-o", out, "--removed", removed, "--id-field", "id")
+    assert out.read_text() == "".join(lines[:5])
+    rows = [json.loads(line) for line in removed.read_text().splitlines()]
+    assert [row["duplicate_of"] for row in rows] == [1, 2, 3, 4, 5]
+    assert case.measured in rows[0]
+    duplicates = tmp_path / "duplicates.jsonl"
+    (tmp_path / "new.jsonl").write_text(lines[2].replace('"id": 3', '"id": 30'))
+    done(
+        "add", store, "c", tmp_path / "new.jsonl", "--id-field", "id", "--duplicates", duplicates,
+        *case.bound,
+    )  # fmt: skip
+    (row,) = [json.loads(line) for line in duplicates.read_text().splitlines()]
+    assert (row["duplicate_of"], row["stored"], case.measured in row) == (3, True, True)
+    with_store = ("dedupe", tmp_path / "in.jsonl", "--store", store, "--collection", "c")
+    done(*with_store, "-o", tmp_path / "none.jsonl", "--id-field", "id", *case.kind)
+    assert (tmp_path / "none.jsonl").read_text() == "".join(lines)  # each is itself
+
+
+def test_two_collections_are_joined(case, store):
+    joined = lines_of("join", store, "c", "c", "--exact", *case.bound)
+    both = case.pairs | {(right, left) for left, right in case.pairs}
+    both |= {(key, key) for key in range(1, len(case.items) + 1)}
+    assert {(pair["left"], pair["right"]) for pair in joined} == both
+    assert done("join", store, "c", "c").stdout.count("\n") <= len(both)
+
+
+def test_a_collection_is_rebuilt_audited_and_described(case, store):
+    done("rebuild", store, "c", *case.bound, "--seed", 2)
+    report = json.loads(done("audit", store, "c", *case.bound, "--json").stdout)
+    assert report["true_pairs"] == 2 * len(case.pairs)
+    bound = "max_distance" if case.measured == "distance" else "threshold"
+    assert 0 < report[bound] <= 2
+    assert bound.replace("_", " ") in done("audit", store, "c").stdout
+    for command in (("stats",), ("stats", "--json"), ("pairs", "c", "--guarantee", "probable")):
+        done(command[0], store, *command[1:])
+
+
+def test_the_wrong_bound_is_refused_by_name(case, store, tmp_path):
+    wrong = ("--threshold", 0.5) if case.measured == "distance" else ("--max-distance", 3)
+    right = str(case.bound[0])
+    item = json.dumps(case.items[0])
+    for command in (
+        ("search", store, "c", "--item", item),
+        ("pairs", store, "c"),
+        ("groups", store, "c"),
+        ("join", store, "c", "c"),
+        ("audit", store, "c"),
+        ("rebuild", store, "c"),
+        ("add", store, "c", tmp_path / "in.jsonl"),
+        ("create", tmp_path / "new.simdb", "c", *case.kind),
+        ("plan", *case.kind),
+        ("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "out", *case.kind),
+    ):
+        refused = run(*command, *wrong)
+        assert (refused.exit_code, refused.stdout) == (2, ""), command
+        assert f"are compared by {case.measured}: give {right}, not" in refused.stderr, command
+    both = run("pairs", store, "c", "--threshold", 0.5, "--max-distance", 1)
+    assert "--threshold and --max-distance contradict" in both.stderr
+    assert not (tmp_path / "new.simdb").exists()
+
+
+def test_a_plan_is_shown_for_every_kind(case):
+    plan = json.loads(done("plan", *case.new, "--json").stdout)
+    assert plan["bands"] >= 1
+    if case.field in ("record", "fingerprint"):
+        assert plan["expected_recall"] is None or plan["expected_recall"] <= 1
+    else:
+        assert 0.99 <= plan["expected_recall"] < 1
+        assert set(plan["curve"][0]) == {case.measured, "probability"}
+        most = [point["probability"] for point in plan["curve"]]
+        assert most == sorted(most, reverse=case.measured == "distance")
+    assert done("plan", *case.new).stdout
+
+
+def test_a_curve_is_drawn_into_a_file(tmp_path):
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "curve.svg"
+    for new in (CASES["euclidean"].new, CASES["tanimoto"].new, CASES["bag-sum"].new, ()):
+        target.unlink(missing_ok=True)
+        done("plan", *new, "--plot", target)
+        assert target.read_bytes().startswith(b"<?xml")
+    assert run("plan", *CASES["fingerprint"].new, "--plot", target).exit_code == 2
+    assert run("plan", "--exact", "--plot", target).exit_code == 2
+    assert run("plan", "--plot", tmp_path / "curve.pdf").exit_code == 2
+    assert run("plan", "--kind", "vector:3", "--exact").exit_code == 2
+    assert run("plan", "--kind", "vector:3").exit_code == 2
+
+
+def test_without_a_distance_all_are_compared_with_all(tmp_path):
+    path = tmp_path / "s.simdb"
+    created = done("create", path, "c", "--kind", "vector:2:euclidean")
+    assert "comparing with all" in created.stderr
+    (tmp_path / "in.jsonl").write_text("[0, 0]\n[0, 1]\n")
+    done("add", path, "c", tmp_path / "in.jsonl")
+    pairs = lines_of("pairs", path, "c", "--max-distance", "1")
+    assert pairs == [{"left": 1, "right": 2, "distance": 1.0}]
+    refused = run("dedupe", tmp_path / "in.jsonl", "-o", "-", "--kind", "vector:2")
+    assert "need --max-distance" in refused.stderr
+    assert run("create", path, "d", "--kind", "vector:2", "--exact-floor", "0.5").exit_code == 2
+
+
+@pytest.mark.parametrize("item", ["", "[1", "1, 2", "NaN", "null", '"\\ud800"', "[" * 100_000])
+def test_items_that_are_no_json_are_refused(item, tmp_path):
+    path = tmp_path / "s.simdb"
+    done("create", path, "c", *CASES["euclidean"].new)
+    refused = run("search", path, "c", "--item", item)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("simdb: --item: ")
+    assert refused.stderr.count("\n") == 1
+
+
+def test_probes_of_another_kind_are_refused(tmp_path):
+    path = tmp_path / "s.simdb"
+    done("create", path, "v", *CASES["euclidean"].new)
+    done("create", path, "b", "--kind", "bag")
+    for name, option, hint in (("v", "--text", "--item"), ("v", "--set", "--item"),
+                               ("b", "--text", "--set")):  # fmt: skip
+        refused = run("search", path, name, option, "1 2")
+        assert refused.exit_code == 2
+        assert f"{hint} gives one" in refused.stderr
+    assert run("search", path, "v", "--item", "[1]", "--elements", "auto").exit_code == 2
+    assert run("search", path, "v", "--item", "[1]", "--key", "x").exit_code == 2

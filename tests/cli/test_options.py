@@ -1,0 +1,169 @@
+"""Options of all commands, before them and after them, and the summaries of commands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from simdb.cli.app import app
+from tests.support import cli_failures
+from tests.support.cli_failures import ROWS, failed, run
+
+store = cli_failures.store
+
+
+def test_quiet_stands_before_or_after_the_command(store, tmp_path):
+    (tmp_path / "in.jsonl").write_text(ROWS)
+    commands: list[list[object]] = [
+        ["pairs", store, "news"],
+        ["groups", store, "news"],
+        ["search", store, "news", "--text", "one"],
+        ["delete", store, "news", "a", "--missing", "skip"],
+        ["export", store, "news", "-o", tmp_path / "out.jsonl"],
+        ["add", store, "news", tmp_path / "in.jsonl", "--on-existing", "skip", "--id-field", "id"],
+        ["dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl"],
+        ["rebuild", store, "news"],
+        ["identical", tmp_path],
+    ]
+    for command in commands:
+        assert run(*command).stderr, command
+        for quiet in ("--quiet", "-q"):
+            for arguments in ([quiet, *command], [*command, quiet]):
+                result = run(*arguments)
+                assert result.exit_code == 0, result.stderr
+                assert result.stderr == "", arguments
+    for number, place in enumerate((1, 3)):
+        command = ["backup", store, tmp_path / f"{number}.simdb"]
+        assert run(*command[:place], "-q", *command[place:]).stderr == ""
+        command = ["create", store, f"c{number}"]
+        assert run(*command[:place], "-q", *command[place:]).stderr == ""
+
+
+def test_every_command_that_writes_a_summary_takes_quiet():
+    silent = {"get", "stats", "plan", "repair"}  # what they print is the answer
+    import typer.main
+
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert ("--quiet" in options) == (name not in silent), name
+        assert ("--json" in options) == (name != "demo"), name
+
+
+def test_reports_for_programs_are_one_line(store, tmp_path):
+    def report(*arguments: object) -> Any:
+        result = run(*arguments, "--json")
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.count("\n") == 1
+        assert result.stderr == ""
+        return json.loads(result.stdout)
+
+    created = report("create", store, "sets", "--kind", "set", "--exact-floor", "0.6")
+    assert created["collection"] == "sets"
+    assert created["settings"]["exact_floor"] == 0.6
+    rebuilt = report("rebuild", store, "sets", "--exact-floor", "0.5")
+    assert rebuilt["settings"] == {**created["settings"], "exact_floor": 0.5}
+    target = tmp_path / "backup.simdb"
+    assert report("backup", store, target) == {
+        "store": str(store),
+        "target": str(target),
+        "bytes": target.stat().st_size,
+    }
+    output = tmp_path / "out.jsonl"
+    told = report("export", store, "news", "-o", output)
+    assert told == {"collection": "news", "output": str(output), "items": 3}
+    assert len(output.read_text().splitlines()) == 3
+    assert run("export", store, "news", "--json").exit_code == 2
+
+
+def test_rebuild_claims_no_defaults_that_it_has_not():
+    told = " ".join(run("rebuild", "--help").stdout.split())
+    for default in ("(0.99)", "(character:9)", "(NFC)", "(collapse)", "(fast)", "random"):
+        assert default not in told
+        assert default in " ".join(
+            (run("create", "--help").stdout + run("dedupe", "--help").stdout).split()
+        )
+    assert told.count("(unchanged)") == 7
+    assert "Settings that are not given stay as they are" in told
+
+
+def test_a_store_is_made_as_private_as_it_is_asked_to_be(tmp_path):
+    store = tmp_path / "s.simdb"
+    assert run("--mode", "600", "create", store, "texts").exit_code == 0
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+    for spelling in ("0600", "0o600"):
+        other = tmp_path / f"{spelling}.simdb"
+        assert run("--mode", spelling, "create", other, "texts").exit_code == 0
+        assert other.stat().st_mode & 0o777 == 0o600
+    output = tmp_path / "out.jsonl"
+    kept = tmp_path / "kept.simdb"
+    rows = '{"text": "a text"}\n'
+    result = run("--mode", "640", "dedupe", "-", "-o", output, "--store", kept, stdin=rows)
+    assert result.exit_code == 0, result.stderr
+    assert kept.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    "mode", ["9", "888", "1777", "rw", "", "-600", "0o", "0o60", "0x600", "600\n"]
+)
+def test_permissions_are_three_octal_digits(tmp_path, mode):
+    result = run("--mode", mode, "create", tmp_path / "s.simdb", "texts")
+    assert result.exit_code == 2
+    assert "--mode must be three octal digits, as 600" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_store_is_told_before_it_is_read_if_it_is_not_trusted(tmp_path):
+    store = tmp_path / "s.simdb"
+    assert run("create", store, "texts").exit_code == 0
+    assert run("add", store, "texts", "-", stdin='{"text": "a rare text"}\n').exit_code == 0
+    assert run("--untrusted", "stats", store).exit_code == 0
+    content = store.read_bytes()
+    assert content.count(b"a rare text") >= 1
+    store.write_bytes(content.replace(b"a rare text", b"a fake text"))
+    assert run("stats", store).exit_code == 0
+    result = run("--untrusted", "stats", store)
+    assert result.exit_code == 3
+    assert "is damaged" in result.stderr
+    assert "not opened" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "example"),
+    [
+        (["--mode", "600"], "--mode OCTAL"),
+        (["--mode=600"], "--mode OCTAL"),
+        (["--untrusted"], "--untrusted"),
+        (["--memory", "64"], "--memory MIB"),
+        (["--threads", "2"], "--threads N"),
+        (["--busy-timeout", "1"], "--busy-timeout SECONDS"),
+    ],
+)
+def test_an_option_of_simdb_after_the_command_is_told_its_place(tmp_path, option, example):
+    store = tmp_path / "s.simdb"
+    told = failed("create", store, "texts", *option)
+    assert f"{example.split()[0]} stands before the command: " in told
+    assert told.endswith(f" {example} create ...")
+    assert not store.exists()
+    assert "No such option: --bogus" in failed("create", store, "texts", "--bogus")
+    assert "No such option: --bogus" in failed("--bogus", "create", store, "texts")
+
+
+def test_answers_for_programs_keep_their_summary_beside_them(store):
+    assert run("add", store, "news", "-", stdin='{"text": "one two three four"}\n').exit_code == 0
+    commands: list[list[object]] = [
+        ["search", store, "news", "--text", "one two three four"],
+        ["pairs", store, "news"],
+        ["join", store, "news", "news"],
+        ["groups", store, "news"],
+    ]
+    for command in commands:
+        for_people, for_programs = run(*command), run(*command, "--json")
+        assert for_programs.exit_code == 0
+        assert for_programs.stderr == for_people.stderr
+        assert "missing" in for_people.stderr or "recall" in for_people.stderr
+        answers = [json.loads(line) for line in for_programs.stdout.splitlines()]
+        assert answers, command
+        assert all(isinstance(answer, dict) for answer in answers)
+        assert run(*command, "--json", "--quiet").stderr == ""

@@ -1,0 +1,263 @@
+"""The command line without any store: help, options, messages, output."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner, Result
+
+from simdb.cli.app import app
+from simdb.cli.failures import told_when_interrupted
+from simdb.cli.feeding import Feed
+from simdb.cli.options import key_from, shingles_from, text_kind
+from simdb.cli.output import ProgressBar, excerpt, printable
+from simdb.config import CharacterShingles, StopWordShingles, Text, WordShingles
+from simdb.datatypes import Outcome, Progress
+from simdb.errors import ConfigurationError, UsageError
+from simdb.files import ReadingOptions
+
+COMMANDS = [
+    "create",
+    "add",
+    "search",
+    "pairs",
+    "groups",
+    "dedupe",
+    "get",
+    "delete",
+    "export",
+    "stats",
+    "check",
+    "compact",
+    "backup",
+    "repair",
+    "rebuild",
+    "plan",
+    "audit",
+    "demo",
+    "join",
+    "identical",
+]
+GUIDE = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def parser() -> Any:
+    return typer.main.get_command(app)
+
+
+def test_the_commands_are_those_that_users_rely_on():
+    assert sorted(parser().commands) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_is_documented(command):
+    parsed = parser().commands[command]
+    guide = GUIDE.read_text(encoding="utf-8")
+
+    assert run(command, "--help").exit_code == 0
+    assert parsed.help
+    assert f"\n### simdb {command}\n" in guide
+    section = guide.split(f"\n### simdb {command}\n")[1].split("\n### ")[0]
+    section += "`--quiet`"  # the one that all have is told once, for all
+    for parameter in parsed.params:
+        if parameter.name == "help":
+            continue
+        assert parameter.help, parameter.name
+        for option in parameter.opts:
+            if option.startswith("--"):
+                assert f"`{option}" in section, (command, option)
+
+
+def test_the_options_before_the_command_are_documented():
+    guide = GUIDE.read_text(encoding="utf-8")
+
+    for parameter in parser().params:
+        assert all(f"`{option}`" in guide for option in parameter.opts if option[:2] == "--")
+
+
+def test_without_a_command_the_help_is_shown():
+    assert run().exit_code == 0
+    assert "dedupe" in run().stdout
+    assert run("--version").stdout.startswith("simdb")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["--nonsense"],
+        ["search"],
+        ["dedupe", "in.jsonl"],
+        ["search", "S", "c", "--limit", "many"],
+        ["plan", "--threshold", "nan"],
+        ["plan", "--threshold", "0"],
+        ["plan", "--threshold", "1.0000001"],
+        ["plan", "--threshold", "1e-999999999"],
+        ["plan", "--recall", "2"],
+        ["create", "S", "c", "--kind", "image"],
+        ["create", "S", "c", "--shingles", "letter:3"],
+        ["create", "S", "c", "--white-space", "drop"],
+        ["create", "S", "c", "--sketch", "slow"],
+        ["search", "S", "c"],
+        ["search", "S", "c", "--text", "a", "--key", "b"],
+        ["search", "S", "c", "--text", "a", "--guarantee", "sure"],
+        ["search", "S", "c", "--text", "a", "--limit", "0"],
+        ["delete", "S", "c"],
+        ["delete", "S", "c", "x", "--integer-keys"],
+        ["delete", "S", "c", "x", "--missing", "maybe"],
+        ["add", "S", "c", "absent.jsonl"],
+        ["add", "S", "c", "-", "--on-bad", "ignore"],
+        ["add", "S", "c", "-", "--format", "xml"],
+        ["dedupe", "absent.jsonl", "-o", "out"],
+        ["dedupe", "-", "-o", "-", "--json"],
+        ["dedupe", "-", "-o", "out", "--threshold", "2"],
+        ["export", "S", "c", "--id-field", "text"],
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2_and_leaves_nothing(arguments, tmp_path):
+    inside = CliRunner()
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        result = inside.invoke(app, arguments)
+    finally:
+        os.chdir(before)
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("simdb: ")
+    assert result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shingles_are_named_by_kind_and_size():
+    assert shingles_from("character:5") == CharacterShingles(5)
+    assert shingles_from("word:3") == WordShingles(3)
+    assert shingles_from("stop-word:2") == StopWordShingles(2)
+    assert shingles_from("stop-word") == StopWordShingles()
+    for wrong in ["", "word:", "word:-1", "word:٣", "word:3.0", "words:3", "word:9999999999"]:
+        with pytest.raises(ConfigurationError):
+            shingles_from(wrong)
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        shingles_from("word:0")
+
+
+def test_a_kind_keeps_what_was_not_named():
+    base = Text(WordShingles(2), lowercase=True, white_space="keep", unicode="keep")
+
+    assert text_kind(base, None, None, None, None) == base
+    assert text_kind(base, "word:4", False, "collapse", "NFKC") == Text(
+        WordShingles(4), lowercase=False, white_space="collapse", unicode="NFKC"
+    )
+
+
+def test_keys_are_text_unless_whole_numbers_are_asked_for():
+    assert key_from("7", integer_keys=False) == "7"
+    assert key_from("7", integer_keys=True) == 7
+    with pytest.raises(UsageError):
+        key_from("x", integer_keys=True)
+
+
+def test_nothing_that_a_terminal_obeys_is_printed():
+    hostile = "a\x1b[31m\r\n\x07\x9b\u202eb\u2028\ud800é\U0001f600"
+
+    shown = printable(hostile)
+
+    assert shown == "a\\x1b[31m\\r\\n\\x07\\x9b\\u202eb\\u2028\\ud800é\U0001f600"
+    assert printable("a\nb\tc\r", keep="\n\t") == "a\nb\tc\\r"
+    assert excerpt("one\n two\x00" + " three" * 100, 12) == "one two\\x00 th…"
+
+
+def test_progress_is_silent_where_standard_error_is_no_terminal(capsys):
+    with ProgressBar() as bar:
+        assert bar.callback is None
+        bar.advance("work", 1, 2)
+
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("share", [None, lambda: 0.5, lambda: None])
+def test_progress_on_a_terminal_shows_the_count(monkeypatch, capsys, share):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with ProgressBar(share) as bar:
+        assert bar.callback is not None
+        bar.callback(Progress("adding [rows]", 1234, None))
+        bar.callback(Progress("merging", 5, 10))
+
+    shown = capsys.readouterr().err
+    assert "1,234" in shown
+    assert "adding [rows]" in shown
+    assert "merging" in shown
+
+
+def test_the_share_that_is_done_leaves_out_the_rows_read_ahead(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"text": "x"}\n' * 8)
+    feed = Feed([str(path), str(path)], ReadingOptions(), on_bad="error", keep_raw=False)
+    assert feed.share() == 0
+
+    rows = feed.rows()
+    for _ in range(12):
+        next(rows)
+    outcomes = [Outcome(number, number, "added") for number in range(6)]
+    assert [waiting.line for _, waiting in feed.settled(outcomes)] == [1, 2, 3, 4, 5, 6]
+    # One file and half of the other are read, and half of those rows are done.
+    assert feed.share() == 0.75 / 2
+    assert len(list(rows)) == 4
+
+
+def test_an_interruption_says_what_is_committed():
+    with (
+        pytest.raises(KeyboardInterrupt, match="interrupted; 5 rows are stored"),
+        told_when_interrupted(lambda: "5 rows are stored"),
+    ):
+        raise KeyboardInterrupt
+
+
+def test_the_plan_is_shown_for_people_and_for_programs():
+    shown = run("plan", "--threshold", "0.8")
+    printed = run("plan", "--threshold", "4/5", "--points", "3", "--json")
+
+    assert shown.exit_code == 0
+    assert "bands" in shown.stdout
+    plan = json.loads(printed.stdout)
+    assert plan["expected_recall"] >= 0.99
+    assert [point["similarity"] for point in plan["curve"]] == [0.0, 0.5, 1.0]
+    assert plan["curve"][2]["probability"] == 1.0
+
+
+def test_help_does_not_wait_for_the_engine():
+    code = (
+        "import sys\n"
+        "sys.argv = ['simdb', '--help']\n"
+        "from simdb.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "loaded = {'numba', 'scipy', 'zstandard'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "simdb", "plan", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("{")

@@ -1,0 +1,275 @@
+"""The commands on a store: what they print, leave and return."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import simdb
+from simdb.files.writing import Output
+from tests.support import cli_stores
+from tests.support.cli_stores import (
+    ROWS,
+    done,
+    jaccard,
+    lines_of,
+    near_copy,
+    run,
+    text_of,
+    words,
+    write_rows,
+)
+
+rows_file, store = cli_stores.rows_file, cli_stores.store
+
+
+def test_pairs_are_lines_of_left_right_and_true_similarity(store):
+    pairs = lines_of("pairs", store, "news", "--threshold", 0.8)
+
+    assert sorted((pair["left"], pair["right"]) for pair in pairs) == [
+        ("a", "c"),
+        ("b", "e\x1b[31m"),
+    ]
+    assert {tuple(pair) for pair in pairs} == {("left", "right", "similarity")}
+    by_left = {pair["left"]: pair["similarity"] for pair in pairs}
+    assert by_left["a"] == jaccard(text_of(1), near_copy(1))
+
+
+def test_pairs_for_people_are_lines_without_control_characters(store):
+    result = done("pairs", store, "news")
+
+    assert "\te\\x1b[31m\n" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "2 pairs" in result.stderr
+    assert "recall" in result.stderr
+
+
+def test_groups_are_lines_with_a_representative(store):
+    assert lines_of("groups", store, "news") == [
+        {"representative": "a", "keys": ["a", "c"]},
+        {"representative": "b", "keys": ["b", "e\x1b[31m"]},
+    ]
+    assert done("groups", store, "news").stdout.startswith("2\ta\tc\n")
+
+
+def test_search_finds_by_text_file_and_key(store, tmp_path):
+    (tmp_path / "probe.txt").write_text(text_of(1))
+    similar = jaccard(text_of(1), near_copy(1))
+    both = [{"key": "a", "similarity": 1.0}, {"key": "c", "similarity": similar}]
+
+    assert lines_of("search", store, "news", "--text", text_of(1), "--threshold", 0.8) == both
+    assert lines_of("search", store, "news", "--file", tmp_path / "probe.txt") == both
+    assert lines_of("search", store, "news", "--text", text_of(1), "--limit", 1) == both[:1]
+    assert lines_of("search", store, "news", "--key", "a") == both[1:]
+    assert lines_of("search", store, "news", "--key", "a", "--limit", 1) == both[1:]
+    assert lines_of("search", store, "news", "--text", "nothing like it") == []
+
+
+def test_search_for_people_shows_the_texts(store):
+    result = done("search", store, "news", "--key", "b")
+
+    assert "e\\x1b[31m" in result.stdout
+    assert words(2)[0] in result.stdout
+    assert "1 match;" in result.stderr
+
+
+def test_search_reads_standard_input(store):
+    result = done("search", store, "news", "--file", "-", "--json", stdin=text_of(3).encode())
+
+    assert json.loads(result.stdout)["key"] == "d"
+
+
+def test_get_returns_the_item_and_its_metadata(store):
+    assert lines_of("get", store, "news", "b", "a") == [
+        {"key": "b", "item": text_of(2), "metadata": {"n": [1, None, 2.5]}},
+        {"key": "a", "item": text_of(1), "metadata": {"source": "one"}},
+    ]
+    assert "source: one" in done("get", store, "news", "a").stdout
+
+
+def test_delete_takes_keys_and_files_of_keys(store, tmp_path):
+    (tmp_path / "keys").write_bytes(b"\xef\xbb\xbfa\r\n\nb\n")
+
+    assert run("delete", store, "news", "absent").exit_code == 2
+    assert "2 of 2" in done("delete", store, "news", "--keys", tmp_path / "keys").stderr
+    skipping = done("delete", store, "news", "a", "d", "--missing", "skip", "--json")
+    assert json.loads(skipping.stdout) == {"keys": 2, "deleted": 1}
+    assert run("get", store, "news", "a").exit_code == 2
+    done("delete", store, "news", "--keys", "-", stdin=b"c\n")
+    assert lines_of("pairs", store, "news") == []
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
+def test_what_was_exported_can_be_added_again(store, tmp_path, suffix):
+    target = tmp_path / f"out{suffix}"
+    done("export", store, "news", "-o", target)
+    done("create", store, "again")
+    done("add", store, "again", target, "--id-field", "id")
+
+    printed = done("export", store, "news").stdout
+    assert [json.loads(line) for line in printed.splitlines()] == ROWS
+    assert done("export", store, "again").stdout == printed
+
+
+def test_export_never_hides_metadata_behind_the_key(tmp_path, rows_file):
+    path = tmp_path / "s.simdb"
+    done("create", path, "news")
+    done("add", path, "news", rows_file)
+
+    result = run("export", path, "news", "-o", tmp_path / "out.jsonl")
+
+    assert result.exit_code == 2
+    assert "--id-field" in result.stderr
+    assert not (tmp_path / "out.jsonl").exists()
+    lines = done("export", path, "news", "--id-field", "line").stdout.splitlines()
+    assert json.loads(lines[0]) == {"line": 1, **ROWS[0]}
+
+
+def test_integer_keys_are_not_text(tmp_path):
+    path = tmp_path / "s.simdb"
+    (tmp_path / "in.csv").write_text(f"id,text\n7,{text_of(1)}\n8,{near_copy(1)}\n")
+    done("create", path, "c")
+    done("add", path, "c", tmp_path / "in.csv", "--id-field", "id", "--integer-keys")
+
+    assert lines_of("search", path, "c", "--key", "7", "--integer-keys")[0]["key"] == 8
+    assert run("get", path, "c", "7").exit_code == 2
+    assert lines_of("get", path, "c", "7", "--integer-keys")[0]["key"] == 7
+    done("delete", path, "c", "7", "--integer-keys")
+
+
+def test_stats_check_compact_backup_and_audit_answer(store, tmp_path):
+    assert json.loads(done("stats", store, "--json").stdout)
+    assert json.loads(done("stats", store, "news", "--json").stdout)
+    assert done("stats", store).stdout
+    assert json.loads(done("check", store, "--json").stdout)["sound"] is True
+    assert "sound" in done("check", store, "news").stdout
+    done("compact", store)
+    json.loads(done("compact", store, "news", "--json").stdout)
+    done("backup", store, tmp_path / "copy.simdb")
+    done("backup", store, tmp_path / "small.simdb", "--compact")
+    for copy in ("copy.simdb", "small.simdb"):
+        assert lines_of("pairs", tmp_path / copy, "news") == lines_of("pairs", store, "news")
+    audit = json.loads(done("audit", store, "news", "--sample", 3, "--json").stdout)
+    assert audit["expected_recall"] >= 0.99
+    assert "recall" in done("audit", store, "news").stdout
+
+
+def test_rebuild_changes_only_what_is_named(store):
+    low = run("pairs", store, "news", "--threshold", 0.5)
+    assert low.exit_code == 2
+    assert "rebuild" in low.stderr
+
+    done("rebuild", store, "news", "--threshold", 0.5, "--shingles", "word:2")
+
+    assert len(lines_of("pairs", store, "news", "--threshold", 0.5)) == 2
+
+
+READING = [
+    ["search", "STORE", "news", "--text", "some text to look for", "--json"],
+    ["search", "STORE", "news", "--key", "a"],
+    ["pairs", "STORE", "news", "--json"],
+    ["groups", "STORE", "news"],
+    ["get", "STORE", "news", "a"],
+    ["export", "STORE", "news"],
+    ["stats", "STORE"],
+    ["check", "STORE", "--deep"],
+    ["audit", "STORE", "news"],
+]
+
+
+@pytest.mark.parametrize("arguments", READING, ids=lambda arguments: " ".join(arguments[:1]))
+def test_commands_that_read_leave_the_bytes_of_the_store_unchanged(store, arguments):
+    before = hashlib.sha256(store.read_bytes()).hexdigest()
+
+    done(*(store if argument == "STORE" else argument for argument in arguments))
+
+    assert hashlib.sha256(store.read_bytes()).hexdigest() == before
+
+
+@pytest.mark.parametrize("command", ["stats", "check", "compact"])
+def test_a_store_that_is_absent_or_foreign_is_exit_code_3_and_stays_so(tmp_path, command):
+    absent, foreign = tmp_path / "absent.simdb", tmp_path / "foreign.simdb"
+    foreign.write_bytes(b"hello, this is a text file\n" * 1000)
+
+    for path in (absent, foreign):
+        result = run(command, path)
+        assert result.exit_code == 3, result.exception
+        assert result.stderr.startswith("simdb: ")
+        assert result.stderr.count("\n") == 1
+
+    assert not absent.exists()
+    assert foreign.read_bytes() == b"hello, this is a text file\n" * 1000
+
+
+def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
+    for arguments in (
+        ["pairs", store, "absent"],
+        ["get", store, "news", "absent"],
+        ["create", store, "news"],
+        ["search", store, "news", "--text", "x", "--threshold", 0.1],
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2, result.exception
+        assert result.stderr.count("\n") == 1
+    assert "it has: news" in run("pairs", store, "absent").stderr
+
+
+def test_a_check_that_finds_problems_is_exit_code_1(store, monkeypatch):
+    from simdb.database import Database
+    from simdb.datatypes import CheckReport, Problem
+
+    report = CheckReport(7, (Problem("documents", "item 3\x1b", "does not match its checksum"),))
+    monkeypatch.setattr(Database, "check", lambda *_, **__: report)
+
+    shown, printed = run("check", store), run("check", store, "--json")
+    monkeypatch.undo()
+
+    assert (shown.exit_code, printed.exit_code) == (1, 1)
+    assert "documents, item 3\\x1b: does not match its checksum" in shown.stdout
+    assert json.loads(printed.stdout)["problems"][0]["table"] == "documents"
+
+
+def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatch):
+    from simdb.cli.feeding import Feed
+
+    more = write_rows(tmp_path / "more.jsonl", [{"id": "z", "text": text_of(50)}])
+
+    def interrupted(self):
+        yield from ()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Feed, "rows", interrupted)
+    result = run("add", store, "news", more, "--id-field", "id")
+
+    assert result.exit_code == 130
+    assert result.stderr.startswith("simdb: interrupted; 0 rows are done")
+
+
+def test_a_reader_that_goes_away_is_no_error_to_talk_about(store):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "simdb", "export", str(store), "news"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate(timeout=60)
+
+    assert errors == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("ending", ["", "-lock", "-turn"])
+def test_no_output_takes_the_place_of_a_store(tmp_path, ending):
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as db:
+        db.collection("c", simdb.Text()).add("a", "a text of some words")
+        db.close()
+    Path(f"{path}{ending}").touch()
+    with pytest.raises(simdb.UsageError, match="belongs to a store"):
+        Output(f"{path}{ending}")
+    with simdb.open(path) as db:
+        assert "a" in db["c"]

@@ -1,0 +1,217 @@
+"""Bad items, keys and metadata: each has a clear error or a stated answer, and harms nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simdb
+from tests.support import guarded_stores
+from tests.support.guarded_stores import CHARACTERS
+from tests.support.strategies import SURE
+
+# The fixtures of this module.
+database, collection = guarded_stores.database, guarded_stores.collection
+
+
+# ------------------------------------------------------------------------------------- items
+
+
+def test_a_text_shorter_than_a_shingle_is_one_shingle_and_an_empty_one_is_similar_to_nothing(
+    database,
+):
+    collection = database.collection("short", CHARACTERS, **SURE)
+    collection.add_many([("empty", ""), ("blank", " \n "), ("short", "abc"), ("same", " abc")])
+    assert len(collection) == 4
+    assert collection.get("empty").item == ""
+    assert collection.get("blank").item == " \n "
+    assert [(m.key, m.similarity) for m in collection.search("abc")] == [("short", 1), ("same", 1)]
+    for text in ("", " ", "\n\t"):
+        assert list(collection.search(text)) == []
+    assert [(pair.left, pair.right) for pair in collection.pairs()] == [("short", "same")]
+    report = collection.dedupe([(1, ""), (2, ""), (3, "abc")])
+    assert (report.added, report.duplicates_old) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "item", [None, 5, 5.5, math.nan, b"bytes", ["a"], ("a",), {"a": 1}, True, np.array(["a"])]
+)
+def test_an_item_that_is_no_text_is_a_bad_item(collection, item):
+    with pytest.raises(simdb.BadItemError, match="a text must be a str"):
+        collection.add("a", item)
+    with pytest.raises(simdb.BadItemError, match="a text must be a str"):
+        collection.search(item)
+    with pytest.raises(simdb.BadItemError, match="row 1: a text must be a str"):
+        collection.add_many([("b", "x"), ("a", item)])
+    assert len(collection) == 1
+
+
+def test_a_missing_text_of_a_table_is_named_so(collection):
+    with pytest.raises(simdb.BadItemError, match="nan usually stands for a missing text"):
+        collection.add("a", math.nan)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc80" * 3, "🙂\ud83d"])
+def test_half_a_surrogate_pair_is_a_bad_item(collection, text):
+    with pytest.raises(simdb.BadItemError, match="surrogate"):
+        collection.add("a", text)
+    with pytest.raises(simdb.BadItemError, match="surrogate"):
+        collection.search(text)
+    report = collection.add_many([(1, text), (2, "good")], on_bad="skip")
+    assert (report.bad, report.added) == (1, 1)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\0", "\0\0\0 \0", "\ufffe", "\U0010ffff", "\ufeffx"])
+def test_nul_and_other_odd_characters_are_stored_as_they_are(collection, text):
+    collection.add("odd", text)
+    assert collection.get("odd").item == text
+    database_text = collection.get("odd").item
+    assert [match.key for match in collection.search(database_text)] in ([], ["odd"])
+
+
+def test_a_text_beyond_the_limit_is_refused_with_its_size_and_one_of_5_mb_works(database):
+    collection = database.collection("large", CHARACTERS, seed=1)
+    with pytest.raises(simdb.BadItemError, match=r"34,603,008 bytes.*33,554,432"):
+        collection.add("large", "x" * (33 * 2**20))
+    with pytest.raises(simdb.BadItemError, match="row 1: the text has"):
+        collection.add_many([("a", "b"), ("large", "é" * (17 * 2**20))])
+    assert len(collection) == 0
+    words = np.random.default_rng(1).integers(0, 10**6, 800_000).tolist()
+    text = " ".join(map(str, words))
+    assert 5_000_000 < len(text) < 6_000_000
+    collection.add("five", text)
+    assert collection.get("five").item == text
+    near = text[: len(text) - 100_000]
+    assert [match.key for match in collection.search(near)] == ["five"]
+    assert collection.add("copy", near, on_duplicate="skip").duplicate_of == "five"
+
+
+def test_texts_of_one_repeated_character_are_one_shingle(database):
+    collection = database.collection("same", CHARACTERS, **SURE)
+    collection.add_many([(1, "a" * 9), (2, "a" * 100_000)])
+    assert [pair.similarity for pair in collection.pairs()] == [1.0]
+
+
+# -------------------------------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize(
+    "key", [1.5, math.nan, True, False, None, b"bytes", ("a",), ["a"], np.float64(1), np.bool_(1)]
+)
+def test_a_key_of_another_type_is_a_type_error(collection, key):
+    use: Any
+    for use in (
+        lambda: collection.add(key, "x"),
+        lambda: collection.get(key),
+        lambda: collection.delete(key),
+        lambda: collection.delete_many(["kept", key]),
+        lambda: collection.replace(key, "x"),
+    ):
+        with pytest.raises(TypeError, match="a key must be str or int"):
+            use()
+    assert key not in collection
+    report = collection.add_many([(key, "x")], on_bad="skip")
+    assert report.bad == 1
+    with pytest.raises(simdb.BadItemError, match="row 0"):
+        collection.add_many([(key, "x")])
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("", "1 to 500"),
+        ("x" * 501, "501 bytes"),
+        ("é" * 251, "502 bytes"),
+        ("\ud800", "surrogate"),
+        (2**63, "64 bits"),
+        (-(2**63) - 1, "64 bits"),
+        (10**400, "64 bits"),
+    ],
+)
+def test_a_key_that_cannot_be_stored_is_a_bad_item(collection, key, message):
+    with pytest.raises(simdb.BadItemError, match=message):
+        collection.add(key, "x")
+    with pytest.raises(simdb.BadItemError, match=message):
+        collection.get(key)
+    with pytest.raises(simdb.BadItemError, match=message):
+        collection.delete(key)
+    assert key not in collection
+
+
+def test_keys_at_the_limits_work_and_numbers_are_not_texts(collection):
+    keys = [2**63 - 1, -(2**63), 0, "0", -1, "-1", "x" * 500, "é" * 250, "\0", "a\0", np.uint64(7)]
+    keys += [np.int8(-3), np.str_("numpy")]
+    collection.add_many((key, f"text {number}") for number, key in enumerate(keys))
+    stored = [record.key for record in collection.items()][1:]
+    assert stored == keys
+    assert {type(key) for key in stored} == {int, str}
+    for number, key in enumerate(keys):
+        assert key in collection
+        assert collection.get(key).item == f"text {number}"
+    assert 7 in collection
+    assert "7" not in collection
+    assert 1 not in collection
+    collection.delete_many(keys)
+    assert len(collection) == 1
+
+
+# ---------------------------------------------------------------------------------- metadata
+
+
+def nested(depth: Any) -> Any:
+    value: dict[str, object] = {}
+    for _ in range(depth):
+        value = {"deeper": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "text",
+        ["list"],
+        5,
+        {1: "number"},
+        {"a": {1: "number"}},
+        {"a": [{"b": {None: 1}}]},
+        {"a": {b"bytes": 1}},
+        {"a": {1, 2}},
+        {"a": object()},
+        {"a": 2**64},
+        {"a": -(2**63) - 1},
+        {"a": "\ud800"},
+        {"\ud800": 1},
+        {"a": 1j},
+        {"a": "x" * 2**20},
+        nested(65),
+        nested(5_000),
+    ],
+    ids=range(17),
+)
+def test_metadata_that_cannot_be_given_back_is_a_bad_item(collection, metadata):
+    with pytest.raises(simdb.BadItemError, match="metadata"):
+        collection.add("a", "x", metadata=metadata)
+    with pytest.raises(simdb.BadItemError, match="metadata"):
+        collection.replace("kept", "x", metadata=metadata)
+    report = collection.add_many([("a", "x", metadata)], on_bad="skip")
+    assert report.bad == 1
+    assert len(collection) == 1
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {},
+        {"": ""},
+        {"a": None, "b": True, "c": 1.5, "d": [1, "2", [3]], "e": {"f": {}}},
+        {"a": 2**64 - 1, "b": -(2**63), "c": math.inf, "d": b"bytes", "\0": "\0"},
+        nested(60),
+    ],
+)
+def test_metadata_comes_back_as_it_was_given(collection, metadata):
+    collection.add("a", "x", metadata=metadata)
+    assert collection.get("a").metadata == metadata

@@ -1,0 +1,202 @@
+"""Collections of a store: settings come back, numbers are not reused too early, nothing is left."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import simdb
+from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
+from simdb.exact.thresholds import Threshold
+from simdb.opened import catalogue
+from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.settings import plan_settings
+from simdb.storage.file import registry
+from simdb.storage.tables import values
+from simdb.storage.tables.keys import Table, collection_key, state_key
+
+KINDS = [
+    simdb.Text(),
+    simdb.Text(simdb.CharacterShingles(3), lowercase=True, white_space="keep", unicode="NFKD"),
+    simdb.Text(simdb.WordShingles(2), unicode="keep"),
+    simdb.Text(simdb.StopWordShingles(3, ("the", "to"))),
+    simdb.Set(),
+    simdb.Bag("maximum"),
+    simdb.Bits(64, "tanimoto"),
+    simdb.Record([simdb.Field("a", equivalents=[("x", "y")]), simdb.Field("b")], ["a", ("a", "b")]),
+]
+
+
+@pytest.fixture
+def environment(tmp_path):
+    environment = registry.acquire(
+        tmp_path / "store.simdb", read_only=False, sync="batch", map_size=None
+    )
+    yield environment
+    registry.release(environment)
+
+
+def settings(name="news", kind=KINDS[0], seed=1):
+    return plan_settings(
+        name,
+        kind,
+        bound=Threshold(Fraction(4, 5)),
+        recall=0.99,
+        bands=None,
+        rows=None,
+        sketch="fast",
+        secret=catalogue.secret_of(seed),
+    )
+
+
+def create(environment, name, kind=KINDS[0]):
+    with environment.write(1) as transaction:
+        return catalogue.create(transaction, settings(name, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_come_back_as_they_were(environment, kind):
+    created = create(environment, "Zeitung 新聞", kind)
+    with environment.read() as transaction:
+        assert catalogue.require_settings(transaction, "Zeitung 新聞") == created
+    assert created.kind == kind
+    assert created.threshold == Fraction(4, 5)
+    assert created.number == 1
+
+
+def test_names_are_listed_sorted_and_an_absent_one_is_answered_with_them(environment):
+    for name in ("b", "a", "ä"):
+        create(environment, name)
+    with environment.read() as transaction:
+        assert catalogue.names(transaction) == ["a", "b", "ä"]
+        assert catalogue.settings_of(transaction, "c") is None
+        with pytest.raises(CollectionNotFoundError, match="'a', 'b', 'ä'"):
+            catalogue.require_settings(transaction, "c")
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 201, "é" * 101])
+def test_names_that_cannot_be_are_refused(name):
+    with pytest.raises(ConfigurationError):
+        catalogue.check_name(name)
+
+
+@pytest.mark.parametrize("name", [None, 1, b"bytes"])
+def test_names_of_other_types_are_refused(name):
+    with pytest.raises(TypeError):
+        catalogue.check_name(name)
+
+
+def test_a_seed_gives_one_secret_and_none_gives_another_each_time():
+    assert catalogue.secret_of(1) == catalogue.secret_of(1) != catalogue.secret_of(2)
+    assert catalogue.secret_of(None) != catalogue.secret_of(None)
+    assert {len(catalogue.secret_of(seed)) for seed in (None, 0, -1, 10**30)} == {32}
+
+
+@pytest.mark.parametrize("seed", [True, 1.0, "1"])
+def test_a_seed_of_another_type_is_refused(seed):
+    with pytest.raises(ConfigurationError):
+        catalogue.secret_of(seed)
+
+
+def test_collections_get_numbers_of_their_own(environment):
+    assert [create(environment, name).number for name in "abc"] == [1, 2, 3]
+
+
+def test_a_dropped_collection_is_forgotten_at_once_and_removed_in_steps(environment):
+    dropped = create(environment, "a")
+    kept = create(environment, "b")
+    with environment.write(1) as transaction:
+        for owner in (dropped.number, kept.number):
+            for record in range(100):
+                key = owner.to_bytes(4, "big") + record.to_bytes(4, "big")
+                transaction.put(Table.DOCUMENTS, key, b"x" * 100)
+        catalogue.drop(transaction, "a")
+        assert catalogue.names(transaction) == ["b"]
+        assert transaction.get(Table.META, state_key(dropped.number)) is None
+    steps = 0
+    more = True
+    while more:
+        with environment.write(1) as transaction:
+            before = transaction.statistics(Table.DOCUMENTS)["entries"]
+            more = catalogue.collect_garbage(transaction, 1_000)
+            assert before - transaction.statistics(Table.DOCUMENTS)["entries"] <= 10
+        steps += 1
+    assert steps >= 10
+    with environment.read() as transaction:
+        keys = [bytes(key) for key, _ in transaction.scan(Table.DOCUMENTS, b"")]
+        assert len(keys) == 100
+        assert {key[:4] for key in keys} == {kept.number.to_bytes(4, "big")}
+        assert catalogue.garbage(transaction) == []
+
+
+def test_numbers_of_what_is_not_yet_removed_are_not_given_again(environment):
+    first = create(environment, "a")
+    with environment.write(1) as transaction:
+        catalogue.drop(transaction, "a")
+    second = create(environment, "a")
+    assert second.number != first.number
+    with environment.read() as transaction:
+        owners = {owner for table, owner in catalogue.garbage(transaction) if table is Table.BANDS}
+        fresh = catalogue.new_index(transaction, second)
+        assert fresh.number not in owners
+
+
+def test_garbage_is_kept_from_removal_only_if_all_of_it_was_listed(environment):
+    owned = [(Table.SIGNATURES, 7), (Table.BANDS, 7)]
+    with environment.write(1) as transaction:
+        catalogue.add_garbage(transaction, [*owned, (Table.KEYS, 9)])
+        assert catalogue.keep_from_garbage(transaction, owned)
+        assert catalogue.garbage(transaction) == [(Table.KEYS, 9)]
+        assert not catalogue.keep_from_garbage(transaction, owned)
+
+
+def test_damaged_settings_are_damage(environment):
+    create(environment, "a")
+    key = collection_key("a")
+    for payload in (values.pack({"number": 1}), values.pack([1, 2]), values.pack({"kind": 5})):
+        with environment.write(1) as transaction:
+            transaction.put(Table.META, key, values.seal(Table.META, key, payload))
+        with environment.read() as transaction, pytest.raises(CorruptionError):
+            catalogue.require_settings(transaction, "a")
+    with environment.write(1) as transaction:
+        transaction.put(Table.META, key, b"not sealed")
+    with environment.read() as transaction, pytest.raises(CorruptionError):
+        catalogue.settings_of(transaction, "a")
+
+
+def test_a_kind_of_a_later_version_is_refused(environment):
+    stored = values.unpack(settings().encode())
+    stored["kind"]["kind"] = "hologram"
+    with pytest.raises(CorruptionError, match="hologram"):
+        CollectionSettings.decode("news", values.pack(stored))
+
+
+def test_every_flipped_byte_of_the_meta_table_is_damage_or_changes_nothing(tmp_path):
+    path = tmp_path / "store.simdb"
+    with simdb.open(path, threads=1) as database:
+        texts = database.collection("texts", simdb.Text(), threshold=0.8)
+        texts.add("a", "a text that is long enough to have some shingles")
+    environment = registry.acquire(path, read_only=False, sync="full", map_size=None)
+    with environment.read() as transaction:
+        records = [
+            (bytes(key), bytes(value))
+            for key, value in transaction.scan(Table.META, b"")
+            if bytes(key) in (collection_key("texts"), state_key(1))
+        ]
+    assert len(records) == 2
+    for key, value in records:
+        for position in range(0, len(value), 3):
+            damaged = bytearray(value)
+            damaged[position] ^= 0x10
+            with environment.write(1) as transaction:
+                transaction.put(Table.META, key, bytes(damaged))
+            with simdb.open(path) as database, pytest.raises(CorruptionError):
+                database["texts"].get("a")
+        with environment.write(1) as transaction:
+            transaction.put(Table.META, key, value)
+    registry.release(environment)
+    with simdb.open(path) as database:
+        assert database.check(deep=True).sound

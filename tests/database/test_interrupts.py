@@ -1,0 +1,134 @@
+"""An interrupt (Ctrl-C) may fall between any two lines: nothing stays locked, mapped or counted."""
+
+from __future__ import annotations
+
+import fcntl
+import linecache
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb import handle
+from simdb.storage.file import environment, locks, registry, transactions
+from tests.support.forked import answer_of
+
+FILES = {module.__file__ for module in (environment, handle, locks, registry, transactions)}
+LOCKS = ("_gate:", "_mutex:", "_registry_lock:")
+WORDS = simdb.Text(simdb.WordShingles(1))
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at the n-th line of the modules that is executed in a block."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+        self.where = ""
+
+    def __enter__(self) -> Interrupt:
+        sys.settrace(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
+        return self._line if frame.f_code.co_filename in FILES else None
+
+    def _line(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if event == "line":
+            self.left -= 1
+            # The interpreter itself lets nothing come between a lock and its block.
+            line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+            if self.left < 0 and line != "try:" and not line.endswith(LOCKS):
+                self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self._line
+
+
+def interrupted(path: Path, what: str, number: int) -> str:
+    """Interrupt a call at a line; return where, and what does not work afterwards."""
+    database = simdb.open(path, busy_timeout=1, threads=1, sync="batch")
+    collection = database["c"]
+    collection.add(f"first {what} {number}", "some words to be found")
+    calls: dict[str, Callable[[], object]] = {
+        "add": lambda: collection.add(f"{what} {number}", "some words to be found"),
+        "search": lambda: collection.search("some words to be found"),
+        "snapshot": lambda: looked_at(database),
+        "open": lambda: simdb.open(path, threads=1, sync="batch").close(),
+    }
+    interrupt = Interrupt(number)
+    try:
+        with interrupt:
+            calls[what]()
+    except KeyboardInterrupt:
+        pass
+    if not interrupt.where:
+        return "not reached"
+    # Now that the error is handled, and what its traceback has held is gone.
+    return f"{interrupt.where}: {'; '.join(left_behind(database))}"
+
+
+def looked_at(database: simdb.Database) -> None:
+    with database.snapshot() as state:
+        state["c"].get("a")
+
+
+def left_behind(database: simdb.Database) -> Iterator[str]:
+    """Yield what an interrupt has spoilt."""
+    opened = database._handle.environment
+    if opened._live_count or len(opened._waiting):
+        yield f"{opened._live_count} transactions live, {len(opened._waiting)} waiting"
+    entered: list[bool] = []
+
+    def enter() -> None:
+        entered.append(opened._gate.acquire(timeout=1))
+        if entered[0]:
+            opened._gate.release()
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    if not entered[0]:
+        yield "another thread is locked out"
+        return
+    with simdb.open(database.path, busy_timeout=1, threads=1, sync="batch") as other:
+        try:
+            other["c"].add(os.urandom(8).hex(), "some other words")
+        except simdb.SimdbError as error:
+            yield f"the next add fails: {error}"
+    database.close()
+    if not opened.is_finished:
+        yield "it is not closed"
+    with database.path.open("r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield "the file is locked after closing"
+
+
+@pytest.mark.parametrize("what", ["add", "search", "snapshot", "open"])
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_interrupt_at_any_line_leaves_the_store_usable(
+    tmp_path: Path, what: str, step: int
+) -> None:
+    path = tmp_path / "s.simdb"
+    with simdb.open(path, threads=1, sync="batch") as database:
+        collection = database.collection("c", WORDS, seed=1)
+        collection.add("a", "some words to be found")
+        collection.search("some words to be found")
+    told = []
+    for number in range(0, 2_000, step):
+        told.append(answer_of(partial(interrupted, path, what, number)))
+        if told[-1] == "not reached":
+            break
+    assert 10 < len(told) * step < 2_000
+    assert [one for one in told[:-1] if not one.endswith(":")] == []

@@ -1,0 +1,235 @@
+"""The public names, their documentation, and what importing them costs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+import simdb
+
+NAMES = [
+    "AddReport",
+    "AuditBin",
+    "AuditReport",
+    "BadItemError",
+    "Bag",
+    "Bits",
+    "Calibration",
+    "CharacterShingles",
+    "CheckReport",
+    "Collection",
+    "CollectionNotFoundError",
+    "CollectionView",
+    "ConfigurationError",
+    "CorruptionError",
+    "Database",
+    "DatabaseBusyError",
+    "DatabaseClosedError",
+    "DatabaseFailedError",
+    "DatabaseFullError",
+    "DatabaseNotFoundError",
+    "Entry",
+    "Equal",
+    "ExactPlan",
+    "Field",
+    "Fingerprint",
+    "FormatVersionError",
+    "Group",
+    "Groups",
+    "Key",
+    "KeyExistsError",
+    "KeyNotFoundError",
+    "Match",
+    "Matches",
+    "MissingExtraError",
+    "NotADatabaseError",
+    "Outcome",
+    "Pair",
+    "PairBatch",
+    "Pairs",
+    "Plan",
+    "Problem",
+    "Progress",
+    "ReadOnlyError",
+    "Record",
+    "Remedy",
+    "RepairReport",
+    "RepairedCollection",
+    "Set",
+    "SimdbError",
+    "Snapshot",
+    "StopWordShingles",
+    "StorageError",
+    "Text",
+    "ThresholdTooLowError",
+    "UsageError",
+    "Vector",
+    "WordShingles",
+    "WrongTypeError",
+    "open",
+    "plan",
+    "plan_exact",
+    "repair",
+]
+
+
+def test_the_public_names_are_these_and_sorted():
+    assert simdb.__all__ == NAMES
+    assert sorted(simdb.__all__) == simdb.__all__
+
+
+@pytest.mark.parametrize("name", [name for name in simdb.__all__ if name != "Key"])
+def test_every_public_name_is_documented(name):
+    value = getattr(simdb, name)
+    assert inspect.getdoc(value)
+    if not inspect.isclass(value):
+        return
+    for member_name, member in inspect.getmembers(value):
+        if member_name.startswith("_") or hasattr(Exception, member_name):
+            continue
+        if inspect.isfunction(member) or isinstance(member, property):
+            assert inspect.getdoc(member), f"{name}.{member_name}"
+
+
+def test_every_public_method_has_complete_annotations():
+    for name in simdb.__all__:
+        value = getattr(simdb, name)
+        if not inspect.isclass(value) or not value.__module__.startswith("simdb"):
+            continue
+        for member_name, member in inspect.getmembers(value, inspect.isfunction):
+            if member_name.startswith("_") or hasattr(Sequence, member_name):
+                continue
+            signature = inspect.signature(member)
+            assert signature.return_annotation is not inspect.Signature.empty, member_name
+            for parameter in list(signature.parameters.values())[1:]:
+                assert parameter.annotation is not inspect.Parameter.empty, member_name
+
+
+def test_every_error_derives_from_what_one_would_expect():
+    expected: dict[str, tuple[type[BaseException], ...]] = {
+        "BadItemError": (simdb.UsageError, ValueError),
+        "ConfigurationError": (simdb.UsageError, ValueError),
+        "KeyExistsError": (simdb.UsageError, LookupError),
+        "KeyNotFoundError": (simdb.UsageError, LookupError),
+        "CollectionNotFoundError": (simdb.UsageError, LookupError),
+        "ThresholdTooLowError": (simdb.UsageError, ValueError),
+        "WrongTypeError": (simdb.UsageError, TypeError),
+        "MissingExtraError": (simdb.UsageError, ImportError),
+        "DatabaseClosedError": (simdb.UsageError,),
+        "ReadOnlyError": (simdb.UsageError,),
+        "DatabaseNotFoundError": (simdb.StorageError, FileNotFoundError),
+        "NotADatabaseError": (simdb.StorageError,),
+        "FormatVersionError": (simdb.StorageError,),
+        "CorruptionError": (simdb.StorageError,),
+        "DatabaseFailedError": (simdb.StorageError,),
+        "DatabaseFullError": (simdb.StorageError,),
+        "DatabaseBusyError": (simdb.StorageError,),
+        "UsageError": (simdb.SimdbError,),
+        "StorageError": (simdb.SimdbError,),
+        "SimdbError": (Exception,),
+    }
+    assert set(expected) == {name for name in simdb.__all__ if name.endswith("Error")}
+    for name, bases in expected.items():
+        assert issubclass(getattr(simdb, name), bases)
+        assert not issubclass(getattr(simdb, name), KeyError)
+
+
+def loaded_by(script: str) -> set[str]:
+    command = f"{script}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, check=True, text=True
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_loads_no_compiler_and_nothing_of_the_command_line():
+    modules = loaded_by("import simdb")
+    assert not modules & {"numba", "llvmlite", "scipy", "typer", "rich", "click", "zstandard"}
+    assert not [name for name in modules if name.startswith(("simdb.cli", "simdb.files"))]
+
+
+def test_opening_planning_and_counting_load_no_compiler(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        db.collection("c", simdb.Text()).add("a", "some text")
+    modules = loaded_by(
+        f"""
+import simdb
+simdb.plan(0.8)
+with simdb.open({str(tmp_path / "s.simdb")!r}) as db:
+    news = db["c"]
+    assert len(news) == 1 and "a" in news
+    news.get("a"), list(news.items()), news.stats(), db.stats()
+"""
+    )
+    assert not modules & {"numba", "llvmlite", "scipy"}
+
+
+def test_results_are_frozen():
+    for record in (
+        simdb.Entry("a", "b"),
+        simdb.Match("a", 0.5),
+        simdb.Pair("a", "b", 0.5),
+        simdb.Group("a", ("a", "b")),
+        simdb.Outcome(0, "a", "added"),
+        simdb.AddReport(),
+    ):
+        name = fields(record)[0].name
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, name, "other")
+
+
+def test_names_and_reprs_help(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.create_collection("news", simdb.Text())
+        assert repr(collection) == f"<simdb collection 'news' of {tmp_path / 's.simdb'}>"
+        assert str(tmp_path / "s.simdb") in repr(db)
+        assert collection.name == "news"
+        assert list(db) == db.collection_names() == ["news"]
+        assert len(db) == 1
+        assert db
+        assert "news" in db
+        assert "other" not in db
+        assert 5 not in db
+        json.dumps(db.stats())
+        assert db.stats()["collections"][0]["name"] == "news"
+
+
+def test_answers_describe_themselves_without_being_asked(tmp_path, monkeypatch):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.create_collection("news", simdb.Text(), seed=1, exact_floor=0.9)
+        collection.add_many([("a", "one text"), ("b", "one text"), ("c", "another")])
+        groups = collection.groups(0.8)
+        probable, exact = collection.pairs(0.8), collection.pairs(0.9)
+
+        def refuse(*arguments: object, **options: object) -> None:
+            raise AssertionError("a query was run")
+
+        monkeypatch.setattr(simdb.CollectionView, "_opened", refuse)
+        recall = f"{probable.expected_recall:.4f}"
+        assert repr(exact) == "<simdb pairs, exact: none is missing; found by iterating>"
+        assert "probable" in repr(probable)
+        assert recall in repr(probable)
+        assert repr(groups).startswith("<1 simdb groups, probable")
+        assert recall in repr(groups)
+
+
+def test_submodules_and_names_are_found_on_use_and_others_are_not():
+    loaded = loaded_by("import simdb; assert simdb.errors.UsageError is simdb.UsageError")
+    assert "simdb.errors" in loaded
+    assert "numpy" not in loaded
+    assert set(simdb.__all__) <= set(dir(simdb))
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = simdb.nonsense  # type: ignore[attr-defined]
+
+
+def test_plans_as_data():
+    plan = simdb.plan(0.8)
+    assert plan.expected_recall(0.8) >= 0.99
+    assert plan.curve().shape == (101, 2)
+    assert simdb.plan(0.5, bands=40, rows=2).signature_rows == 80

@@ -1,0 +1,65 @@
+"""What the documents show works: their Python runs and prints what they say, links lead on."""
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PYTHON_BLOCK = re.compile(
+    r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL
+)
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
+
+
+def python_blocks() -> Iterator[Any]:
+    """Yield each block of Python, with the block of text that follows it as what it prints."""
+    for document in DOCUMENTS:
+        for number, (block, printed) in enumerate(PYTHON_BLOCK.findall(document.read_text())):
+            yield pytest.param(block, printed, id=f"{document.name}-{number}")
+
+
+@pytest.mark.parametrize(("block", "printed"), list(python_blocks()))
+def test_a_python_block_runs_twice_in_an_empty_folder(block, printed, tmp_path, monkeypatch):
+    """Twice, since a script is run again tomorrow on the store of today."""
+    monkeypatch.chdir(tmp_path)
+    code = compile(block, "block.py", "exec")
+    for _ in range(2):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(code, {"__name__": "__main__"})
+        assert not printed or output.getvalue() == printed
+
+
+def test_every_example_of_a_kind_shows_what_it_prints():
+    blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "kinds.md").read_text())
+    assert len(blocks) >= 10
+    assert all(printed for _, printed in blocks)
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    headings = HEADING.findall(document.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_lead_to_files_and_headings_that_exist(document):
+    for name, anchor in LINK.findall(document.read_text()):
+        target = document.parent / name if name else document
+        assert target.exists(), name
+        assert not anchor or anchor in anchors(target), f"{name}#{anchor}"
+
+
+def test_the_two_commands_at_the_top_of_the_readme_exist():
+    top = (ROOT / "README.md").read_text().split("## ")[0]
+    commands = re.findall(r"^python3 (\S+) (\w+)", top, re.MULTILINE)
+    assert [command for _, command in commands] == ["demo", "test"]
+    for script, command in commands:
+        assert f'"{command}"' in (ROOT / script).read_text()

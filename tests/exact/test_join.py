@@ -1,0 +1,307 @@
+"""Exact joins and searches equal brute force in fractions, under every combination of filters."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from simdb import kernels
+from simdb.exact.joins import Counters, Filters, PairColumns, self_join, two_sided_join
+from simdb.exact.measures import Criterion, Measure
+from simdb.exact.order import ArrangedSets, SymbolOrder
+from simdb.exact.thresholds import Threshold
+from tests.support.exact_oracle import (
+    THRESHOLDS,
+    adversarial_sets,
+    columns,
+    jaccard,
+    similar_across,
+    similar_pairs,
+)
+from tests.support.exact_probes import slow_search, some_order
+
+FILTERS = [Filters(*chosen) for chosen in itertools.product([False, True], repeat=6)]
+
+
+@pytest.fixture(autouse=True)
+def _wrap_around():
+    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
+    with np.errstate(over="ignore"):
+        yield
+
+
+def collected(batches: Iterable[PairColumns]) -> dict[tuple[int, int], Fraction]:
+    """Gather pairs with their similarities, and fail if one comes twice."""
+    found: dict[tuple[int, int], Fraction] = {}
+    for batch in batches:
+        assert isinstance(batch, PairColumns)
+        assert len(batch) > 0
+        rows = zip(
+            batch.left.tolist(),
+            batch.right.tolist(),
+            batch.overlaps.tolist(),
+            batch.unions.tolist(),
+            batch.similarities.tolist(),
+            strict=True,
+        )
+        for left, right, overlap, union, rounded in rows:
+            assert (left, right) not in found
+            assert rounded == overlap / union
+            found[left, right] = Fraction(overlap, union)
+    return found
+
+
+def check_self_join(generator: random.Random, threshold: Fraction, filters: Filters) -> int:
+    sets = adversarial_sets(generator, threshold)
+    arranged = some_order(generator, sets).arrange(*columns(sets))
+    chunk = generator.choice([1, 2, 7, 1000])
+    batches = self_join(arranged, Threshold(threshold), filters=filters, chunk=chunk)
+    expected = similar_pairs(sets, threshold)
+    assert collected(batches) == expected
+    return sum(exact == threshold for exact in expected.values())
+
+
+def check_two_sided_join(generator: random.Random, threshold: Fraction, filters: Filters) -> None:
+    left, right = adversarial_sets(generator, threshold), adversarial_sets(generator, threshold)
+    right += generator.sample(left, len(left) // 2)
+    order = some_order(generator, left + right)
+    arranged = order.arrange(*columns(left)), order.arrange(*columns(right))
+    chunk = generator.choice([1, 2, 7, 1000])
+    batches = two_sided_join(*arranged, Threshold(threshold), filters=filters, chunk=chunk)
+    assert collected(batches) == similar_across(left, right, threshold)
+
+
+def check_search(generator: random.Random, threshold: Fraction, filters: Filters) -> None:
+    sets = [one for one in adversarial_sets(generator, threshold) if one]
+    order = some_order(generator, sets)
+    arranged = order.arrange(*columns(sets))
+    place = generator.randrange(len(sets))
+    probe = arranged.values[arranged.offsets[place] : arranged.offsets[place + 1]].tolist()
+    criterion = Criterion(Measure.JACCARD, Threshold(threshold))
+    floor = generator.choice([threshold, threshold / 2, threshold * Fraction(3, 4)])
+    candidates = slow_search(arranged, probe, criterion, Threshold(floor), filters.flags)
+    similar = {k for k, one in enumerate(sets) if jaccard(one, sets[place]) >= threshold}
+    assert similar <= candidates
+
+
+def check_cases(seed: int, cases: int) -> None:
+    generator = random.Random(seed)
+    on_threshold = 0
+    for case in range(cases):
+        threshold = THRESHOLDS[case % len(THRESHOLDS)]
+        filters = FILTERS[-1] if case % 2 else generator.choice(FILTERS)
+        on_threshold += check_self_join(generator, threshold, filters)
+        check_two_sided_join(generator, threshold, filters)
+        check_search(generator, threshold, filters)
+    assert on_threshold > cases
+
+
+def test_joins_and_searches_equal_brute_force():
+    # Without the compiler the kernels are a hundred times slower.
+    check_cases(39, 200 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 2_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_joins_and_searches_equal_brute_force_in_very_many_cases(seed):
+    check_cases(1000 + seed, 10_000)
+
+
+@pytest.mark.parametrize("threshold", [Fraction(1, 2), Fraction(4, 5), Fraction(1)], ids=str)
+def test_every_combination_of_filters_gives_the_same_pairs(threshold):
+    generator = random.Random(7)
+    sets = [one for _ in range(12) for one in adversarial_sets(generator, threshold)]
+    arranged = SymbolOrder.from_sample(*columns(sets)).arrange(*columns(sets))
+    expected = similar_pairs(sets, threshold)
+    assert len(expected) > 20
+    for filters in FILTERS:
+        assert collected(self_join(arranged, Threshold(threshold), filters=filters)) == expected
+
+
+def test_every_filter_saves_work():
+    generator = random.Random(8)
+    threshold = Fraction(4, 5)
+    sets = [one for _ in range(40) for one in adversarial_sets(generator, threshold)]
+    arranged = SymbolOrder.from_sample(*columns(sets)).arrange(*columns(sets))
+
+    def work(**chosen: bool) -> Counters:
+        counters = Counters()
+        chosen = (
+            dict.fromkeys(["length", "prefix", "position", "suffix", "count", "bitmap"], False)
+            | chosen
+        )
+        list(
+            self_join(arranged, Threshold(threshold), filters=Filters(**chosen), counters=counters)
+        )
+        return counters
+
+    nothing, length = work(), work(length=True)
+    prefix = work(length=True, prefix=True)
+    position = work(length=True, prefix=True, position=True)
+    suffix = work(length=True, prefix=True, suffix=True)
+    count = work(length=True, prefix=True, suffix=True, count=True)
+    bitmap = work(length=True, prefix=True, suffix=True, bitmap=True)
+    assert suffix.candidates > bitmap.candidates
+    assert nothing.scanned > length.scanned > prefix.scanned == suffix.scanned
+    assert nothing.postings > prefix.postings
+    assert prefix.candidates > position.candidates > suffix.candidates
+    assert suffix.verified > count.verified
+    assert len({c.pairs for c in (nothing, length, prefix, position, suffix, count, bitmap)}) == 1
+
+
+def test_the_length_filter_passes_by_every_pair_of_postings_of_sizes_too_different():
+    generator = random.Random(12)
+    threshold = Fraction(2, 3)
+    sets = [one for _ in range(10) for one in adversarial_sets(generator, threshold)]
+    distinct = [set(one) for one in sorted({tuple(sorted(one)) for one in sets})]
+    arranged = SymbolOrder().arrange(*columns(sets))
+    counters = Counters()
+    filters = Filters(
+        prefix=False, position=False, suffix=False, count=False, bitmap=False, length=True
+    )
+    list(self_join(arranged, Threshold(threshold), filters=filters, counters=counters))
+    assert counters.scanned == sum(
+        len(one & other)
+        for one, other in itertools.combinations(distinct, 2)
+        if min(len(one), len(other)) >= threshold * max(len(one), len(other))
+    )
+
+
+def test_the_bound_on_a_bucket_says_nothing_about_later_or_earlier_buckets():
+    # Of the pairs on the threshold, many fail in some later bucket than their first common one.
+    generator = random.Random(9)
+    threshold = Threshold(Fraction(3, 5))
+    failed = 0
+    for _ in range(300):
+        sets = adversarial_sets(generator, threshold.fraction)
+        for one, other in similar_pairs(sets, threshold.fraction):
+            left, right = sorted(sets[one]), sorted(sets[other])
+            places = [(left.index(x) + 1, right.index(x) + 1) for x in left if x in sets[other]]
+            passed = [threshold.may_meet(i, len(left) - i, j, len(right) - j) for i, j in places]
+            assert passed[0]
+            failed += not all(passed)
+    assert failed > 100
+
+
+def test_buckets_divided_among_workers_give_each_pair_once():
+    generator = random.Random(10)
+    threshold = Threshold(Fraction(7, 10))
+    sets = [one for _ in range(20) for one in adversarial_sets(generator, threshold.fraction)]
+    distinct = {frozenset(one) for one in sets if one}
+    sets = [set(one) for one in sorted(distinct, key=lambda one: (len(one), sorted(one)))]
+    arranged = SymbolOrder().arrange(*columns(sets))
+    posting, joining = kernels.posting, kernels.joining
+    shift = kernels.ordering.table_shift(len(arranged))
+    bitmaps = kernels.classes.identical_representatives(arranged.values, arranged.offsets, shift)[1]
+    common = arranged.values, arranged.offsets[:-1], arranged.sizes
+    left = posting.Sets(*common, threshold.posted_prefix_lengths(arranged.sizes), bitmaps)
+    right = posting.Sets(*common, threshold.prefix_lengths(arranged.sizes), bitmaps)
+    left_postings, right_postings = posting.prefix_buckets(left, right, same=True)
+    largest = int(arranged.sizes.max())
+    buckets = left_postings.starts.size - 1
+    cuts = sorted([0, buckets, *generator.sample(range(buckets), 5)])
+    found: list[tuple[int, int]] = []
+    for first, stop in itertools.pairwise(cuts):
+        state = joining.bucket_state(left_postings, right_postings, first)
+        room = joining.Candidates(*(np.empty(5, np.uint32) for _ in range(4)))
+        overlaps, counters = np.empty(5, np.int64), np.zeros(4, np.int64)
+        while state[0] < stop:
+            count = joining.bucket_candidates(
+                left_postings,
+                right_postings,
+                needed=threshold.needed_overlap_table(3 * largest),
+                minimum=threshold.minimum_sizes(np.arange(largest + 1)),
+                filters=Filters().flags,
+                same=True,
+                stop=stop,
+                state=state,
+                found=room,
+                counters=counters,
+            )
+            kept = joining.verify_candidates(
+                left,
+                right,
+                needed=threshold.needed_overlap_table(2 * largest),
+                filters=Filters().flags,
+                count=count,
+                found=room,
+                overlaps=overlaps,
+                counters=counters,
+            )
+            found += zip(room.left[:kept].tolist(), room.right[:kept].tolist(), strict=True)
+    assert len(found) == len(set(found))
+    assert set(found) == set(similar_pairs(sets, threshold.fraction))
+
+
+def test_postings_stand_in_buckets_by_size_with_position_and_suffix():
+    sets = [{1, 2, 3}, {2, 3, 4, 5}, {1, 3, 4, 5, 6}]
+    arranged = SymbolOrder().arrange(*columns(sets))
+    common = kernels.posting.Sets(
+        arranged.values, arranged.offsets[:-1], arranged.sizes, np.array([2, 2, 3]), arranged.values
+    )
+    left, right = kernels.posting.prefix_buckets(common, common, same=True)
+    buckets = set()
+    for bucket in range(left.starts.size - 1):
+        part = slice(left.starts[bucket], left.starts[bucket + 1])
+        columns_of = (left.items[part], left.positions[part], left.suffixes[part])
+        buckets.add(tuple(zip(*(column.tolist() for column in columns_of), strict=True)))
+    # Symbol 4 is in one prefix only and has no bucket.
+    assert buckets == {((0, 1, 2), (2, 1, 4)), ((0, 2, 1), (1, 1, 3)), ((1, 2, 2), (2, 2, 3))}
+    assert [column.tolist() for column in left] == [column.tolist() for column in right]
+
+
+def test_identical_sets_are_one_class_until_their_pairs_are_asked_for():
+    sets = [{1, 2, 3}] * 2_000 + [{1, 2, 3, 4}] * 10
+    arranged = SymbolOrder().arrange(*columns(sets))
+    counters = Counters()
+    batches = self_join(arranged, Threshold.parse(0.75), chunk=50_000, counters=counters)
+    first = next(batches)
+    assert len(first) == 50_000
+    total = len(first) + sum(len(batch) for batch in batches)
+    assert total == 2_010 * 2_009 // 2
+    assert (counters.candidates, counters.pairs) == (1, 1)
+
+
+def test_different_sets_with_equal_digests_are_told_apart():
+    def mixed(state: int, symbol: int) -> int:
+        state = ((state ^ symbol) * int(kernels.classes._MULTIPLIER)) % 2**64
+        return state ^ (state >> 32)
+
+    # The last symbol makes up for any difference that the symbols before it have made.
+    first, third, last = 5, 6, 2**62
+    other = last ^ mixed(2, first) ^ mixed(2, third)
+    assert mixed(mixed(2, first), last) == mixed(mixed(2, third), other)
+    sets = [{first, last}, {third, other}, {first, last}, {third, other}, {first}]
+    arranged = SymbolOrder().arrange(*columns(sets))
+    shift = kernels.ordering.table_shift(len(arranged))
+    representatives, _ = kernels.classes.identical_representatives(
+        arranged.values, arranged.offsets, shift
+    )
+    assert representatives.tolist() == [0, 1, 0, 1, 4]
+
+
+def test_the_bitmap_of_a_set_holds_the_parities_of_its_symbols():
+    arranged = SymbolOrder().arrange(*columns([{5}, {5, 6}, {5, 69}, {5, 69, 133}]))
+    shift = kernels.ordering.table_shift(len(arranged))
+    _, bitmaps = kernels.classes.identical_representatives(arranged.values, arranged.offsets, shift)
+    assert bitmaps.tolist() == [1 << 5, (1 << 5) + (1 << 6), 0, 1 << 5]
+
+
+def test_no_sets_and_empty_sets_have_no_pairs():
+    threshold = Threshold.parse("1/100")
+    cases: list[list[set[int]]] = [[], [set()], [set(), set()], [set(), {1}]]
+    for sets in cases:
+        arranged = SymbolOrder().arrange(*columns(sets))
+        assert list(self_join(arranged, threshold)) == []
+        across = collected(two_sided_join(arranged, arranged, threshold))
+        assert across == similar_across(sets, sets, threshold.fraction)
+    nothing = ArrangedSets(np.empty(0, np.uint64), np.zeros(1, np.int64))
+    some = SymbolOrder().arrange(*columns([{1, 2}]))
+    assert list(two_sided_join(nothing, some, threshold)) == []
+    assert list(two_sided_join(some, nothing, threshold)) == []

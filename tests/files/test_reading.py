@@ -1,0 +1,177 @@
+"""Where rows come from: folders, text files, compressed files, standard input."""
+
+import gzip
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from simdb.errors import ConfigurationError, MissingExtraError, UsageError
+from simdb.files import ReadingOptions, open_rows
+
+# Text files and folders
+
+
+def test_a_folder_is_read_sorted_with_relative_paths_and_without_hidden_names(tmp_path):
+    for name in ["b.txt", "a/z.txt", "a/y.md", "a.txt", ".git/x", "a/.hidden", "A.txt"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "circle").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "link.txt").symlink_to(tmp_path / "b.txt")
+    os.mkfifo(tmp_path / "pipe")
+
+    with open_rows(str(tmp_path)) as reader:
+        rows = list(reader)
+
+    assert [row.key for row in rows] == [
+        "A.txt", "a/y.md", "a/z.txt", "a.txt", "b.txt", "link.txt"
+    ]  # fmt: skip
+    assert [row.item for row in rows] == ["A.txt", "a/y.md", "a/z.txt", "a.txt", "b.txt", "b.txt"]
+    assert rows[1].raw == b"a/y.md\n"
+    assert rows[1].line == 2
+    assert reader.fields(rows[1].raw) == {"path": "a/y.md"}
+
+
+def test_files_of_a_folder_that_cannot_be_texts_are_problems(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfgood\r\n")
+    (tmp_path / "b.bin").write_bytes(b"\xff")
+    (tmp_path / "c.gz").write_bytes(gzip.compress(b"packed")[:-4])
+    (tmp_path / "d\n.txt").write_text("x")
+    Path(os.fsdecode(bytes(tmp_path) + b"/e\xff.txt")).write_text("x")
+    (tmp_path / "f.gz").write_bytes(gzip.compress(b"packed"))
+
+    with open_rows(str(tmp_path)) as reader:
+        rows = list(reader)
+
+    assert [row.item for row in rows] == ["good\r\n", None, None, None, None, "packed"]
+    assert ["UTF-8" in (row.problem or "") for row in rows] == [
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert "damaged" in (rows[2].problem or "")
+    assert "line end" in (rows[3].problem or "")
+
+
+def test_a_pattern_chooses_the_files_of_a_folder(tmp_path):
+    for name in ["a.py", "b.txt", "c.py"]:
+        (tmp_path / name).write_text(name)
+
+    with open_rows(str(tmp_path), ReadingOptions(pattern="*.py")) as reader:
+        assert [row.key for row in reader] == ["a.py", "c.py"]
+
+
+def test_one_text_file_is_one_row_named_as_it_was_given(tmp_path):
+    (tmp_path / "notes.md").write_text("hello")
+
+    with open_rows(str(tmp_path / "notes.md")) as reader:
+        (row,) = reader
+
+    assert (row.key, row.item) == (str(tmp_path / "notes.md"), "hello")
+
+
+# Opening
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst", ".GZ"])
+def test_compressed_files_are_read_as_what_they_hold(tmp_path, suffix):
+    content = b'{"text": "one"}\n{"text": "two"}\n'
+    packed = {"": content, ".gz": gzip.compress(content), ".zst": zstandard.compress(content)}
+    path = tmp_path / f"in.jsonl{suffix}"
+    path.write_bytes(packed[suffix.lower()])
+
+    with open_rows(str(path)) as reader:
+        rows = list(reader)
+
+    assert b"".join(row.raw for row in rows) == content
+    assert reader.bytes_total == path.stat().st_size
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_compressed_files_of_several_members_are_read_whole(tmp_path, pack):
+    path = tmp_path / f"in.jsonl{'.gz' if pack is gzip.compress else '.zst'}"
+    path.write_bytes(pack(b'{"text": "one"}\n{"te') + pack(b"") + pack(b'xt": "two"}\n'))
+
+    with open_rows(str(path)) as reader:
+        assert [row.item for row in reader] == ["one", "two"]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("harm", ["cut", "changed", "foreign"])
+def test_a_damaged_compressed_file_is_an_error_and_not_a_shorter_input(tmp_path, suffix, harm):
+    content = b"".join(b'{"text": "%d"}\n' % (n * n) for n in range(50_000))
+    packed = bytearray(
+        gzip.compress(content)
+        if suffix == ".gz"
+        else zstandard.ZstdCompressor(write_checksum=True).compress(content)
+    )
+    if harm == "cut":
+        del packed[-3:]
+    elif harm == "changed":
+        packed[-2] ^= 0x40
+    else:
+        packed = bytearray(content)
+    path = tmp_path / f"in.jsonl{suffix}"
+    path.write_bytes(packed)
+
+    with open_rows(str(path)) as reader, pytest.raises(UsageError, match=r"in\.jsonl.*damaged"):
+        list(reader)
+
+
+def test_a_zst_file_without_the_library_names_the_extra(tmp_path, monkeypatch):
+    (tmp_path / "in.jsonl.zst").write_bytes(zstandard.compress(b""))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+
+    with pytest.raises(MissingExtraError, match=r'pip install "simdb-store\[zstandard\]"'):
+        open_rows(str(tmp_path / "in.jsonl.zst"))
+
+
+def test_standard_input_is_json_lines_unless_told_otherwise(monkeypatch):
+    class Standard:
+        buffer = io.BytesIO(b"id,text\n1,x\n")
+
+    monkeypatch.setattr(sys, "stdin", Standard)
+    with open_rows("-", ReadingOptions(format="csv")) as reader:
+        assert [row.item for row in reader] == ["x"]
+    Standard.buffer = io.BytesIO(b'{"text": "y"}')
+    with open_rows("-") as reader:
+        assert [row.item for row in reader] == ["y"]
+    Standard.buffer = io.BytesIO(b"all of\nit")
+    with open_rows("-", ReadingOptions(format="text")) as reader:
+        assert [(row.key, row.item) for row in reader] == [("-", "all of\nit")]
+    assert not Standard.buffer.closed
+
+
+def test_a_name_that_tells_no_format_needs_one(tmp_path):
+    (tmp_path / "in.data").write_bytes(b'{"text": "x"}')
+
+    with pytest.raises(ConfigurationError, match="does not tell its format"):
+        open_rows(str(tmp_path / "in.data"))
+    with open_rows(str(tmp_path / "in.data"), ReadingOptions(format="jsonl")) as reader:
+        assert [row.item for row in reader] == ["x"]
+
+
+@pytest.mark.parametrize("name", ["no.jsonl", "no.csv", "no.txt"])
+def test_an_absent_input_is_told_before_a_row_is_asked_for(tmp_path, name):
+    with pytest.raises(FileNotFoundError):
+        open_rows(str(tmp_path / name))
+
+
+def test_a_folder_is_not_read_as_json_lines(tmp_path):
+    with pytest.raises(ConfigurationError, match="folder"):
+        open_rows(str(tmp_path), ReadingOptions(format="jsonl"))
+
+
+def test_options_that_contradict_themselves_are_refused():
+    with pytest.raises(ConfigurationError, match="both"):
+        ReadingOptions(id_field="text")
+    with pytest.raises(ConfigurationError, match="at least one"):
+        ReadingOptions(text_fields=())
+    with pytest.raises(ConfigurationError, match="format"):
+        ReadingOptions(format="parquet")  # type: ignore[arg-type]

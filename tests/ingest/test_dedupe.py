@@ -1,0 +1,303 @@
+"""dedupe against its definition, whatever the batches, threads, interruptions and repetitions."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.ingest import dedupe as deduplicating
+from simdb.ingest import load as loading
+from tests.support.strategies import cluster_corpus, set_text
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+# One row a band: buckets are full of unlike items, and pairs of 0.6 may share none.
+LOOSE: dict[str, Any] = {"threshold": 0.6, "bands": 5, "rows": 1, "seed": 7}
+TIGHT: dict[str, Any] = {"threshold": 0.6, "bands": 6, "rows": 3, "seed": 7}
+
+
+def defined(contents: Any, relation: Any, kept: Any = ()) -> Any:
+    """The definition: (action, first similar row kept before, similarity) of every row."""
+    kept = list(kept)
+    answers = []
+    for row in range(len(kept), len(contents)):
+        first = next((earlier for earlier in kept if (earlier, row) in relation), None)
+        if first is None:
+            kept.append(row)
+            answers.append(("added", None, None))
+        else:
+            answers.append(("duplicate", first, relation[first, row]))
+    return answers
+
+
+@cache
+def corpus(seed: Any) -> Any:
+    rows = [text for _, text in cluster_corpus(seed, 14, 16, words=14)]
+    generator = random.Random(seed)
+    # Texts of common words: candidates of everything, similar to hardly anything.
+    rows += [set_text(generator.sample(range(20), 9)) for _ in range(60)]
+    rows += ["", "", "..."]
+    generator.shuffle(rows)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def relation_of(tmp_path_factory: Any) -> Any:
+    """Which rows are similar and share a bucket, as a collection that keeps all of them says."""
+
+    @cache
+    def relation(seed: Any, plan: Any) -> Any:
+        path = tmp_path_factory.mktemp("relation") / "s.simdb"
+        with simdb.open(path, sync="batch") as db:
+            collection = db.collection("c", WORDS, **dict(plan))
+            collection.add_many(enumerate(corpus(seed)))
+            return {(pair.left, pair.right): pair.similarity for pair in collection.pairs()}
+
+    return lambda seed, plan: relation(seed, tuple(plan.items()))
+
+
+def told(outcomes: Any) -> Any:
+    return [
+        ("added" if one.action == "present" else one.action, one.duplicate_of, one.similarity)
+        for one in outcomes
+    ]
+
+
+def run(collection: Any, rows: Any, **options: Any) -> Any:
+    outcomes: list[simdb.Outcome] = []
+    report = collection.dedupe(rows, outcomes=outcomes.extend, **options)
+    assert [outcome.row for outcome in outcomes] == list(range(report.rows))
+    return report, outcomes
+
+
+@pytest.mark.parametrize("plan", [LOOSE, TIGHT], ids=["loose", "tight"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("batch", "threads", "first_limit", "wave"),
+    [(10_000, 1, 16, 4), (1, 1, 16, 4), (7, 2, 1, 1), (50, 1, 2, 3), (60, 2, 16, 4), (3, 1, 1, 4)],
+)
+def test_dedupe_is_its_definition_however_the_input_is_cut(  # noqa: PLR0917 - fixtures
+    tmp_path, monkeypatch, relation_of, plan, seed, batch, threads, first_limit, wave
+):
+    monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
+    monkeypatch.setattr(deduplicating, "FIRST_LIMIT", first_limit)
+    monkeypatch.setattr(deduplicating, "COMPARED_A_WAVE", wave)
+    contents = corpus(seed)
+    expected = defined(contents, relation_of(seed, plan))
+    assert 30 < sum(action == "duplicate" for action, *_ in expected) < len(contents) - 30
+    with simdb.open(tmp_path / "s.simdb", threads=threads, sync="batch") as db:
+        collection = db.collection("c", WORDS, **plan)
+        report, outcomes = run(collection, enumerate(contents))
+        assert told(outcomes) == expected
+        assert {outcome.within_input for outcome in outcomes} == {None, True}
+        kept = [number for number, answer in enumerate(expected) if answer[0] == "added"]
+        assert [record.key for record in collection.items()] == kept
+        assert [record.item for record in collection.items()] == [contents[row] for row in kept]
+        assert (report.rows, report.added) == (len(contents), len(kept))
+        assert report.duplicates_new == len(contents) - len(kept)
+        assert report.duplicates_old == report.bad == report.present == 0
+        assert collection.check(deep=True).sound
+
+
+@pytest.mark.parametrize("plan", [LOOSE, TIGHT], ids=["loose", "tight"])
+@pytest.mark.parametrize(("batch", "first_limit"), [(10_000, 16), (9, 1), (1, 3)])
+def test_the_store_comes_first_and_then_the_input(  # noqa: PLR0917 - fixtures
+    tmp_path, monkeypatch, relation_of, plan, batch, first_limit
+):
+    monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
+    monkeypatch.setattr(deduplicating, "FIRST_LIMIT", first_limit)
+    contents = corpus(4)
+    before = 80
+    expected = defined(contents, relation_of(4, plan), kept=range(before))
+    rows = list(enumerate(contents))
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **plan)
+        collection.add_many(rows[:before])
+        report, outcomes = run(collection, rows[before:])
+        assert told(outcomes) == expected
+        for outcome in outcomes:
+            if outcome.action == "duplicate":
+                assert outcome.within_input == (outcome.duplicate_of >= before)
+        assert report.duplicates_old == sum(outcome.within_input is False for outcome in outcomes)
+        assert report.duplicates_old > 10
+        assert report.duplicates_new > 10
+        assert report.duplicates == tuple(o for o in outcomes if o.action == "duplicate")
+
+
+@pytest.mark.parametrize("batch", [10_000, 13, 1])
+def test_running_the_same_input_again_gives_the_same_answer(tmp_path, monkeypatch, batch):
+    contents = corpus(5)
+    rows = list(enumerate(contents))
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        _, first = run(collection, rows)
+        stored = [(record.key, record.item) for record in collection.items()]
+        monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
+        report, again = run(collection, rows)
+        assert report.present == len(stored)
+        assert report.added == 0
+        same = [
+            replace(one, action="added" if one.action == "present" else one.action) for one in again
+        ]
+        assert same == first
+        assert [(record.key, record.item) for record in collection.items()] == stored
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("where", ["input", "outcomes", "progress"])
+@pytest.mark.parametrize("after", [1, 40, 100])
+def test_interrupted_and_run_again_it_gives_the_answer_of_one_run(
+    tmp_path, monkeypatch, threads, where, after
+):
+    monkeypatch.setattr(loading, "BATCH_ITEMS", 16)
+    contents = corpus(6)
+    rows = list(enumerate(contents))
+    with simdb.open(tmp_path / "whole.simdb", sync="batch", threads=threads) as db:
+        _, whole = run(db.collection("c", WORDS, **TIGHT), rows)
+
+    def interrupted() -> Any:
+        for number, row in enumerate(rows):
+            if where == "input" and number == after:
+                raise StopError
+            yield row
+
+    heard: list[simdb.Outcome] = []
+
+    def stop(outcomes: Any) -> Any:
+        heard.extend(outcomes)
+        if where == "outcomes" and len(heard) >= after:
+            raise StopError
+
+    def stop_progress(progress: Any) -> Any:
+        if where == "progress" and progress.done >= after:
+            raise StopError
+
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=threads) as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        with pytest.raises(StopError):
+            collection.dedupe(interrupted(), outcomes=stop, progress=stop_progress)
+        assert heard == whole[: len(heard)]
+        if where == "input":  # whole batches that were read are stored, with threads or without
+            assert len(heard) == after // 16 * 16
+        _, again = run(collection, rows)
+        same = [
+            replace(one, action="added" if one.action == "present" else one.action) for one in again
+        ]
+        assert same == whole
+
+
+def test_a_duplicate_of_a_dropped_row_alone_is_kept(tmp_path):
+    """A chain 1 - 2 - 3 in which 1 and 3 are unlike: 2 is dropped, so 3 is kept."""
+    chain = [set_text(range(first, first + 10)) for first in (0, 2, 4)]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, threshold=0.6, bands=40, rows=2, seed=1)
+        _, outcomes = run(collection, enumerate(chain))
+        assert told(outcomes) == [
+            ("added", None, None),
+            ("duplicate", 0, 8 / 12),
+            ("added", None, None),
+        ]
+
+
+def test_a_repeated_key_of_equal_content_is_a_duplicate_of_itself(tmp_path):
+    rows = [("a", "x y"), ("a", "x y"), ("b", "p q"), ("a", "x y"), ("c", "x y"), ("c", "x y")]
+    expected = [
+        ("added", None, None),
+        ("duplicate", "a", 1.0),
+        ("added", None, None),
+        ("duplicate", "a", 1.0),
+        ("duplicate", "a", 1.0),
+        ("duplicate", "a", 1.0),
+    ]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        report, outcomes = run(collection, rows)
+        assert told(outcomes) == expected
+        assert (report.added, report.duplicates_new) == (2, 4)
+        report, outcomes = run(collection, rows)
+        assert told(outcomes) == expected
+        assert (report.present, report.duplicates_new) == (2, 4)
+        assert len(collection) == 2
+
+
+def test_a_key_stored_with_other_content_is_a_bad_row(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        collection.add("a", "x y z")
+        rows = [("b", "k l m"), ("a", "other words")]
+        with pytest.raises(
+            simdb.KeyExistsError, match="'a' is stored with other content"
+        ) as caught:
+            collection.dedupe(rows)
+        assert caught.value.row == 1
+        report, outcomes = run(collection, rows, on_bad="skip")
+        assert [outcome.action for outcome in outcomes] == ["added", "bad"]
+        assert outcomes[1].problem is not None
+        assert "other content" in outcomes[1].problem
+        assert report.bad_rows == ((1, outcomes[1].problem),)
+        assert collection.get("a").item == "x y z"
+
+
+def test_nothing_is_a_duplicate_of_a_bad_row(tmp_path):
+    """Its content is not stored, so dropping an equal row would lose it."""
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        collection.add("a", "x y z")
+        rows = [("a", "other words"), ("b", "other words"), ("c", "other words")]
+        _, outcomes = run(collection, rows, on_bad="skip")
+        assert [(outcome.action, outcome.duplicate_of) for outcome in outcomes] == [
+            ("bad", None),
+            ("added", None),
+            ("duplicate", "b"),
+        ]
+
+
+def test_within_input_does_not_depend_on_batches_or_on_what_was_stored_before(
+    tmp_path, monkeypatch
+):
+    """True if the row that is duplicated came earlier in this input, stored before or not."""
+    rows = [("d", "x y z"), ("a", "x y z"), ("e", "x y z")]
+    for batch in (10, 1):
+        monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
+        with simdb.open(tmp_path / f"{batch}.simdb") as db:
+            collection = db.collection("c", WORDS, **TIGHT)
+            collection.add("a", "x y z")
+            _, outcomes = run(collection, rows)
+            assert [outcome.within_input for outcome in outcomes] == [False, None, True]
+
+
+def test_metadata_of_kept_rows_is_stored(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        collection.dedupe([("a", "x y", {"url": "u"}), ("b", "z", None)])
+        assert collection.get("a").metadata == {"url": "u"}
+        assert collection.get("b").metadata is None
+
+
+def test_a_higher_threshold_drops_less(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, threshold=0.6, bands=40, rows=2, seed=1)
+        rows = [("a", set_text(range(10))), ("b", set_text(range(8)))]
+        report, _ = run(collection, rows, threshold=0.81)
+        assert report.added == 2
+        report = db.collection("d", WORDS, threshold=0.6, bands=40, rows=2, seed=1).dedupe(
+            rows, threshold="4/5"
+        )
+        assert report.added == 1
+
+
+def test_thousands_of_equal_and_empty_rows_are_quick(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, threshold=0.8, seed=1)
+        rows = [(number, "" if number % 2 else "equal in all rows") for number in range(4_000)]
+        report, outcomes = run(collection, rows)
+        assert (report.added, report.duplicates_new) == (2_001, 1_999)
+        assert {outcome.duplicate_of for outcome in outcomes} == {None, 0}

@@ -1,0 +1,126 @@
+"""Similarities of bags and sets in whole numbers, against counting; sums and Jaccard."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from simdb.errors import ConfigurationError
+from simdb.exact.thresholds import Threshold
+from simdb.items.bags import BagItems
+from simdb.items.sets import SetItems
+from simdb.measures.bags import BagMeasure, jaccard_of_sum, sum_of_jaccard
+from simdb.measures.compared import Compared
+from simdb.measures.sets import SetMeasure
+from tests.support import similarities
+
+ITEMS = BagItems(b"secret")
+SUM, MAXIMUM = BagMeasure("sum"), BagMeasure("maximum")
+
+bags = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 5))
+shares = st.fractions(0, 1, max_denominator=60)
+
+
+@pytest.fixture(autouse=True)
+def _wrap_around():
+    with np.errstate(over="ignore"):
+        yield
+
+
+def fractions_of(compared: Compared) -> list[Fraction]:
+    assert compared.numerators.dtype == compared.denominators.dtype == np.int64
+    rows = zip(compared.numerators.tolist(), compared.denominators.tolist(), strict=True)
+    fractions = [Fraction(part, whole) if whole else Fraction(0) for part, whole in rows]
+    assert compared.values().tolist() == [float(fraction) for fraction in fractions]
+    return fractions
+
+
+@given(st.lists(bags, min_size=1, max_size=6))
+@example([{}, {}])
+def test_measures_of_bags_are_those_of_counting(batch):
+    features = ITEMS.features([ITEMS.encode(bag) for bag in batch])
+    probe = ITEMS.features([ITEMS.encode(batch[-1])])
+    pairs = [*combinations(range(len(batch)), 2), (0, 0)]
+    left, right = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    for measure, slow in (
+        (SUM, similarities.bag_jaccard_of_sums),
+        (MAXIMUM, similarities.bag_jaccard_of_maxima),
+    ):
+        lists = [list(Counter(bag).elements()) for bag in batch]
+        assert fractions_of(measure.compare_probe(probe, features)) == [
+            slow(lists[-1], other) for other in lists
+        ]
+        assert fractions_of(measure.compare_pairs(features, left, right)) == [
+            slow(lists[one], lists[other]) for one, other in pairs
+        ]
+
+
+@given(st.lists(st.frozensets(st.integers(0, 9)), min_size=1, max_size=6))
+def test_measures_of_sets_are_those_of_counting(batch):
+    items: Any = SetItems(b"secret")
+    features = items.features([items.encode(item) for item in batch])
+    probe = items.features([items.encode(batch[0])])
+    slow = [similarities.jaccard(batch[0], other) for other in batch]
+    assert fractions_of(SetMeasure().compare_probe(probe, features)) == slow
+    left, right = np.zeros(len(batch), np.int64), np.arange(len(batch))
+    assert fractions_of(SetMeasure().compare_pairs(features, left, right)) == slow
+
+
+@given(shares)
+def test_sums_and_jaccard_turn_into_each_other_without_a_rounding(jaccard):
+    assert jaccard_of_sum(sum_of_jaccard(jaccard)) == jaccard
+    assert SUM.jaccard(SUM.similarity(jaccard)) == jaccard
+    assert MAXIMUM.jaccard(jaccard) == MAXIMUM.similarity(jaccard) == jaccard
+    assert SetMeasure().jaccard(jaccard) == SetMeasure().similarity(jaccard) == jaccard
+
+
+@given(bags, bags)
+def test_a_sum_similarity_is_that_jaccard_similarity_of_occurrences(left, right):
+    one, other = Counter(left), Counter(right)
+    expanded = [{(e, k) for e in bag for k in range(bag[e])} for bag in (one, other)]
+    total = similarities.bag_jaccard_of_sums(one.elements(), other.elements())
+    assert jaccard_of_sum(total) == similarities.jaccard(*expanded)
+    largest = similarities.bag_jaccard_of_maxima(one.elements(), other.elements())
+    assert largest == similarities.jaccard(*expanded)
+
+
+@given(st.integers(0, 40), st.integers(1, 60), st.fractions(Fraction(1, 60), Fraction(1, 2)))
+@example(9, 27, Fraction(1, 3))
+@example(1, 2, Fraction(1, 2))
+def test_a_floor_for_jaccard_keeps_exactly_the_bags_at_or_above_the_sum_threshold(
+    overlap, total, wanted
+):
+    if 2 * overlap > total:
+        return
+    is_similar = overlap > 0 and Fraction(overlap, total) >= wanted
+    floor = Threshold(jaccard_of_sum(wanted))
+    assert floor.meets(overlap, total - overlap) == is_similar
+    assert (overlap >= floor.needed_overlap(total)) == is_similar
+    assert Threshold(wanted).meets(overlap, total) == is_similar
+
+
+@pytest.mark.parametrize("wanted", ["0.51", "1", "501/1000", "2/3"])
+def test_thresholds_above_a_half_are_refused_for_sums_only(wanted):
+    threshold = Fraction(wanted)
+    with pytest.raises(ConfigurationError, match=r"between 0 and 1/2, not be .*union='maximum'"):
+        SUM.jaccard(threshold)
+    assert MAXIMUM.jaccard(threshold) == threshold
+
+
+def test_a_refused_threshold_is_named_as_it_was_written():
+    with pytest.raises(ConfigurationError, match=r"not be 0\.6: a bag"):
+        jaccard_of_sum(Fraction("0.6"))
+    with pytest.raises(ConfigurationError, match="not be 2/3: a bag"):
+        jaccard_of_sum(Fraction("2/3"))
+
+
+def test_quotients_of_floats_and_of_nothing():
+    compared = Compared(np.array([1.5, 0.0]), np.array([2.0, 0.0]))
+    assert compared.values().tolist() == [0.75, 0.0]

@@ -1,0 +1,133 @@
+"""Similarity of grid squares and of aligned minutiae."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from simdb.config import Fingerprint
+from simdb.items.fingerprints import FingerprintItems
+from simdb.measures.fingerprints import FingerprintMeasure
+from tests.support import fingerprint_oracle as oracle
+
+KIND = Fingerprint(300, 300)
+
+
+def moved(minutiae: list[oracle.Minutia], turn: float, x: float, y: float) -> list[oracle.Minutia]:
+    """Turn about the middle of the plate, shift, and leave out what falls off the plate."""
+    cosine, sine = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+    rows = [
+        (
+            cosine * (one[0] - 150) - sine * (one[1] - 150) + 150 + x,
+            sine * (one[0] - 150) + cosine * (one[1] - 150) + 150 + y,
+            (one[2] + turn) % 360,
+        )
+        for one in minutiae
+    ]
+    return [row for row in rows if 0 <= row[0] < 300 and 0 <= row[1] < 300]
+
+
+def compared(kind: Fingerprint, *prints: list[oracle.Minutia]) -> list[tuple[int, int]]:
+    """Compare the first with each of the others, one with many and as pairs: the same."""
+    items, measure = FingerprintItems(kind), FingerprintMeasure(kind)
+    features = items.features([items.encode(one) for one in prints[1:]])
+    probe = items.features([items.encode(prints[0])])
+    answer = measure.compare_probe(probe, features)
+    everything = items.features([items.encode(one) for one in prints])
+    others = np.arange(1, len(prints))
+    zeros = np.zeros_like(others)
+    for left, right in ((zeros, others), (others, zeros)):
+        pairs = measure.compare_pairs(everything, left, right)
+        assert np.array_equal(pairs.numerators, answer.numerators)
+        assert np.array_equal(pairs.denominators, answer.denominators)
+    assert answer.numerators.dtype == np.int64
+    return list(zip(answer.numerators.tolist(), answer.denominators.tolist(), strict=True))
+
+
+def test_squares_are_compared_by_jaccard_similarity():
+    kind = Fingerprint(100, 60, square=10, border=2, measure="squares")
+    random = np.random.default_rng(0)
+    prints = [oracle.random_print(random, count, kind) for count in (20, 1, 10, 30)]
+    grids = [oracle.grid_of(one, kind) for one in prints]
+    expected = [(len(grids[0] & grid), len(grids[0] | grid)) for grid in grids[1:]]
+    assert compared(kind, *prints) == expected
+
+
+@pytest.mark.parametrize("turn", [0, 5, 30, 100, 180, 275])
+def test_a_turned_and_shifted_print_is_the_same_print(turn: int) -> None:
+    random = np.random.default_rng(turn)
+    middle = [
+        (x / 2 + 75, y / 2 + 75, direction)
+        for x, y, direction in oracle.random_print(random, 40, KIND)
+    ]
+    other = moved(middle, turn, 17, -12)
+    assert len(other) == 40
+    ((matched, either),) = compared(KIND, middle, other)
+    assert matched >= 39
+    assert either == 80 - matched
+
+
+def test_equal_prints_have_similarity_one():
+    for count in (1, 2, 5, 60):
+        one = oracle.random_print(np.random.default_rng(count), count, KIND)
+        assert compared(KIND, one, one) == [(len(one), len(one))]
+
+
+def test_matched_minutiae_are_about_those_of_trying_every_pose():
+    random = np.random.default_rng(2)
+    for _ in range(6):
+        finger = oracle.random_print(random, 24, KIND)
+        again = moved(finger[4:], float(random.integers(-20, 20)), 20, 10)
+        again = [
+            (min(x + float(random.normal(0, 2)), 299.0) % 300, y, direction)
+            for x, y, direction in again
+        ]
+        other = oracle.random_print(random, 24, KIND)
+        found = compared(KIND, finger, again, other)
+        slow = [oracle.most_matched(finger, one, KIND) for one in (again, other)]
+        assert found[0][0] >= 0.85 * slow[0]
+        assert found[0][0] > 2 * found[1][0]
+        assert 1 <= found[1][0] <= slow[1] + 2
+
+
+def test_a_turn_beyond_the_limit_is_not_tried():
+    one = [
+        (x / 2 + 75, y / 2 + 75, direction)
+        for x, y, direction in oracle.random_print(np.random.default_rng(4), 40, KIND)
+    ]
+    limited = Fingerprint(300, 300, rotation=30)
+    near, far = moved(one, 25, 0, 0), moved(one, 90, 0, 0)
+    (near_matched, _), (far_matched, _) = compared(limited, one, near, far)
+    assert near_matched >= 39
+    assert far_matched < 12
+
+
+def test_single_minutiae_match_unless_the_turn_is_limited():
+    one, other = [(10.0, 20.0, 0.0)], [(250.0, 30.0, 90.0)]
+    assert compared(KIND, one, other) == [(1, 1)]
+    assert compared(Fingerprint(300, 300, rotation=30), one, other) == [(0, 2)]
+
+
+def test_as_many_couples_as_the_smaller_print_has_minutiae_at_most():
+    many = [(100.0 + x, 100.0, 0.0) for x in range(20)]  # all within the tolerance of each other
+    one = [(100.0, 100.0, 0.0)]
+    two = [(100.0, 100.0, 0.0), (101.0, 100.0, 0.0)]
+    assert compared(KIND, many, one, two) == [(1, 20), (2, 20)]
+
+
+def test_a_tolerance_far_below_the_plate_still_aligns() -> None:
+    kind = Fingerprint(4_000, 4_000, square=50, tolerance=8)
+    one = oracle.random_print(np.random.default_rng(5), 50, Fingerprint(2_000, 2_000, square=50))
+    other = [(x + 1_503, y + 777, direction) for x, y, direction in one]
+    assert compared(kind, one, other) == [(50, 50)]
+
+
+def test_as_many_minutiae_as_can_be_in_one_place_are_no_trouble() -> None:
+    kind = Fingerprint(4_000, 4_000, square=50, tolerance=1)
+    heap = [(10 + x / 16, 10 + y / 16, 0.0) for x in range(32) for y in range(32)]
+    other = [(x + 3_000, y, direction) for x, y, direction in heap]
+    ((matched, either),) = compared(kind, heap, other)
+    assert 1 <= matched <= 1_024
+    assert either == 2_048 - matched

@@ -1,0 +1,217 @@
+"""Shingles of texts as symbols: the kernels against slicing, and frozen vectors."""
+
+from __future__ import annotations
+
+import importlib
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from simdb import config
+from simdb.items.text import TextItems
+from tests.support import oracle
+
+SECRET = bytes(range(32))
+STOP_WORDS = ("the", "a", "For", "ou\u0300", "ΚΑΙΣ")
+
+settings = st.builds(
+    config.Text,
+    shingles=st.one_of(
+        st.builds(config.CharacterShingles, st.integers(1, 12)),
+        st.builds(config.WordShingles, st.integers(1, 4)),
+        st.builds(config.StopWordShingles, st.integers(1, 3), st.just(STOP_WORDS)),
+    ),
+    lowercase=st.booleans(),
+    white_space=st.sampled_from(["collapse", "keep"]),
+    unicode=st.sampled_from(["NFC", "NFD", "NFKC", "NFKD", "keep"]),
+)
+pieces = st.sampled_from(
+    [
+        "a",
+        "A",
+        "the",
+        "The",
+        "for",
+        "FOR",
+        "z",
+        "Z",
+        "[",
+        "@",
+        "`",
+        "{",
+        "_",
+        "7",
+        " ",
+        "  ",
+        "\t\n",
+        "\x1c",
+        "-",
+        ".",
+        "\0",
+        "é",
+        "e\u0301",
+        "Ü",
+        "ß",
+        "İ",
+        "ﬁ",
+        "où",
+        "OÙ",
+        "ΚΑΙΣ",
+        "καις",
+        "\u00a0",
+        "\u2003",
+        "\u0085",
+        "漢字",
+        "\U0001d518",
+        "😀",
+        "\u0300",
+        "²",
+        "\u200b",
+        "\U0010ffff",
+    ]
+)
+texts = st.one_of(
+    st.text(max_size=40), st.text("aB \n", max_size=60), st.lists(pieces, max_size=30).map("".join)
+)
+
+
+@pytest.fixture(autouse=True)
+def _wrap_around():
+    with np.errstate(over="ignore"):
+        yield
+
+
+def symbols_of(text: str, kind: config.Text, secret: bytes = SECRET) -> list[int]:
+    items = TextItems(kind, secret)
+    return [int(symbol) for symbol in items.symbols([items.encode(text)]).values]
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**59 - 1), st.integers(0, 3 * 2**61 - 1))
+@example(2**61 - 1, 2**59 - 1, 3 * 2**61 - 1)
+@example(2**62 - 2, 2**59 - 1, 0)
+@example(2**64 - 1, 2**59 - 1, 3 * 2**61 - 1)
+def test_arithmetic_modulo_the_prime_is_that_of_whole_numbers(value, factor, addend):
+    words = (np.uint64(value), np.uint64(factor), np.uint64(addend))
+    hashing = importlib.import_module("simdb.kernels.hashing")
+    assert int(hashing.reduced(words[0])) == value % oracle.MODULUS
+    unreduced = int(hashing.multiply_add(*words))
+    assert unreduced % oracle.MODULUS == (value * factor + addend) % oracle.MODULUS
+    assert unreduced <= 3 * 2**62
+    assert int(hashing.mixed(words[0], words[1])) == oracle.mixed(value, factor)
+
+
+@given(st.lists(texts, max_size=6), settings)
+def test_symbols_are_those_of_the_slow_version(batch, kind):
+    items = TextItems(kind, SECRET)
+    sets = items.symbols([items.encode(text) for text in batch])
+    expected = [oracle.symbols(text, kind, SECRET) for text in batch]
+    offsets = sets.offsets.tolist()
+    assert len(sets) == len(batch)
+    assert [sets.values[i:j].tolist() for i, j in pairwise(offsets)] == expected
+    assert sets.values.dtype == np.uint64
+    assert sets.offsets.dtype == np.int64
+
+
+@given(texts, texts, settings)
+def test_symbols_are_equal_exactly_where_shingles_are(left, right, kind):
+    shingles = oracle.shingle_list(left, kind) + oracle.shingle_list(right, kind)
+    symbols = symbols_of(left, kind) + symbols_of(right, kind)
+    assert len(set(zip(shingles, symbols, strict=True))) == len(set(shingles)) == len(set(symbols))
+
+
+@pytest.mark.parametrize("length", [1, 2, 8, 9, 10, 11, 12, 255, 256, 257, 1000])
+@pytest.mark.parametrize("size", [1, 2, 9, 300])
+def test_every_length_around_the_seams_agrees_with_slicing(length, size):
+    kind = config.Text(config.CharacterShingles(size), white_space="keep")
+    text = "".join(chr(97 + i * i % 23) for i in range(length))
+    assert symbols_of(text, kind) == oracle.symbols(text, kind, SECRET)
+
+
+@given(st.text("aB 1.\n\t", max_size=40), settings)
+def test_an_ascii_text_has_the_same_symbols_on_the_wide_path(text, kind):
+    items = TextItems(kind, SECRET)
+    narrow = items.symbols([text.encode()])
+    code_points = items._normalise(text).encode("utf-32-le")
+    wide = items._run(b"", code_points, np.array([[1, 0, len(text)]]))
+    assert narrow.values.tolist() == wide.values.tolist()
+
+
+def test_every_ascii_character_is_lowered_as_str_does():
+    text = "".join(map(chr, range(128)))
+    characters = config.Text(config.CharacterShingles(1), lowercase=True, white_space="keep")
+    assert symbols_of(text, characters) == symbols_of(text.lower(), characters)
+    assert symbols_of(text, characters) == oracle.symbols(text, characters, SECRET)
+    words = config.Text(config.WordShingles(1), lowercase=True)
+    assert symbols_of("AZ[]@ Z", words) == symbols_of("az z", words)
+
+
+def test_stop_words_are_normalised_like_the_text():
+    shingles = config.StopWordShingles(1, ("OU\u0300",))
+    assert len(symbols_of("là où tu es", config.Text(shingles, unicode="NFC"))) == 1
+    assert symbols_of("là où tu es", config.Text(shingles, unicode="keep")) == []
+
+
+def test_words_are_told_apart_by_their_boundaries():
+    kind = config.Text(config.WordShingles(2))
+    assert not set(symbols_of("ab c", kind)) & set(symbols_of("a bc", kind))
+    assert symbols_of("ab c", kind) == symbols_of(" ab,\n c!", kind)
+
+
+def test_a_short_text_is_told_apart_from_a_shingle_it_begins():
+    kind = config.Text(config.CharacterShingles(3), white_space="keep")
+    short = {text: symbols_of(text, kind) for text in ("a", "\0", "\0\0", "\0\0\0", "aa", "aaa")}
+    assert all(len(symbols) == 1 for symbols in short.values())
+    assert len({symbols[0] for symbols in short.values()}) == len(short)
+
+
+def test_texts_without_anything_to_shingle_have_no_symbols():
+    for kind in (config.Text(), config.Text(config.WordShingles())):
+        assert symbols_of("", kind) == symbols_of(" \n\t", kind) == symbols_of("\u2003", kind) == []
+    assert symbols_of("... !?", config.Text(config.WordShingles())) == []
+    assert symbols_of("no such thing", config.Text(config.StopWordShingles(2, ("where",)))) == []
+    assert symbols_of("", config.Text(white_space="keep")) == []
+    assert len(symbols_of(" ", config.Text(white_space="keep"))) == 1
+
+
+def test_other_secrets_give_unrelated_symbols():
+    text = "the quick brown fox jumps over the lazy dog"
+    for kind in (config.Text(), config.Text(config.WordShingles(1))):
+        assert not set(symbols_of(text, kind)) & set(symbols_of(text, kind, b"another"))
+
+
+def test_a_shingle_size_beyond_any_text_is_served():
+    kind = config.Text(config.CharacterShingles(10**12))
+    assert symbols_of("abc", kind) == oracle.symbols("abc", kind, SECRET)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (
+            config.Text(config.CharacterShingles(3)),
+            "abcd",
+            ["c950950e5967b071", "e3c37982bf2cd16d"],
+        ),
+        (
+            config.Text(config.CharacterShingles(9), lowercase=True),
+            "Ünï  Côdé",
+            ["d4463757b1c444fa"],
+        ),
+        (
+            config.Text(config.WordShingles(2)),
+            "so it goes",
+            ["329cce72f5cc196f", "270181bd7aae0636"],
+        ),
+        (
+            config.Text(config.StopWordShingles(1)),
+            "And SO it goes",
+            ["4c1e22d5cc8919f4", "73d4c5e123a0c3db", "270181bd7aae0636"],
+        ),
+    ],
+)
+def test_symbols_never_change(kind, text, expected):
+    """Stored indexes depend on them: a change here is a change of the file format."""
+    assert [f"{symbol:016x}" for symbol in symbols_of(text, kind)] == expected

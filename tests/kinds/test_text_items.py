@@ -1,0 +1,122 @@
+"""The stored form of a text, what is refused, and the tables of character classes."""
+
+from __future__ import annotations
+
+import re
+import threading
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simdb import config
+from simdb.errors import BadItemError
+from simdb.items import text as text_module
+from simdb.items.symbols import polynomial_base, secret_words
+from simdb.items.text import MAXIMUM_ITEM_BYTES, TextItems
+from tests.support import oracle
+
+ITEMS = TextItems(config.Text(), b"secret")
+EVERY_CHARACTER = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+
+
+@given(st.text())
+def test_a_text_comes_back_as_it_was_given(text):
+    data = ITEMS.encode(text)
+    assert data == text.encode()
+    assert ITEMS.decode(data) == ITEMS.decode(memoryview(data)) == text
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (b"bytes", r"must be a str, not bytes b'bytes'"),
+        (None, "must be a str, not NoneType None"),
+        (float("nan"), "must be a str, not float nan .*missing text"),
+        (np.float64("nan"), "missing text"),
+        (list(range(1000)), r"must be a str, not list \[0, 1, 2, 3, 4, 5, \.\.\.\]"),
+        ("ab\ud800c", r"half a surrogate pair, U\+D800, at position 2"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_its_reason(item, message):
+    with pytest.raises(BadItemError, match=message):
+        ITEMS.encode(item)
+
+
+def test_a_text_of_the_maximum_length_is_taken_and_a_longer_one_is_not():
+    assert len(ITEMS.encode("x" * MAXIMUM_ITEM_BYTES)) == MAXIMUM_ITEM_BYTES
+    with pytest.raises(BadItemError, match=r"33,554,434 bytes in UTF-8, more than the 33,554,432"):
+        ITEMS.encode("é" * (MAXIMUM_ITEM_BYTES // 2 + 1))
+
+
+def test_symbols_are_the_same_from_bytes_and_memoryviews_alone_and_in_a_batch():
+    texts = ["plain words here", "wörds with accents", "", "plain again"] * 2
+    data = [ITEMS.encode(text) for text in texts]
+    with np.errstate(over="ignore"):
+        batch = ITEMS.symbols(data)
+        views = ITEMS.symbols([memoryview(item) for item in data])
+        alone = [ITEMS.symbols([item]).values.tolist() for item in data]
+    assert views.values.tolist() == batch.values.tolist() == list(chain(*alone))
+    assert batch.offsets.tolist() == [0, *np.cumsum([len(symbols) for symbols in alone]).tolist()]
+
+
+def test_no_items_have_no_symbols():
+    sets = ITEMS.symbols([])
+    assert (len(sets), sets.values.size, sets.offsets.tolist()) == (0, 0, [0])
+
+
+def test_the_class_table_says_what_str_and_re_say_of_every_character():
+    classes = text_module._character_classes(0x110000)
+    word = re.compile(r"\w")
+    wrong = [
+        character
+        for character in EVERY_CHARACTER
+        if classes[ord(character)] != character.isspace() + 2 * bool(word.match(character))
+    ]
+    assert wrong == []
+    assert text_module._character_classes(128).tolist() == classes[:128].tolist()
+
+
+def test_the_fold_table_says_what_casefold_says_where_that_is_one_character():
+    folds = text_module._case_folds(0x110000)
+    wrong = [
+        character
+        for character in EVERY_CHARACTER
+        if folds[ord(character)]
+        != ord(character if len(character.casefold()) > 1 else character.casefold())
+    ]
+    assert wrong == []
+    assert folds[0xD800] == 0xD800
+    assert text_module._case_folds(128).tolist() == folds[:128].tolist()
+
+
+def test_threads_that_shingle_at_once_get_their_own_symbols():
+    data = [ITEMS.encode(f"text number {number} of many, " * 20) for number in range(40)]
+    with np.errstate(over="ignore"):
+        expected = [ITEMS.symbols([item]).values.tolist() for item in data]
+    wrong: list[int] = []
+
+    def work() -> None:
+        with np.errstate(over="ignore"):
+            wrong.extend(
+                number
+                for number, item in enumerate(data)
+                if ITEMS.symbols([item]).values.tolist() != expected[number]
+            )
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_secret_words_are_those_of_blake2b_and_differ_by_purpose():
+    words = secret_words(b"secret", b"simdb.text", 20).tolist()
+    assert words == oracle.secret_words(b"secret", b"simdb.text", 20)
+    assert words[:3] == secret_words(b"secret", b"simdb.text", 3).tolist()
+    assert not set(words) & set(secret_words(b"secret", b"simdb.row", 20).tolist())
+    assert 2**58 <= polynomial_base(0) <= polynomial_base(2**64 - 1) < 2**59

@@ -1,0 +1,108 @@
+"""Repair: a new store of all that can be read."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import lmdb
+import pytest
+
+import simdb
+from simdb.errors import NotADatabaseError, StorageError
+from simdb.storage.file import registry
+from simdb.storage.tables.keys import Table, collection_key
+from tests.support.damage import damage_behind, filled, repaired
+from tests.support.environments import MIB
+
+
+def test_a_sound_store_is_repaired_to_its_equal(path):
+    filled(path)
+    with simdb.open(path, threads=1) as database:
+        database["c"].replace("k5", "another text", metadata={"a": [1]})
+        database["c"].delete_many(["k6", "k7"])
+        database.collection("s", simdb.Set(), threshold=None, exact_floor=0.5).add(1, {1, 2})
+        expected = {record.key: record.item for record in database["c"].items()}
+        secret = database["c"]._present.settings.secret
+    before = path.read_bytes()
+    report, found = repaired(path)
+    assert path.read_bytes() == before
+    assert found == {"c": expected, "s": {1: frozenset({1, 2})}}
+    assert report.complete
+    assert report.problems == ()
+    assert [(part.name, part.items, part.lost) for part in report.collections] == [
+        ("c", 198, 0),
+        ("s", 1, 0),
+    ]
+    with simdb.open(path.with_name("new.simdb")) as database:
+        assert database["c"].get("k5").metadata == {"a": [1]}
+        assert database["c"]._present.settings.secret == secret
+
+
+def test_a_damaged_document_is_lost_by_its_key_and_the_others_are_not(path):
+    filled(path)
+    data = bytearray(path.read_bytes())
+    data[data.index(b"text number 77 of many")] ^= 1
+    path.write_bytes(data)
+    report, found = repaired(path)
+    assert not report.complete
+    assert report.collections[0].lost_keys == ("k77",)
+    assert report.collections[0].lost == 1
+    assert set(found["c"]) == {f"k{number}" for number in range(200)} - {"k77"}
+
+
+@pytest.mark.parametrize("table", [Table.SIGNATURES, Table.BANDS, Table.POSTINGS])
+def test_a_damaged_index_is_made_anew_from_the_items(path, table):
+    filled(path)
+    damage_behind(path, table)
+    with simdb.open(path, threads=1) as database:
+        assert not database.check().sound
+    report, found = repaired(path)
+    assert report.complete
+    assert len(found["c"]) == 200
+
+
+def test_without_its_meta_pages_a_store_gives_its_items_and_says_that_it_is_unsure(path):
+    filled(path)
+    with simdb.open(path, threads=1) as database:
+        expected = {record.key: record.item for record in database["c"].items()}
+    with path.open("r+b") as file:
+        file.write(bytes(8_192))
+    report, found = repaired(path)
+    assert found["c"].items() >= expected.items()
+    assert report.collections[0].uncertain == 200
+    assert not report.complete
+
+
+def test_settings_that_are_lost_are_reported(path):
+    filled(path)
+    with lmdb.open(str(path), subdir=False, max_dbs=16, map_size=MIB * 64, lib_version=0) as raw:
+        handle = raw.open_db(b"meta")
+        with raw.begin(write=True) as transaction:
+            key = collection_key("c")
+            value = bytearray(transaction.get(key, db=handle) or b"")
+            value[-1] ^= 1
+            transaction.put(key, bytes(value), db=handle)
+    report, found = repaired(path)
+    assert found == {} or len(found["c"]) == 200  # from an older copy of the settings
+    assert report.problems
+    assert report.lost_collections or found
+
+
+def test_repair_refuses_what_exists_what_is_absent_and_what_is_no_store(path, tmp_path):
+    filled(path)
+    with pytest.raises(StorageError, match="exists"):
+        simdb.repair(path, path)
+    with pytest.raises(simdb.DatabaseNotFoundError):
+        simdb.repair(tmp_path / "absent", tmp_path / "new")
+    (tmp_path / "text").write_text("no store")
+    with pytest.raises(NotADatabaseError):
+        simdb.repair(tmp_path / "text", tmp_path / "new")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["store.simdb", "text"]
+
+
+def test_repair_waits_for_no_writer(path):
+    filled(path)
+    environment = registry.acquire(path, read_only=False, sync="batch", map_size=None)
+    with environment.write(1), pytest.raises(simdb.DatabaseBusyError):
+        simdb.repair(path, path.with_name("new.simdb"))
+    registry.release(environment)

@@ -1,0 +1,89 @@
+"""Opening a file from elsewhere: nothing beside it is believed either."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import simdb
+from simdb.errors import CorruptionError, StorageError
+from simdb.recovery import untrusted as distrusting
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as database:
+        database.collection("c", simdb.Text()).add(1, "a rare text")
+    return path
+
+
+def damage(path: Path) -> None:
+    content = path.read_bytes()
+    assert b"a rare text" in content
+    path.write_bytes(content.replace(b"a rare text", b"a fake text"))
+
+
+@pytest.mark.parametrize("name", ["numpy.py", "simdb.py", "sitecustomize.py"])
+def test_what_lies_in_the_present_folder_is_not_run(store: Path, name: str) -> None:
+    damage(store)
+    (store.parent / name).write_text("open('was-run', 'w').close()\nraise SystemExit(0)\n")
+    script = Path(sys.executable).with_name("simdb")
+    command = [str(script), "--untrusted", "stats", store.name]
+    ended = subprocess.run(
+        command, cwd=store.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 3
+    assert "is damaged" in ended.stderr
+    assert not (store.parent / "was-run").exists()
+
+
+def test_a_child_that_ends_well_but_says_nothing_proves_nothing(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distrusting, "_PROGRAM", "raise SystemExit(0)")
+    with pytest.raises(CorruptionError, match="without a word"):
+        simdb.open(store, untrusted=True)
+
+
+def make_sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2**30)
+
+
+def make_folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def make_link(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+def make_pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make", [make_sparse, make_folder, make_link, make_pipe])
+@pytest.mark.parametrize("end", ["-lock", "-turn"])
+def test_lock_files_that_no_store_has_are_refused(
+    store: Path, end: str, make: Callable[[Path], None]
+) -> None:
+    beside = Path(f"{store}{end}")
+    beside.unlink()
+    make(beside)
+    with pytest.raises(StorageError, match=f"{end} is no lock file of a store"):
+        simdb.open(store, untrusted=True)
+
+
+def test_lock_files_as_stores_have_them_are_taken(store: Path) -> None:
+    simdb.open(store, untrusted=True).close()
+    assert Path(f"{store}-lock").exists()
+    simdb.open(store, untrusted=True).close()

@@ -1,0 +1,72 @@
+"""The largest bucket of an index, and what none exceeds, against counting all entries."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import simdb
+from simdb.storage.tables import bucket_sizes, runs
+from simdb.storage.tables.bucket_sizes import largest_bucket
+from simdb.storage.tables.epochs import open_postings
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+
+
+def counted(view):
+    """Count the entries of all buckets."""
+    found: Counter[int] = Counter()
+    for keys, _ in view.sweep(np.empty(0, np.uint8), item_column=0, room=1_000):
+        found.update(keys.tolist())
+    return max(found.values(), default=0)
+
+
+@pytest.fixture
+def collection(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "CHUNK_ENTRIES", 256)
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as database:
+        yield database.collection("c", WORDS, threshold=0.8, exact_floor=0.7, seed=1)
+
+
+@pytest.mark.parametrize("equal", [0, 7, 60, 400])
+@pytest.mark.parametrize("sampled", [40, 300, 2_000])
+def test_no_bucket_exceeds_the_bound_and_large_ones_are_found(
+    collection, monkeypatch, equal, sampled
+):
+    generator = np.random.default_rng(equal)
+    for first in range(0, 600, 50):  # several commits, so several runs
+        texts = [
+            "all of them are equal"
+            if number < equal
+            else " ".join(f"w{word}" for word in generator.integers(0, 900, 12))
+            for number in range(first, first + 50)
+        ]
+        collection.add_many(enumerate(texts, first))
+    with collection._opened() as (reader, _, _signer):
+        for view in (
+            reader.bands,
+            open_postings(reader.transaction, reader.state.index.exact.current),
+        ):
+            expected = counted(view)
+            assert largest_bucket(view) == (expected, expected)
+            monkeypatch.setattr(bucket_sizes, "COUNTED", 0)
+            monkeypatch.setattr(bucket_sizes, "SAMPLED", sampled)
+            found = largest_bucket(view)
+            assert found.entries <= expected <= found.bound
+            if equal == 400:
+                assert found.entries == expected
+            monkeypatch.undo()
+
+
+def test_stats_tell_the_largest_buckets_of_both_indexes(collection):
+    assert collection.stats()["index"]["largest_bucket"] == 0
+    collection.add_many((number, "the same for all") for number in range(80))
+    collection.add_many((f"other {number}", f"one more text {number}") for number in range(9))
+    stats = collection.stats()
+    assert stats["index"]["largest_bucket"] == stats["index"]["largest_bucket_bound"] == 80
+    assert stats["exact_index"]["largest_bucket"] == 80
+    assert stats["exact_index"]["largest_bucket_bound"] == 80

@@ -1,0 +1,299 @@
+"""Creating, sharing and closing one file."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import lmdb
+import pytest
+
+import simdb
+from simdb.errors import ConfigurationError, DatabaseClosedError, DatabaseFullError, ReadOnlyError
+from simdb.storage.file import registry
+from simdb.storage.tables import values
+from simdb.storage.tables.keys import Table
+from tests.support.environments import acquire, get, put
+from tests.support.forked import Child, answer_of
+
+# -- creating --------------------------------------------------------------------------------------
+
+
+def test_a_new_store_has_its_files_and_no_others(path, environment):
+    names = sorted(file.name for file in path.parent.iterdir())
+    assert names == ["store.simdb", "store.simdb-lock", "store.simdb-turn"]
+    put(environment, b"a")
+    assert sorted(file.name for file in path.parent.iterdir()) == names
+
+
+def test_a_creation_that_is_killed_leaves_no_store(path):
+    # Killed after every call into the system that matters, from the first to the last.
+    stages = 0
+    for stage in range(100):
+
+        def work(child, stage=stage):
+            die_after(stage)
+            registry.release(acquire(path))
+            child.say("done")
+
+        child = Child(work)
+        done = child.hear() == "done"
+        child.end()
+        if path.exists():
+            with simdb.open(path) as database:
+                assert database.collection_names() == []
+            path.unlink()
+        if done:
+            break
+        stages += 1
+    assert 3 <= stages < 99
+
+
+def die_after(stage):
+    """Kill this process at the n-th call of one of the functions that creation consists of."""
+    left = [stage]
+
+    def dying(function):
+        def call(*arguments, **options):
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **options)
+
+        return call
+
+    for module, name in ((lmdb, "open"), (values, "pack"), (os, "link"), (os, "fsync")):
+        setattr(module, name, dying(getattr(module, name)))
+
+
+def test_a_creation_that_fails_leaves_nothing(path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(DatabaseFullError):
+        acquire(path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_many_processes_that_create_one_store_share_it(path):
+    def work(child):
+        child.hear()
+        environment = acquire(path)
+        put(environment, str(os.getpid()).encode())
+        child.say(environment.uuid)
+        registry.release(environment)
+
+    children = [Child(work) for _ in range(6)]
+    for child in children:
+        child.say("go")
+    assert len({child.hear() for child in children}) == 1
+    assert [child.end() for child in children] == [0] * 6
+    environment = acquire(path)
+    assert all(get(environment, str(child.pid).encode()) for child in children)
+    registry.release(environment)
+
+
+# -- sharing ---------------------------------------------------------------------------------------
+
+
+def test_two_openings_of_one_file_share_one_environment(path, environment, tmp_path):
+    (tmp_path / "symbolic").symlink_to(path)
+    os.link(path, tmp_path / "hard")
+    for other in (path, tmp_path / "symbolic", tmp_path / "hard"):
+        again = acquire(other)
+        assert again is environment
+        registry.release(again)
+    put(environment, b"still open")
+
+
+def test_a_second_opening_with_other_promises_is_refused(path, environment):
+    with pytest.raises(ConfigurationError, match="sync"):
+        acquire(path, sync="full")
+    assert acquire(path, read_only=True) is environment
+    registry.release(environment)
+
+
+def test_a_writable_opening_beside_a_read_only_one_is_refused(path):
+    registry.release(acquire(path))
+    reader = acquire(path, read_only=True)
+    with pytest.raises(ConfigurationError, match="read_only"):
+        acquire(path)
+    registry.release(reader)
+    registry.release(acquire(path))
+
+
+def test_a_read_only_environment_does_not_write(path):
+    registry.release(acquire(path))
+    before = path.read_bytes()
+    reader = acquire(path, read_only=True)
+    with pytest.raises(ReadOnlyError):
+        reader.write(1)
+    assert get(reader, b"a") is None
+    registry.release(reader)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written_is_read_without_a_lock_file(path, monkeypatch):
+    registry.release(acquire(path))
+    for beside in path.parent.glob("*-*"):
+        beside.unlink()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    reader = acquire(path, read_only=True)
+    assert get(reader, b"a") is None
+    registry.release(reader)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_read_only_file_system_is_read_and_refuses_writers(path, tmp_path):
+    registry.release(acquire(path))
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    program = f"""
+import simdb
+simdb.open({str(mounted / path.name)!r}, read_only=True).close()
+try:
+    simdb.open({str(mounted / path.name)!r})
+except simdb.StorageError as error:
+    print("refused:", error)
+"""
+    mount = f"mount --bind {path.parent} {mounted} && mount -o remount,bind,ro {mounted}"
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.run([unshare, "-m", "true"], check=False).returncode:
+        pytest.skip("needs the right to mount")
+    for _ in range(2):
+        done = subprocess.run(
+            [unshare, "-m", "sh", "-c", f'{mount} && exec "$0" -c "$1"', sys.executable, program],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.startswith("refused:")
+        for beside in path.parent.glob("store.simdb-*"):
+            beside.unlink()
+
+
+# -- closing ---------------------------------------------------------------------------------------
+
+
+def test_what_is_closed_says_so(path):
+    environment = acquire(path)
+    transaction = environment.read()
+    registry.release(environment)
+    for use in (
+        environment.read,
+        lambda: environment.write(1),
+        lambda: transaction.get(Table.KEYS, b"a"),
+        lambda: transaction.floor(Table.KEYS, b"a"),
+        lambda: list(transaction.scan(Table.KEYS, b"a")),
+    ):
+        with pytest.raises(DatabaseClosedError):
+            use()
+    transaction.close()
+    transaction.close()
+    with pytest.raises(DatabaseClosedError):
+        transaction.get(Table.KEYS, b"a")
+
+
+def test_the_map_outlives_the_closing_until_the_last_snapshot_has_ended(path):
+    environment = acquire(path)
+    put(environment, b"a", b"x" * 100_000)
+    transaction = environment.read()
+    view = transaction.get(Table.KEYS, b"a")
+    assert view is not None
+    registry.release(environment)
+    assert bytes(view) == b"x" * 100_000  # would end the process if it were unmapped
+    assert not environment.is_finished
+    transaction.close()
+    assert environment.is_finished
+
+
+def test_a_store_closed_while_it_is_iterated_can_be_opened_again(path):
+    environment = acquire(path)
+    transaction = environment.read()
+    registry.release(environment)
+    again = acquire(path)
+    put(again, b"b")
+    assert get(again, b"b")
+    transaction.close()
+    assert get(again, b"b")
+    registry.release(again)
+    assert again.is_finished
+    third = acquire(path)
+    assert get(third, b"b")
+    registry.release(third)
+
+
+def test_iterators_of_a_closed_database_end_with_an_error(path):
+    def work():
+        texts = [f"the text number {number} of many of them" for number in range(3_000)]
+        rows = [*enumerate(texts), *((str(number), text) for number, text in enumerate(texts))]
+        ends: list[object] = []
+        for kind in ("items", "pairs"):
+            database = simdb.open(path.with_name(f"{kind}.simdb"))
+            collection = database.collection("texts", simdb.Text())
+            collection.add_many(rows)
+            iterator = iter(collection.items() if kind == "items" else collection.pairs())
+            next(iterator)
+            database.close()
+            try:
+                ends.append(sum(1 for _ in iterator))
+            except DatabaseClosedError:
+                ends.append("closed")
+        return ends
+
+    assert answer_of(work) == "['closed', 'closed']"
+
+
+def test_closing_while_threads_read_and_write_harms_nobody(path):
+    def work():
+        for _ in range(15):
+            environment = acquire(path)
+            put(environment, b"a", b"x" * 200_000)
+            started = threading.Barrier(5)
+            problems: list[str] = []
+
+            def use(environment=environment, started=started, problems=problems):
+                started.wait()
+                try:
+                    while True:
+                        with environment.read() as transaction:
+                            view = transaction.get(Table.KEYS, b"a")
+                            assert view is not None
+                            assert view[0] == view[-1]
+                        put(environment, b"a", os.urandom(1) * 200_000)
+                except DatabaseClosedError:
+                    pass
+                except BaseException as error:  # noqa: BLE001 - reported
+                    problems.append(repr(error))
+
+            threads = [threading.Thread(target=use) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            started.wait()
+            time.sleep(0.01)
+            registry.release(environment)
+            for thread in threads:
+                thread.join(20)
+            if problems or not environment.is_finished:
+                return problems
+        return "sound"
+
+    assert answer_of(work) == "sound"
+
+
+def test_a_forgotten_snapshot_is_given_back(environment):
+    transaction = environment.read()
+    assert environment.statistics()["snapshots"] == 1
+    del transaction
+    gc.collect()
+    put(environment, b"a")
+    assert environment._live_count == 0

@@ -1,0 +1,150 @@
+"""Files that are not what they were, headers of other programs and versions, and copies."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import threading
+
+import lmdb
+import pytest
+
+from simdb.errors import DatabaseNotFoundError, FormatVersionError, NotADatabaseError, StorageError
+from simdb.storage.file import registry
+from simdb.storage.file.header import FORMAT_VERSION
+from simdb.storage.tables import values
+from simdb.storage.tables.keys import HEADER_KEY, Table
+from tests.support.environments import MIB, acquire, get, put
+from tests.support.forked import answer_of
+
+# -- files that change under an open store ---------------------------------------------------------
+
+
+def test_a_store_whose_file_was_removed_is_not_written_to(path, environment):
+    put(environment, b"a")
+    path.unlink()
+    with pytest.raises(StorageError, match="removed"):
+        put(environment, b"b")
+    assert get(environment, b"a")
+
+
+def test_a_store_whose_file_was_replaced_is_not_written_to(path, environment, tmp_path):
+    put(environment, b"a")
+    registry.release(acquire(tmp_path / "other.simdb"))
+    (tmp_path / "other.simdb").rename(path)
+    with pytest.raises(StorageError, match="replaced"):
+        put(environment, b"b")
+    assert get(environment, b"a")
+    with pytest.raises(StorageError, match="open"):
+        acquire(path)  # not beside the old one
+
+
+def test_the_file_that_replaced_a_store_is_opened_once_that_is_closed(path, tmp_path):
+    old = acquire(path)
+    put(old, b"a")
+    registry.release(acquire(tmp_path / "other.simdb"))
+    (tmp_path / "other.simdb").rename(path)
+    registry.release(old)
+    again = acquire(path)
+    assert get(again, b"a") is None
+    registry.release(again)
+
+
+def test_a_file_replaced_between_fork_and_next_use_is_not_taken_for_the_old_one(
+    path, environment, tmp_path
+):
+    registry.release(acquire(tmp_path / "other.simdb"))
+    assert answer_of(lambda: 1) == "1"  # the fork closes the file
+    (tmp_path / "other.simdb").rename(path)
+    with pytest.raises(StorageError, match="replaced"):
+        environment.read()
+
+
+# -- the header ------------------------------------------------------------------------------------
+
+
+def change_header(path, **changed):
+    """Change the header behind simdb's back; return what it was."""
+    with (
+        lmdb.open(str(path), subdir=False, max_dbs=16, map_size=MIB, lib_version=0) as raw,
+        raw.begin(write=True) as transaction,
+    ):
+        meta = raw.open_db(b"meta", transaction)
+        sealed = transaction.get(HEADER_KEY, db=meta) or b""
+        header = values.unpack(values.unseal(Table.META, HEADER_KEY, memoryview(sealed)))
+        sealed = values.seal(Table.META, HEADER_KEY, values.pack(header | changed))
+        transaction.put(HEADER_KEY, sealed, db=meta)
+    return header
+
+
+def test_the_header_tells_what_wrote_the_file(path):
+    registry.release(acquire(path))
+    header = change_header(path)
+    assert header["magic"] == "simdb"
+    assert header["format"] == FORMAT_VERSION
+    assert header["lmdb"][:2] == [0, 9]
+    assert header["created_by"].startswith("simdb-store ")
+    assert len(header["uuid"]) == 16
+
+
+def test_a_newer_format_is_refused_with_both_numbers_and_left_as_it_is(path):
+    registry.release(acquire(path))
+    change_header(path, format=7, created_by="simdb-store 9.9")
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(FormatVersionError, match=r"format 7.*reads and writes \d.*9\.9"):
+            acquire(path, read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_another_magic_is_refused(path):
+    registry.release(acquire(path))
+    change_header(path, magic="other")
+    with pytest.raises(NotADatabaseError):
+        acquire(path)
+
+
+def test_the_environment_variable_of_lmdb_does_not_change_the_format(path, monkeypatch):
+    monkeypatch.setenv("LMDB_DEFAULT_LIB_VERSION", "1")
+    registry.release(acquire(path))
+    assert path.read_bytes()[16:24] == bytes.fromhex("dec0efbe01000000")
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_copy_made_while_others_write_is_one_commit(path, environment, tmp_path, compact):
+    stop = threading.Event()
+
+    def work():
+        number = 0
+        while not stop.is_set():
+            number += 1
+            with environment.write(10) as transaction:
+                for key in (b"a", b"b"):
+                    transaction.put(Table.KEYS, key, b"%d" % number * 3_000)
+
+    put(environment, b"a", b"x")
+    put(environment, b"b", b"x")
+    thread = threading.Thread(target=work)
+    thread.start()
+    for number in range(5):
+        environment.copy(tmp_path / f"copy{number}", compact=compact)
+    stop.set()
+    thread.join(10)
+    for number in range(5):
+        copied = acquire(tmp_path / f"copy{number}")
+        assert get(copied, b"a") == get(copied, b"b")
+        assert copied.uuid == environment.uuid
+        registry.release(copied)
+
+
+def test_a_copy_does_not_overwrite(path, environment, tmp_path):
+    (tmp_path / "taken").write_text("precious")
+    with pytest.raises(StorageError):
+        environment.copy(tmp_path / "taken", compact=False)
+    assert (tmp_path / "taken").read_text() == "precious"
+    with pytest.raises(DatabaseNotFoundError):
+        environment.copy(tmp_path / "no folder" / "copy", compact=False)
+    assert not list(tmp_path.glob(".*"))

@@ -1,0 +1,346 @@
+"""Several processes at one file, and forks while it is open."""
+
+# mypy: allow-untyped-calls
+# ruff: noqa: PT012 - what is refused is a transaction, begun and ended
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from simdb.errors import DatabaseBusyError, DatabaseClosedError
+from simdb.storage.file import opening, registry
+from simdb.storage.tables.keys import Table
+from tests.support.environments import acquire, get, put
+from tests.support.forked import Child, answer_of
+
+# -- several processes -----------------------------------------------------------------------------
+
+
+def hold_writer(path):
+    """Return a child that writes until it is told anything."""
+
+    def work(child):
+        environment = acquire(path)
+        with environment.write(10) as transaction:
+            transaction.put(Table.KEYS, b"held", b"x")
+            child.say("writing")
+            child.hear()
+
+    child = Child(work)
+    assert child.hear() == "writing"
+    return child
+
+
+def test_a_busy_store_is_waited_for_as_long_as_busy_timeout_says(path, environment):
+    child = hold_writer(path)
+    for _ in range(2):
+        began = time.monotonic()
+        with pytest.raises(DatabaseBusyError, match="busy_timeout"):
+            put(environment, b"a", timeout=0.2)
+        assert time.monotonic() - began < 2
+    child.say("end")
+    put(environment, b"a", timeout=10)
+    assert get(environment, b"held") == b"x"
+    assert child.end() == 0
+
+
+def test_readers_do_not_wait_for_a_writer(path, environment):
+    def work(child):
+        child.hear()
+        with environment.write(10) as transaction:
+            transaction.put(Table.KEYS, b"held", b"x")
+            child.say("writing")
+            child.hear()
+
+    child = Child(work)
+    put(environment, b"a")
+    child.say("begin")
+    assert child.hear() == "writing"
+    assert (get(environment, b"a"), get(environment, b"held")) == (b"value", None)
+    child.say("end")
+    assert child.end() == 0
+
+
+def test_opening_waits_for_another_writer_no_longer_than_its_timeout(path):
+    child = hold_writer(path)
+    with pytest.raises(DatabaseBusyError):
+        acquire(path, busy_timeout=0.1)
+    registry.release(acquire(path, read_only=True))  # for which nobody waits
+    child.say("end")
+    registry.release(acquire(path, busy_timeout=10))
+    assert child.end() == 0
+
+
+def test_a_killed_writer_leaves_the_last_commit(path, environment):
+    put(environment, b"a", b"before")
+    child = hold_writer(path)
+    child.signal(signal.SIGKILL)
+    child.end()
+    put(environment, b"b", timeout=5)
+    assert (get(environment, b"a"), get(environment, b"held")) == (b"before", None)
+
+
+def test_an_interrupt_ends_the_wait_for_another_writer_and_nothing_else(path, environment):
+    def work(child):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        other = acquire(path)
+        child.say("open")
+        child.hear()
+        child.say("waiting")
+        try:
+            put(other, b"never", timeout=None)
+        except KeyboardInterrupt:
+            child.say("interrupted")
+        child.hear()
+        put(other, b"later")
+        child.say("written")
+
+    child = Child(work)
+    child.hear()
+    with environment.write(1):
+        child.say("held")
+        child.hear()
+        time.sleep(0.2)
+        child.signal(signal.SIGINT)
+        answer = child.hear(5)
+        child.say("go on")
+    assert answer == "interrupted"
+    assert child.hear() == "written"
+    assert child.end() == 0
+    assert get(environment, b"never") is None
+    assert get(environment, b"later")
+
+
+def test_a_bulk_writer_lets_another_process_write(path, environment):
+    def work(child):
+        other = acquire(path)
+        child.say("asks")
+        put(other, b"other", timeout=20)
+        child.say("done")
+
+    child = Child(work)
+    with environment.write(20):
+        assert child.hear() == "asks"
+        time.sleep(0.1)
+    commits = 0
+    while commits < 2_000 and not child.ended():
+        put(environment, b"bulk", b"x" * 1_000, timeout=20)
+        commits += 1
+    assert child.hear() == "done"
+    assert child.end() == 0
+    assert commits < 1_500
+
+
+def test_readers_keep_their_snapshot_while_another_process_writes(path, environment):
+    put(environment, b"a", b"old")
+
+    def work(child):
+        child.hear()
+        for number in range(50):
+            put(environment, b"a", b"%d" % number * 3_000)
+
+    child = Child(work)
+    with environment.read() as transaction:
+        child.say("begin")
+        assert child.end() == 0
+        value = transaction.get(Table.KEYS, b"a")
+        assert value is not None
+        assert bytes(value) == b"old"
+    assert get(environment, b"a") == b"49" * 3_000
+
+
+def test_threads_read_whole_commits_while_one_writes(environment):
+    stop = threading.Event()
+    problems = []
+
+    def work():
+        while not stop.is_set():
+            with environment.read() as transaction:
+                seen = {
+                    bytes(value)
+                    for key in (b"a", b"b", b"c")
+                    if (value := transaction.get(Table.KEYS, key)) is not None
+                }
+            if len(seen) > 1:
+                problems.append(seen)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(300):
+        with environment.write(10) as transaction:
+            for key in (b"a", b"b", b"c"):
+                transaction.put(Table.KEYS, key, b"%d" % number * 2_000)
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert not problems
+
+
+def test_more_snapshots_than_there_are_slots_are_refused_and_then_served(path, monkeypatch):
+    monkeypatch.setattr(opening, "MOST_READERS", 5)
+    environment = acquire(path)
+    held = []
+    with pytest.raises(DatabaseBusyError, match="reader slots"):
+        for _ in range(200):  # the system rounds the table of slots up to a page
+            held.append(environment.read())  # noqa: PERF401 - those before the error are needed
+    for transaction in held:
+        transaction.close()
+    assert get(environment, b"a") is None
+    registry.release(environment)
+
+
+def test_the_slots_of_killed_readers_are_cleared(path, environment):
+    def work(child):
+        other = acquire(path)
+        child.transaction = other.read()
+        child.say("reading")
+        child.hear()
+
+    child = Child(work)
+    child.hear()
+    assert environment.statistics()["snapshots"] == 1
+    child.signal(signal.SIGKILL)
+    child.end()
+    registry.release(acquire(path))
+    with acquire(path).read():
+        pass
+    registry.release(environment)
+    environment._environment.reader_check()
+    assert environment.statistics()["snapshots"] == 0
+
+
+# -- forks -----------------------------------------------------------------------------------------
+
+
+def test_a_child_forked_after_open_reads_and_writes_and_the_parent_goes_on(environment):
+    put(environment, b"parent", b"1")
+
+    def work(child):
+        child.say(get(environment, b"parent"))
+        put(environment, b"child")
+        child.say("written")
+        child.hear()
+        child.say(get(environment, b"parent"))
+
+    child = Child(work)
+    assert child.hear() == "b'1'"
+    assert child.hear() == "written"
+    assert get(environment, b"child")
+    put(environment, b"parent", b"2")
+    child.say("go on")
+    assert child.hear() == "b'2'"
+    assert child.end() == 0
+    put(environment, b"parent", b"3")
+
+
+def test_a_child_of_a_child_reads_and_writes_too(environment):
+    def work():
+        return answer_of(lambda: put(environment, b"grandchild"))
+
+    assert answer_of(work) == "None"
+    assert get(environment, b"grandchild")
+
+
+@pytest.mark.parametrize("end", ["exit", "close", "release", "collect"])
+def test_a_child_forked_while_a_snapshot_is_open_is_refused_and_the_snapshot_stays(
+    environment, end
+):
+    put(environment, b"a", b"old" * 5_000)
+    held = [environment.read()]
+
+    def work(child):
+        for use in (environment.read, lambda: environment.write(1)):
+            try:
+                use()
+            except DatabaseClosedError as error:
+                child.say("forked" if "was forked" in str(error) else error)
+        if end == "close":
+            held[0].close()
+        if end == "release":
+            registry.release(environment)
+        if end == "collect":
+            held.clear()
+            gc.collect()
+
+    child = Child(work)
+    assert child.hear_all() == ["forked", "forked"]
+    assert child.end() == 0
+    assert environment.statistics()["snapshots"] == 1
+    for number in range(30):
+        put(environment, b"a", b"%d" % number * 9_000)
+    value = held[0].get(Table.KEYS, b"a")
+    assert value is not None
+    assert bytes(value) == b"old" * 5_000
+    held[0].close()
+    assert get(environment, b"a") == b"29" * 9_000
+
+
+def test_a_child_forked_inside_a_write_transaction_cannot_commit_it(environment):
+    with environment.write(1) as transaction:
+        transaction.put(Table.KEYS, b"a", b"parent")
+
+        def work():
+            with transaction:
+                pass
+
+        assert answer_of(work).startswith("DatabaseClosedError: a transaction cannot be committed")
+    assert get(environment, b"a") == b"parent"
+    put(environment, b"b", timeout=1)
+
+
+def test_a_child_does_not_keep_the_writers_lock_of_a_parent_that_died(path):
+    # The child is forked while its parent writes; the parent is killed, the child lives on.
+    def sleeper(own):
+        own.say("forked")
+        time.sleep(60)
+
+    def work(child):
+        environment = acquire(path)
+        with environment.write(1):
+            grandchild = Child(sleeper)
+            assert grandchild.hear() == "forked"
+            child.say(grandchild.pid)
+            child.hear()
+
+    child = Child(work)
+    grandchild = int(child.hear())
+    child.signal(signal.SIGKILL)
+    child.end()
+    try:
+        environment = acquire(path, busy_timeout=1)
+        put(environment, b"a", timeout=1)
+        registry.release(environment)
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+
+
+def test_forks_beside_busy_threads_do_no_harm(environment):
+    stop = threading.Event()
+    problems: list[str] = []
+
+    def work():
+        try:
+            while not stop.is_set():
+                put(environment, b"a", os.urandom(500))
+                get(environment, b"a")
+        except BaseException as error:  # noqa: BLE001 - reported
+            problems.append(repr(error))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    answers = set()
+    for _ in range(20):
+        answers.add(answer_of(lambda: len(get(environment, b"a") or b"x" * 500)).split(":")[0])
+    stop.set()
+    for thread in threads:
+        thread.join(20)
+    assert not problems
+    assert answers <= {"500", "DatabaseClosedError"}

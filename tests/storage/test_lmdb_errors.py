@@ -1,0 +1,256 @@
+"""What LMDB and the system say becomes an error of simdb, and what can be mended is mended."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+import simdb
+from simdb.errors import (
+    CorruptionError,
+    DatabaseBusyError,
+    DatabaseFailedError,
+    DatabaseFullError,
+    DatabaseNotFoundError,
+    FormatVersionError,
+    NotADatabaseError,
+    StorageError,
+)
+from simdb.storage.file import environment as environments
+from simdb.storage.file import lmdb_errors, map_room, registry, watching
+from simdb.storage.tables import values
+from simdb.storage.tables.keys import HEADER_KEY, Table
+from tests.support.environments import MIB, acquire, get, put
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def stored(environment):
+    """An open file with one value in it."""
+    put(environment, b"a")
+    return environment
+
+
+def with_code(error: Any, code: int) -> Any:
+    error.code = code
+    return error
+
+
+# -- translation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (lmdb.MapFullError("m"), DatabaseFullError),
+        (lmdb.ReadersFullError("r"), DatabaseBusyError),
+        (lmdb.CorruptedError("c"), CorruptionError),
+        (lmdb.PageNotFoundError("p"), CorruptionError),
+        (lmdb.InvalidError("i"), CorruptionError),
+        (lmdb.VersionMismatchError("v"), FormatVersionError),
+        (with_code(lmdb.PanicError("p"), -30_795), DatabaseFailedError),
+        (with_code(lmdb.DiskError("d"), errno.ENOSPC), DatabaseFullError),
+        (with_code(lmdb.DiskError("d"), errno.EIO), DatabaseFailedError),
+        (with_code(lmdb.Error("e"), 0), StorageError),
+        (OSError(errno.ENOSPC, "s"), DatabaseFullError),
+        (OSError(errno.EIO, "s"), DatabaseFailedError),
+        (OSError(errno.ENOENT, "s"), DatabaseNotFoundError),
+        (OSError(errno.EACCES, "s"), StorageError),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, Exception) else value.__name__,
+)
+def test_each_error_becomes_the_one_that_says_what_to_do_and_keeps_its_cause(path, error, expected):
+    with pytest.raises(StorageError) as raised, lmdb_errors.translated(path):
+        raise error
+    assert type(raised.value) is expected
+    assert raised.value.__cause__ is error
+    assert str(path) in str(raised.value)
+
+
+def test_an_error_of_simdb_passes_as_it_is(path):
+    known = DatabaseNotFoundError("known")
+    with pytest.raises(DatabaseNotFoundError) as raised, lmdb_errors.translated(path):
+        raise known
+    assert raised.value is known
+
+
+def test_an_input_output_error_of_a_file_that_is_gone_is_a_failure_not_a_full_disk(
+    path, monkeypatch
+):
+    def fail(*_: object) -> bool:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(watching, "is_full", fail)
+    with pytest.raises(DatabaseFailedError), lmdb_errors.translated(path):
+        raise OSError(errno.EIO, "s")
+
+
+# -- errors of a transaction that begins -------------------------------------------------------
+
+
+PANIC = with_code(lmdb.PanicError("panic"), -30_795)
+
+
+class Refusing:
+    """Stands in for LMDB's environment, which refuses the next transaction."""
+
+    def __init__(self, environment: Any, error: Any) -> None:
+        self._environment, self._error = environment, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._environment, name)
+
+    def begin(self, **options: Any) -> Any:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return self._environment.begin(**options)
+
+
+def test_after_a_failed_meta_page_reading_goes_on_and_writing_does_not(stored, path):
+    stored._environment = Refusing(stored._environment, PANIC)
+    assert get(stored, b"a") == b"value"
+    for _ in range(2):
+        with pytest.raises(DatabaseFailedError):
+            put(stored, b"b")
+    assert get(stored, b"b") is None
+    other = acquire(path)
+    registry.release(other)
+    assert get(stored, b"a") == b"value"
+
+
+def test_a_store_that_failed_is_not_opened_anew_under_a_snapshot(stored):
+    with stored.read() as snapshot:
+        stored._environment = Refusing(stored._environment, PANIC)
+        with pytest.raises(DatabaseFailedError):
+            get(stored, b"a")
+        assert bytes(snapshot.get(Table.KEYS, b"a")) == b"value"
+
+
+def test_a_full_table_of_readers_is_cleared_and_asked_again(stored):
+    stored._environment = Refusing(stored._environment, lmdb.ReadersFullError("full"))
+    assert get(stored, b"a") == b"value"
+
+
+# -- maps --------------------------------------------------------------------------------------
+
+GROW = """
+import sys
+from pathlib import Path
+from simdb.storage.file import registry
+from simdb.storage.tables.keys import Table
+environment = registry.acquire(Path(sys.argv[1]), read_only=False, sync="batch", map_size=None)
+for number in range(120):
+    with environment.write(10) as transaction:
+        transaction.put(Table.KEYS, b"%d" % number, b"x" * 100_000)
+registry.release(environment)
+"""
+
+
+def grow_elsewhere(path: Path) -> None:
+    """Let another process, which is no child of a fork, make the file larger."""
+    subprocess.run([sys.executable, "-c", GROW, str(path)], check=True, cwd=CHECKOUT)
+
+
+@pytest.fixture
+def small(path, monkeypatch):
+    """A store whose map is of 4 MiB in this process."""
+    monkeypatch.setattr(map_room, "SMALLEST_MAP", MIB)
+    monkeypatch.setattr(map_room, "LARGEST_MAP", 4 * MIB)
+    environment = acquire(path)
+    put(environment, b"a")
+    yield environment
+    registry.release(environment)
+
+
+def test_a_file_that_another_process_has_grown_past_the_map_is_mapped_anew(small, path):
+    before = small.generation
+    grow_elsewhere(path)
+    assert len(get(small, b"119") or b"") == 100_000
+    assert small.generation > before
+    put(small, b"b")
+    assert get(small, b"b") == b"value"
+
+
+def test_a_map_is_not_moved_while_a_snapshot_of_this_process_is_open(small, path, monkeypatch):
+    monkeypatch.setattr(environments, "GROWTH_PATIENCE", 0.05)
+    with small.read() as snapshot:
+        grow_elsewhere(path)
+        with pytest.raises(DatabaseBusyError, match="1 snapshots of this process are open"):
+            get(small, b"119")
+        assert bytes(snapshot.get(Table.KEYS, b"a")) == b"value"
+    assert len(get(small, b"119") or b"") == 100_000
+
+
+def test_a_map_that_the_system_does_not_let_grow_is_asked_for_once(small, monkeypatch):
+    asked: list[int] = []
+    monkeypatch.setattr(small, "_remap", asked.append)
+
+    def fill():
+        for number in range(100):
+            put(small, b"%d" % number, b"x" * 100_000)
+
+    with pytest.raises(DatabaseFullError):
+        fill()
+    assert len(asked) == 1
+    assert get(small, b"a") == b"value"
+
+
+# -- other files -------------------------------------------------------------------------------
+
+
+def test_an_lmdb_file_with_tables_of_the_same_names_is_no_store_without_a_header(path):
+    registry.release(acquire(path, sync="full"))
+    with lmdb.open(str(path), subdir=False, max_dbs=16, map_size=16 * MIB, lib_version=0) as raw:
+        meta = raw.open_db(b"meta")
+        with raw.begin(write=True) as transaction:
+            assert transaction.delete(HEADER_KEY, db=meta)
+    with pytest.raises(NotADatabaseError, match="another program"):
+        simdb.open(path)
+
+
+def test_a_lock_that_the_system_cannot_give_is_an_error_not_a_wait(path, monkeypatch):
+    registry.release(acquire(path, sync="full"))
+    environment = acquire(path, sync="full")
+
+    flock = fcntl.flock
+
+    def refuse(descriptor: int, operation: int) -> None:
+        if operation & fcntl.LOCK_EX:
+            raise OSError(errno.ENOLCK, "no locks")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises((OSError, StorageError), match="no locks"):
+        put(environment, b"b")
+    monkeypatch.undo()
+    put(environment, b"b")
+    assert get(environment, b"b") == b"value"
+    registry.release(environment)
+
+
+def test_a_checkout_that_is_not_installed_makes_stores_too(path, monkeypatch):
+    from importlib import metadata
+
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    simdb.open(path).close()
+    environment = acquire(path, read_only=True)
+    with environment.read() as transaction:
+        header = values.unpack(
+            values.unseal(Table.META, HEADER_KEY, transaction.get(Table.META, HEADER_KEY))
+        )
+    registry.release(environment)
+    assert header["created_by"] == "simdb-store of a checkout"

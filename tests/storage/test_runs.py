@@ -1,0 +1,127 @@
+"""Runs against a sorted list of tuples: whatever is appended, merged and deleted, both agree."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simdb.storage.tables import chunks, runs
+from simdb.storage.tables.keys import Table, pack_chunk
+from simdb.storage.tables.runs import RunDirectory
+from tests.support import run_twins
+from tests.support.run_twins import INDEX, Twin
+
+tiny = run_twins.tiny  # the fixture of this module
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_runs_answer_as_a_sorted_list_does_under_random_changes(environment, tiny, seed):
+    twin = Twin(environment, seed)
+    for _ in range(120):
+        twin.change()
+        if twin.random.random() < 0.4:
+            twin.check()
+    twin.check()
+    assert twin.counters.steps > 20
+
+
+@pytest.mark.parametrize(("columns", "item_column"), [(2, 1), (3, 0), (3, 2)])
+def test_runs_of_several_columns_keep_their_rows_together(environment, tiny, columns, item_column):
+    twin = Twin(environment, 11, columns=columns, item_column=item_column)
+    for _ in range(80):
+        twin.change()
+        if twin.random.random() < 0.3:
+            twin.check()
+    twin.check()
+
+
+def test_one_giant_bucket_over_many_chunks_and_runs_is_seen_whole(environment, tiny):
+    twin = Twin(environment, 12, key_count=2)
+    for _ in range(100):
+        twin.change()
+        if twin.random.random() < 0.3:
+            twin.check()
+    assert max([row[0] for row in twin.rows].count(key) for key in (0, 1 << 40 | 1)) > 500
+
+
+def test_chunks_read_in_place_answer_as_a_list_does(environment, monkeypatch):
+    # Chunks above COPY_BELOW bytes are not copied: the kernels read the map itself.
+    monkeypatch.setattr(runs, "CHUNK_ENTRIES", 8_192)
+    monkeypatch.setattr(runs, "FAN_IN", 3)
+    twin = Twin(environment, 13, key_count=3_000, most=3_000)
+    for step in range(40):
+        twin.change()
+        if step % 8 == 7:
+            twin.check()
+    twin.check()
+    assert max(chunk.size for chunk in stored_chunks(environment, twin)) >= chunks.COPY_BELOW
+
+
+def stored_chunks(environment, twin):
+    with environment.read() as transaction:
+        for run in RunDirectory.decode(twin.stored).runs:
+            for number in range(run.first_chunk, run.end_chunk):
+                value = transaction.get(Table.BANDS, pack_chunk(INDEX, run.number, number))
+                assert value is not None
+                yield np.frombuffer(bytes(value), np.uint8)
+
+
+def test_a_full_merge_leaves_one_run_without_the_dead_and_no_stray_chunk(environment, tiny):
+    twin = Twin(environment, 14)
+    for _ in range(60):
+        twin.change()
+    twin.finish()
+    directory = RunDirectory.decode(twin.stored)
+    assert len(directory.runs) == 1
+    assert not directory.merges
+    assert directory.entries == len(twin.alive_rows())
+    twin.check()
+    with environment.read() as transaction:
+        assert transaction.statistics(Table.BANDS)["entries"] == len(
+            list(stored_chunks(environment, twin))
+        )
+
+
+def test_an_old_snapshot_sees_its_own_entries_while_its_runs_are_merged_away(environment, tiny):
+    twin = Twin(environment, 15)
+    for _ in range(30):
+        twin.change()
+    with environment.read() as snapshot:
+        before = Twin(environment, 15)
+        before.stored, before.rows = twin.stored, list(twin.rows)
+        before.dead, before.next_item = set(twin.dead), twin.next_item
+        for _ in range(40):
+            twin.change()
+            before.check_sweep(before.view(snapshot))
+            before.check_probe(before.view(snapshot))
+            twin.check()
+
+
+def test_a_run_known_to_the_cache_is_read_on_after_its_beginning_was_merged_away(environment, tiny):
+    # One process reads rarely, another writes: the chunks between were never seen.
+    twin = Twin(environment, 16, most=100)
+    for step in range(150):
+        twin.change()
+        if step % 37 == 36:
+            twin.check()
+
+
+def test_a_limit_gives_the_oldest_rows_of_each_key(environment, tiny):
+    twin = Twin(environment, 17, key_count=10)
+    for _ in range(20):
+        twin.change()
+    with environment.read() as transaction:
+        view = twin.view(transaction)
+        queries = np.array([key << 40 | key for key in range(10)], np.uint64)
+        everything = view.probe(queries)
+        items = view.column(everything, 0)
+        for limit in (1, 3, 50):
+            limited = view.probe(queries, limit=limit)
+            expected = [
+                item
+                for query in range(10)
+                for item in items[everything.queries == query].tolist()[:limit]
+            ]
+            assert view.column(limited, 0).tolist() == expected

@@ -1,0 +1,88 @@
+"""The short forms of all campaigns of tools/torture.py, run beside the other tests."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+TORTURE = CHECKOUT / "tools" / "torture.py"
+NAMES = (
+    *("machine", "kill", "kill-points", "power-fail", "io-errors", "memory", "disk-full"),
+    *("damage", "processes", "fuzz", "skew", "soak"),
+)
+
+
+class Torture:
+    """A process that runs campaigns.
+
+    Args:
+        folder: an empty one, for its stores and its report.
+        arguments: of tools/torture.py.
+    """
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._report = folder / "found.json"
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, str(TORTURE), *arguments),
+                *("--work", str(folder), "--json", str(self._report)),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=CHECKOUT,
+            start_new_session=True,  # so that its children can be stopped with it
+        )
+
+    def reported(self) -> tuple[dict[str, Any], int]:
+        """Wait for its end; return what it reports by the names of campaigns, and its exit code."""
+        said = self._process.communicate()[0]
+        assert self._report.exists(), said[-2_000:]
+        return json.loads(self._report.read_text(encoding="utf-8")), self._process.returncode
+
+    def stop(self) -> None:
+        """End it early: by Ctrl-C first, so that it unmounts what it has mounted."""
+        if self._process.poll() is not None:
+            return
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.communicate(timeout=20)
+                return
+
+
+class ShortForms:
+    """All campaigns, in two processes that take about as long as each other."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="simdb-campaigns-")
+        alone = ["kill-points"]
+        chosen = (alone, [name for name in NAMES if name not in alone])
+        self._processes = []
+        for number, names in enumerate(chosen):
+            folder = Path(self._folder.name, str(number))
+            folder.mkdir()
+            self._processes.append(Torture(folder, *names))
+
+    def reports(self) -> dict[str, Any]:
+        """Wait for them; return what they report, by the names of campaigns."""
+        found: dict[str, Any] = {}
+        for process in self._processes:
+            found |= process.reported()[0]
+        return found
+
+    def stop(self) -> None:
+        """End what still runs, and remove what it has written."""
+        for process in self._processes:
+            process.stop()
+        self._folder.cleanup()

@@ -1,0 +1,173 @@
+"""A case for each kind of item: its settings, made items, and what is similar by brute force."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import simdb
+from simdb.items.kinds import items_of
+from simdb.kinds.table import measure_of
+
+
+def hamming(one: Any, other: Any) -> float:
+    return float(np.count_nonzero(np.asarray(one) != np.asarray(other)))
+
+
+def tanimoto(one: Any, other: Any) -> Fraction:
+    left, right = set(np.flatnonzero(one).tolist()), set(np.flatnonzero(other).tolist())
+    return Fraction(len(left & right), len(left | right))
+
+
+def angle(one: Any, other: Any) -> float:
+    left, right = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    cosine = left @ right / np.sqrt((left @ left) * (right @ right))
+    return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
+
+
+def euclidean(one: Any, other: Any) -> float:
+    return float(np.sqrt(np.square(np.asarray(one, float) - np.asarray(other, float)).sum()))
+
+
+def bag_sum(one: Any, other: Any) -> Fraction:
+    left, right = Counter(one), Counter(other)
+    return Fraction((left & right).total(), left.total() + right.total())
+
+
+def bag_maximum(one: Any, other: Any) -> Fraction:
+    left, right = Counter(one), Counter(other)
+    return Fraction((left & right).total(), (left | right).total())
+
+
+def jaccard(one: Any, other: Any) -> Fraction:
+    return Fraction(len(set(one) & set(other)), len(set(one) | set(other)))
+
+
+def bit_vectors(generator: np.random.Generator) -> list[Any]:
+    far = generator.integers(0, 2, (60, 96)).astype(np.uint8)
+    near = far[:20].copy()
+    for row in near:
+        row[generator.choice(96, generator.integers(0, 9), replace=False)] ^= 1
+    return [*far, *near]
+
+
+def float_vectors(generator: np.random.Generator) -> list[Any]:
+    far = generator.normal(size=(60, 12)).astype(np.float32)
+    near = far[:20] + generator.normal(scale=0.03, size=(20, 12)).astype(np.float32)
+    return [*far, *near]
+
+
+def some_bags(generator: np.random.Generator) -> list[Any]:
+    far = [generator.integers(0, 40, 12).tolist() for _ in range(60)]
+    near = [[*bag[: int(generator.integers(10, 13))], 99] for bag in far[:20]]
+    return far + near
+
+
+PRINTS = simdb.Fingerprint(
+    160, 160, square=20, alignment="shift", reach=60, sectors=4, functions=512, groups=1
+)
+SQUARES = simdb.Fingerprint(
+    160, 160, square=10, items="squares", measure="squares", functions=2048, groups=2
+)
+PEOPLE = simdb.Record(
+    fields=[
+        simdb.Field("name", weight=200),
+        simdb.Field("town", weight=100, equivalents=[("ny", "york")]),
+    ],
+    candidates=["town", simdb.Equal("name", "first:3")],
+)
+
+
+def measured(kind: Any) -> Callable[[Any, Any], Fraction]:
+    """Return the measure of a kind, whose own tests hold it against a slow one."""
+    items, measure = items_of(kind, b"secret"), measure_of(kind)
+
+    def value(one: Any, other: Any) -> Fraction:
+        features = items.features([items.encode(one), items.encode(other)])
+        compared = measure.compare_pairs(features, np.array([0]), np.array([1]))
+        return Fraction(int(compared.numerators[0]), max(1, int(compared.denominators[0])))
+
+    return value
+
+
+def some_prints(generator: np.random.Generator) -> list[Any]:
+    far = [
+        np.column_stack((generator.uniform(20, 140, (30, 2)), generator.uniform(0, 360, 30)))
+        for _ in range(40)
+    ]
+    shifts = generator.uniform(-9, 9, (14, 2))
+    near = [np.add(print_, (*shift, 0)) for print_, shift in zip(far, shifts, strict=False)]
+    return [[tuple(minutia) for minutia in print_.tolist()] for print_ in far + near]
+
+
+def some_squares(generator: np.random.Generator) -> list[Any]:
+    far = [set(np.flatnonzero(generator.random(256) < 0.3).tolist()) for _ in range(40)]
+    near = [set(sorted(print_)[int(generator.integers(0, 4)) :]) for print_ in far[:14]]
+    return far + near
+
+
+def some_people(generator: np.random.Generator) -> list[Any]:
+    names = ["".join(generator.choice(list("abcdefgh"), 9).tolist()) for _ in range(40)]
+    towns = [f"town{number % 13}" for number in range(40)]
+    far = [{"name": name, "town": town} for name, town in zip(names, towns, strict=True)]
+    near = [{**record, "name": record["name"][:-1] + "x"} for record in far[:14]]
+    return [*far, *near]
+
+
+@dataclass(frozen=True)
+class Case:
+    kind: Any
+    settings: dict[str, Any]
+    bound: dict[str, Any]
+    value: Callable[[Any, Any], Any]
+    items: Callable[[np.random.Generator], list[Any]]
+    states_recall: bool = True
+
+    @property
+    def is_distance(self) -> bool:
+        return "max_distance" in self.bound
+
+    def is_similar(self, one: Any, other: Any) -> bool:
+        value = self.value(one, other)
+        if self.is_distance:
+            return bool(value <= self.bound["max_distance"] + 1e-6)
+        return bool(value >= Fraction(str(self.bound["threshold"])))
+
+
+CASES = {
+    "set": Case(simdb.Set(), {"threshold": 0.7}, {"threshold": 0.7}, jaccard, some_bags),
+    "bag-sum": Case(simdb.Bag("sum"), {"threshold": 0.4}, {"threshold": 0.4}, bag_sum, some_bags),
+    "bag-maximum": Case(
+        simdb.Bag("maximum"), {"threshold": 0.7}, {"threshold": 0.7}, bag_maximum, some_bags
+    ),
+    "hamming": Case(simdb.Bits(96), {"max_distance": 8}, {"max_distance": 8}, hamming, bit_vectors),
+    "tanimoto": Case(
+        simdb.Bits(96, "tanimoto"), {"threshold": 0.8}, {"threshold": 0.8}, tanimoto, bit_vectors
+    ),
+    "cosine": Case(
+        simdb.Vector(12), {"max_distance": 5}, {"max_distance": 5}, angle, float_vectors
+    ),
+    "euclidean": Case(
+        simdb.Vector(12, "euclidean"),
+        {"max_distance": 0.2},
+        {"max_distance": 0.2},
+        euclidean,
+        float_vectors,
+    ),
+    "prints": Case(
+        PRINTS, {"threshold": 0.4}, {"threshold": 0.4}, measured(PRINTS), some_prints, False
+    ),
+    "squares": Case(
+        SQUARES, {"threshold": 0.8}, {"threshold": 0.8}, measured(SQUARES), some_squares, False
+    ),
+    "records": Case(
+        PEOPLE, {"threshold": 0.9}, {"threshold": 0.9}, measured(PEOPLE), some_people, False
+    ),
+}

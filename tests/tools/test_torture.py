@@ -1,0 +1,118 @@
+"""The short forms of all campaigns of tools/torture.py, and that they find what is planted."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import simdb
+from tests.support.campaigns import NAMES, TORTURE, Torture
+from tools.campaigns import children, powerfail, registry, sabotage, shim, subjects
+
+needs_compiler = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compiler (cc)")
+
+
+def torture(folder, *arguments):
+    """Run campaigns; return what they report, and their exit code."""
+    return Torture(folder, *arguments).reported()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_short_form_of_a_campaign_finds_nothing(campaign_reports, name):
+    report = campaign_reports[name]
+    if report["skipped"]:
+        pytest.skip(report["skipped"])
+    assert report["failures"] == []
+    assert report["trials"] > 0
+
+
+def test_no_campaign_is_left_out(campaign_reports):
+    assert set(campaign_reports) == set(NAMES)
+    refused = subprocess.run(
+        [sys.executable, str(TORTURE), "none"], capture_output=True, text=True, check=False
+    )
+    choices = refused.stderr.partition("choose from")[2]
+    assert set(re.findall(r"[a-z]+(?:-[a-z]+)*", choices)) == {*NAMES, "all"}
+
+
+# -- the harness finds what is planted -------------------------------------------------------------
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", [fault for fault in sabotage.FAULTS if "sync" in fault])
+def test_a_sync_that_is_left_out_is_found_by_power_failures(tmp_path, fault):
+    report, code = torture(tmp_path, "power-fail", "--count", "50", "--sabotage", fault)
+    assert report["power-fail"]["failures"]
+    assert code == 1
+
+
+@pytest.mark.parametrize("name", ["machine", "kill"])
+def test_an_index_write_that_is_left_out_is_found(tmp_path, name):
+    fault = "an index write left out"
+    report, code = torture(tmp_path, name, "--count", "5", "--sabotage", fault)
+    assert report[name]["failures"]
+    assert code == 1
+
+
+def test_a_child_that_dies_or_fails_is_told_from_one_that_does_not():
+    def fail():
+        raise ValueError("for a reason")
+
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert children.answer(lambda: 5).answers == [5]
+    failed = children.answer(fail)
+    assert failed.error.startswith("ValueError: for a reason")
+    assert not failed.died
+    died = children.answer(die)
+    assert died.how == "SIGKILL"
+    assert children.Child(lambda _: time.sleep(9)).end(0.1).how == "SIGALRM"
+
+
+def call(what, offset=0, data=b"", *, durable=False):
+    return shim.Call(what, 1, offset, 0, durable, data)
+
+
+def test_an_image_keeps_what_was_synced_and_any_part_of_the_rest():
+    write, sync = shim.WRITE, shim.SYNC
+    calls = [
+        call(write, 0, b"a" * 1_024),
+        call(sync),
+        call(write, 1_024, b"b" * 1_024),
+        call(write, 2_048, b"c" * 4, durable=True),
+    ]
+    images = {powerfail.image_after(b"", calls, random.Random(seed)) for seed in range(300)}
+    assert all(image[:1_024] == b"a" * 1_024 and image[2_048:] == b"cccc" for image in images)
+    assert {image[1_024:2_048].count(b"b") for image in images} == {0, 512, 1_024}
+
+
+def test_every_kind_of_item_has_a_subject_that_can_be_stored(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        model = subjects.make(database)
+        generator = random.Random(1)
+        for name, subject in subjects.SUBJECTS.items():
+            rows = [[str(number), subject.value(generator)] for number in range(5)]
+            subjects.carry_out(database, (name, "add_many", rows))
+            subjects.apply(model, (name, "add_many", rows))
+        assert list(subjects.differences(database, model, generator)) == []
+        model["texts"]["0"] = "another text"
+        assert list(subjects.differences(database, model, generator))
+
+
+def test_failures_are_kept_and_counted(tmp_path):
+    run = registry.Run(seed=1, count=1, work=tmp_path)
+    for number in range(100):
+        run.fail(str(number))
+    report = run.report()
+    assert len(report["failures"]) == registry.FAILURES_KEPT
+    assert report["outcomes"] == {"FAILED": 100}

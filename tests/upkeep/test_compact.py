@@ -1,0 +1,147 @@
+"""Compacting: one run, nothing of the dead, the same answers, and others are let in between."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.storage.tables import runs
+from simdb.upkeep import rebuild as maintaining
+from tests.support.strategies import SURE, cluster_corpus, found_groups, found_pairs
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+
+
+def filled(collection: Any, seed: Any = 1) -> Any:
+    generator = random.Random(seed)
+    rows = [(n, text) for n, (_, text) in enumerate(cluster_corpus(seed, 40, 10))]
+    for begin in range(0, len(rows), 9):
+        collection.add_many(rows[begin : begin + 9])
+    collection.delete_many(generator.sample(range(len(rows)), len(rows) // 3))
+    return len(rows)
+
+
+def test_compacting_leaves_one_run_without_the_dead_and_the_same_answers(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        filled(collection)
+        pairs, groups = found_pairs(collection), found_groups(collection)
+        records = list(collection.items())
+        before = collection.stats()
+        assert before["deleted_not_yet_dropped"] > 0
+        assert before["index"]["runs"] > 1
+        report = collection.compact()
+        after = collection.stats()
+        assert after["index"]["runs"] == report["runs"] == 1
+        assert after["deleted_not_yet_dropped"] == report["deleted_not_yet_dropped"] == 0
+        assert after["index"]["bucket_entries"] == 40 * len(records)
+        assert after["items"] == report["items"] == len(records)
+        assert (found_pairs(collection), found_groups(collection)) == (pairs, groups)
+        assert list(collection.items()) == records
+        assert collection.check(deep=True).sound
+        collection.compact()
+        assert collection.check(deep=True).sound
+
+
+def test_others_may_write_while_a_collection_is_compacted(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        count = filled(collection)
+        stored = {record.key for record in collection.items()}
+        steps = []
+
+        def write(progress: Any) -> Any:
+            steps.append(progress)
+            number = count + len(steps)
+            collection.add(number, f"something {number}")
+            doomed = min(stored)
+            collection.delete(doomed)
+            stored.discard(doomed)
+            stored.add(number)
+
+        collection.compact(progress=write)
+        assert len(steps) > 2
+        assert {record.key for record in collection.items()} == stored
+        assert collection.check(deep=True).sound
+        collection.compact()
+        assert collection.check(deep=True).sound
+        assert {record.key for record in collection.items()} == stored
+
+
+def test_a_compaction_that_is_cut_off_leaves_a_sound_store(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        filled(collection)
+        pairs = found_pairs(collection)
+
+        def stop(_: Any) -> Any:
+            raise ZeroDivisionError
+
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                collection.compact(progress=stop)
+            assert found_pairs(collection) == pairs
+            assert collection.check(deep=True).sound
+        collection.compact()
+        assert found_pairs(collection) == pairs
+        assert collection.stats()["deleted_not_yet_dropped"] == 0
+
+
+def test_an_empty_collection_and_a_whole_database_can_be_compacted(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        db.collection("a", WORDS)
+        filled(db.collection("b", WORDS, **SURE))
+        report = db.compact()
+        assert report["a"]["items"] == 0
+        assert report["b"]["runs"] == 1
+        assert db.check(deep=True).sound
+
+
+def test_an_old_snapshot_keeps_its_answers_through_a_compaction(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        filled(collection)
+        with db.snapshot() as state:
+            view = state["c"]
+            pairs, records = found_pairs(view), list(view.items())
+            collection.delete_many([record.key for record in records[::2]])
+            collection.compact()
+            assert found_pairs(view) == pairs
+            assert list(view.items()) == records
+            assert view.check(deep=True).sound
+        assert len(list(collection.items())) == len(records) // 2
+
+
+def test_marks_stay_where_another_writer_starts_a_merge_between_the_steps(tmp_path, monkeypatch):
+    """The full merge begins only when no other one is under way; until then marks are needed."""
+    monkeypatch.setattr(runs, "SMALL_MERGE", 0)  # so that merges take several commits
+    with simdb.open(tmp_path / "store.simdb", threads=1) as database:
+        texts = database.collection("texts", simdb.Text(), seed=1)
+        texts.add_many((number, f"text number {number} " * 5) for number in range(300))
+        texts.delete_many(range(0, 300, 5))  # too few for the run to be rewritten
+        plain = maintaining._step
+        added = iter(range(1_000, 1_000_000))
+
+        def step_beside_another_writer(*arguments):
+            if arguments[-1].__name__ == "start_full_merge" and next(added) == 1_000:
+                while not texts.stats()["index"]["merges_under_way"]:
+                    texts.add(next(added), "another text " * 9)
+            return plain(*arguments)
+
+        monkeypatch.setattr(maintaining, "_step", step_beside_another_writer)
+        texts.compact()
+        assert texts.check(deep=True).problems == ()
+
+
+def test_a_read_only_opening_beside_a_writable_one_stays_read_only(tmp_path):
+    path = tmp_path / "store.simdb"
+    with simdb.open(path) as database:
+        database.collection("texts", simdb.Text())
+        with simdb.open(path, read_only=True) as reader:
+            assert reader.read_only
+            with pytest.raises(simdb.ReadOnlyError):
+                reader["texts"].add("a", "a text")
+        assert not database.read_only

@@ -1,0 +1,167 @@
+"""Rebuilding: the stored items under other settings, while others read and write."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.upkeep import rebuild as maintaining
+from tests.support.strategies import SURE, cluster_corpus, found_pairs, odd_corpus, similar_pairs
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+
+
+def test_a_rebuilt_collection_answers_as_one_made_so(tmp_path):
+    stored = list(enumerate(odd_corpus(3, originals=15)))
+    kinds = [
+        simdb.Text(simdb.CharacterShingles(3), lowercase=True),
+        simdb.Text(simdb.WordShingles(2), white_space="keep"),
+        simdb.Text(simdb.CharacterShingles(5), unicode="NFKD"),
+    ]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many(stored)
+        for kind in kinds:
+            for threshold in ("0.5", "0.8"):
+                collection.rebuild(kind, threshold=threshold, bands=40, rows=2)
+                assert (collection.kind, collection.threshold) == (kind, Fraction(threshold))
+                expected = similar_pairs(stored, kind, Fraction(threshold))
+                assert found_pairs(collection) == expected
+                assert collection.check(deep=True).sound
+        assert [(record.key, record.item) for record in collection.items()] == stored
+    with simdb.open(tmp_path / "s.simdb") as db:
+        assert db["c"].kind == kinds[-1]
+        assert found_pairs(db["c"]) == expected
+        db.collection("c", kinds[-1], threshold=0.8, bands=40, rows=2)
+        with pytest.raises(simdb.ConfigurationError, match="rebuild"):
+            db.collection("c", WORDS, **SURE)
+
+
+def test_what_is_not_given_stays_and_the_banding_is_planned_anew(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, threshold=0.8, recall=0.9, sketch="classical")
+        before = collection.plan
+        collection.rebuild(threshold=0.6)
+        assert collection.threshold == Fraction(3, 5)
+        assert collection.recall == Fraction(9, 10)
+        assert collection.kind == WORDS
+        assert collection.stats()["settings"]["sketch"] == "classical"
+        assert (collection.plan.bands, collection.plan.rows) != (before.bands, before.rows)
+        assert collection.plan.expected_recall(0.6) >= 0.9
+        collection.rebuild(recall=0.99, sketch="fast")
+        assert collection.stats()["settings"]["sketch"] == "fast"
+        assert collection.threshold == Fraction(3, 5)
+
+
+def test_a_rebuild_lets_lower_thresholds_be_searched(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, threshold=0.8, seed=1)
+        collection.add("a", "one two three four")
+        with pytest.raises(simdb.ThresholdTooLowError, match=r"rebuild\(threshold=0.5\)"):
+            collection.search("one two three", threshold=0.5)
+        collection.rebuild(threshold=0.5)
+        assert [match.similarity for match in collection.search("one two three")] == [0.75]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 10_000])
+def test_items_added_replaced_and_deleted_meanwhile_are_in_the_new_index(
+    tmp_path, monkeypatch, at_once
+):
+    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", at_once)
+    rows = [text for _, text in cluster_corpus(2, 10, 12)]
+    assert len(rows) > 30
+    stored: dict[Any, str] = dict(enumerate(rows[:30]))
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many(stored.items())
+        changes = iter([5, 20, 29])
+
+        def change(_: Any) -> Any:
+            key = next(changes, None)
+            if key is None:
+                return
+            collection.delete(key)
+            collection.replace(key - 1, rows[key])
+            collection.add(f"new {key}", rows[key])
+            del stored[key], stored[key - 1]
+            stored[key - 1] = rows[key]
+            stored[f"new {key}"] = rows[key]
+            # The old index serves until the new one is whole.
+            expected = similar_pairs(list(stored.items()), WORDS, Fraction(1, 2))
+            assert found_pairs(collection) == expected
+
+        collection.rebuild(seed=9, progress=change)
+        expected = similar_pairs(list(stored.items()), WORDS, Fraction(1, 2))
+        assert found_pairs(collection) == expected
+        assert collection.check(deep=True).sound
+
+
+def test_a_rebuild_that_is_cut_off_changes_nothing_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 10)
+
+    def stop(_: Any) -> Any:
+        raise ZeroDivisionError
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many(
+            (number, text) for number, (_, text) in enumerate(cluster_corpus(2, 6, 10))
+        )
+        before, pairs = collection.stats()["settings"], found_pairs(collection)
+        with pytest.raises(ZeroDivisionError):
+            collection.rebuild(threshold=0.9, progress=stop)
+        assert collection.stats()["settings"] == before
+        assert found_pairs(collection) == pairs
+        assert collection.check(deep=True).sound
+        collection.compact()
+        assert collection.check(deep=True).sound
+        collection.rebuild(threshold=0.9)
+        assert found_pairs(collection) == {k: s for k, s in pairs.items() if s >= 0.9}
+
+
+def test_a_rebuild_cancelled_by_a_compaction_says_so_and_can_be_repeated(tmp_path, monkeypatch):
+    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 5)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many((number, f"word{number}") for number in range(12))
+
+        def compact(_: Any) -> None:
+            collection.compact()
+
+        with pytest.raises(simdb.StorageError, match="run it again"):
+            collection.rebuild(threshold=0.9, progress=compact)
+        assert collection.threshold == Fraction(1, 2)
+        assert collection.check(deep=True).sound
+        collection.rebuild(threshold=0.9)
+        assert collection.check(deep=True).sound
+
+
+def test_a_rebuild_of_a_dropped_collection_is_a_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 5)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many((number, f"word{number}") for number in range(12))
+        with pytest.raises(simdb.SimdbError) as caught:
+            collection.rebuild(threshold=0.9, progress=lambda _: db.drop_collection("c"))
+        assert not isinstance(caught.value, simdb.CorruptionError)
+        assert db.check().sound
+
+
+def test_settings_that_cannot_be_are_refused_before_anything_is_done(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add("a", "b")
+        for wrong in (
+            {"threshold": 0},
+            {"recall": 1.5},
+            {"bands": 10_000, "rows": 10_000},
+            {"sketch": "slow"},
+            {"seed": "x"},
+        ):
+            with pytest.raises(simdb.ConfigurationError):
+                collection.rebuild(**wrong)
+        assert collection.check().sound
+        assert [match.key for match in collection.search("b")] == ["a"]
