@@ -2,7 +2,7 @@
 
 ::
 
-    python3 tools/run.py demo [arguments of simdb demo]
+    python3 tools/run.py demo [arguments of tools/demo.py]
     python3 tools/run.py test [arguments of pytest]
     python3 tools/run.py setup
     python3 tools/run.py coverage [arguments of tools/measure_coverage.py]
@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> int:
         return 2
     set_up(development=command != "demo")
     if command == "demo":
-        return run(environment_python().with_name("simdb"), "demo", *rest)
+        return run(environment_python(), "tools/demo.py", *rest)
     work = {"setup": lambda _: 0, "audit": audit, "test": run_tests, "coverage": coverage}
     return work[command](rest)
 

@@ -9,7 +9,6 @@ import typer
 
 from simdb.cli import (
     deduplicating,
-    demo,
     identical,
     joining,
     maintaining,
@@ -88,7 +87,6 @@ def simdb(
 
 
 for command in (
-    demo.demo,
     deduplicating.dedupe,
     storing.create,
     storing.add,

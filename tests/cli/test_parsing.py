@@ -39,7 +39,6 @@ COMMANDS = [
     "rebuild",
     "plan",
     "audit",
-    "demo",
     "join",
     "identical",
 ]

@@ -60,8 +60,6 @@ def test_the_commands_that_a_document_shows_first_run_as_they_stand(document, fo
     commands = commands_of(document)
     assert len(commands) >= 5
     for arguments in commands:
-        if arguments == ["demo"]:
-            continue  # test_cli_demo
         result = CliRunner().invoke(app, [part.replace("~", str(folder)) for part in arguments])
         assert result.exit_code == 0, (arguments, result.stderr, result.exception)
     kept = (folder / "kept.jsonl").read_text().splitlines()

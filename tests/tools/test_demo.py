@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from simdb.cli import standard_library
 from simdb.cli.app import app
-from simdb.cli.side_by_side import aligned, side_by_side
-from simdb.cli.standard_library import SHORTEST_SOURCE, iter_functions
+from tools import demo
+from tools.demo import SHORTEST_SOURCE, aligned, iter_functions, side_by_side
 
 BODY = "\n".join(
     f"    value_{number} = {number}  # padding to be long enough" for number in range(6)
@@ -99,28 +98,22 @@ def test_a_comparison_is_cut_after_so_many_lines():
     assert table.row_count == 6
 
 
-def run_quietly(store: Path) -> str:
-    return CliRunner().invoke(app, ["demo", str(store), "--quiet"]).stderr
-
-
-def test_the_demo_keeps_its_store_and_says_how_to_go_on(tmp_path, monkeypatch):
+def test_the_demo_keeps_its_store_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     chosen = [
         (f"m{number}:f", f"def f():\n{BODY}\n    return {number * 1111}\n") for number in range(4)
     ]
-    monkeypatch.setattr(standard_library, "iter_functions", lambda: iter(chosen))
+    monkeypatch.setattr(demo, "iter_functions", lambda: iter(chosen))
     store = tmp_path / "it's.simdb"
 
-    first = CliRunner().invoke(app, ["demo", str(store)])
-    second = CliRunner().invoke(app, ["demo", str(store)])
-
-    for result in (first, second):
-        assert result.exit_code == 0, (result.stderr, result.exception)
+    for added in ("4 added", "0 added"):
+        assert demo.main([str(store)]) == 0
+        shown = capsys.readouterr()
         for part in ("6 pairs", "m0:f", "return 1111", "|", "groups", "search", "simdb stats"):
-            assert part in result.stdout
-        assert result.stderr.count("compiled once on this machine") == 1
-    assert run_quietly(store) == ""
-    assert "4 added" in first.stdout
-    assert "0 added" in second.stdout
+            assert part in shown.out
+        assert added in shown.out
+        assert shown.err.count("compiled once on this machine") == 1
+    assert demo.main([str(store), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
     stats = CliRunner().invoke(app, ["stats", str(store), "--json"])
     assert json.loads(stats.stdout)
 
@@ -128,10 +121,10 @@ def test_the_demo_keeps_its_store_and_says_how_to_go_on(tmp_path, monkeypatch):
 WATCHED = """
 import itertools, sys
 from numba.core.dispatcher import Dispatcher
-from simdb.cli import demo, main, standard_library
+from tools import demo
 
-every, fill = standard_library.iter_functions, demo._fill
-standard_library.iter_functions = lambda: itertools.islice(every(), 300)
+every, fill = demo.iter_functions, demo._fill
+demo.iter_functions = lambda: itertools.islice(every(), 300)
 
 def compiled():
     return sum(
@@ -147,9 +140,8 @@ def watched(*arguments, **options):
     return fill(*arguments, **options)
 
 before, demo._fill = [], watched
-sys.argv = ["simdb", "demo", sys.argv[1]]
 try:
-    main()
+    assert demo.main([sys.argv[1]]) == 0
 finally:
     assert before[0] == compiled() > 10, (before, compiled())
 """
@@ -158,27 +150,27 @@ finally:
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
 def test_nothing_is_compiled_while_the_demo_takes_times(tmp_path):
     command = [sys.executable, "-c", WATCHED, str(tmp_path / "s.simdb")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
+    )
     assert done.returncode == 0, done.stderr
     assert "A search for a copy" in done.stdout
 
 
-def test_the_demo_without_a_path_makes_a_folder_and_says_where(tmp_path, monkeypatch):
+def test_the_demo_without_a_path_makes_a_folder_and_says_where(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     source = f"def f():\n{BODY}\n"
-    monkeypatch.setattr(standard_library, "iter_functions", lambda: iter([("m:f", source)]))
+    monkeypatch.setattr(demo, "iter_functions", lambda: iter([("m:f", source)]))
 
-    result = CliRunner().invoke(app, ["demo"])
+    assert demo.main([]) == 0
 
-    assert result.exit_code == 0, (result.stderr, result.exception)
     (store,) = tmp_path.glob("simdb-demo-*/demo.simdb")
-    assert str(store) in result.stdout
+    assert str(store) in capsys.readouterr().out
 
 
-def test_the_demo_says_when_the_sources_are_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(standard_library, "iter_functions", lambda: iter([]))
+def test_the_demo_says_when_the_sources_are_not_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "iter_functions", lambda: iter([]))
 
-    result = CliRunner().invoke(app, ["demo", str(Path(tmp_path) / "s.simdb")])
+    assert demo.main([str(Path(tmp_path) / "s.simdb")]) == 2
 
-    assert result.exit_code == 2
-    assert "not installed" in result.stderr
+    assert "not installed" in capsys.readouterr().err
