@@ -1,4 +1,4 @@
-"""Imports go downwards only, outside libraries stay where they belong, modules stay small."""
+"""Imports go downwards only, and outside libraries stay where they belong."""
 
 from __future__ import annotations
 
@@ -64,9 +64,6 @@ OUTSIDE = {
 
 # Libraries that take long to load: imported on use, inside functions.
 LAZY = ("scipy", "zstandard", "simdb.kernels.")
-
-LONGEST_MODULE = 400
-LONG_MODULES: dict[str, str] = {}
 
 
 def module_name(path: Path) -> str:
@@ -142,20 +139,6 @@ def test_slow_libraries_are_imported_on_use(path):
         if name.startswith(LAZY) and not module.startswith("simdb.kernels")
     }
     assert not wrong
-
-
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_modules_are_short_or_say_why_not(path):
-    name = path.relative_to(PACKAGE).as_posix()
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    if name in LONG_MODULES:
-        assert lines > LONGEST_MODULE, f"{name} is short again: drop it from LONG_MODULES"
-    else:
-        assert lines <= LONGEST_MODULE, f"{name} has {lines} lines: split it or give a reason"
-
-
-def test_long_modules_exist():
-    assert all((PACKAGE / name).exists() for name in LONG_MODULES)
 
 
 def test_the_table_of_imports_has_no_circle():

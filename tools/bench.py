@@ -23,7 +23,7 @@ from pathlib import Path
 
 MODULES = (
     *("ingest", "growth", "latency", "memory"),
-    *("joins", "extremes", "exact_search", "exact_growth", "filters", "epochs"),
+    *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
     *("set_ingest", "bits", "vectors", "fingerprints", "records"),
 )
 LARGE_COUNT = 1_000_000

@@ -30,9 +30,8 @@ from simdb.exact.ranges import (
 from simdb.exact.thresholds import Threshold
 
 if TYPE_CHECKING:
-    from simdb.kernels.classes import Classes
-    from simdb.kernels.joining import Candidates
-    from simdb.kernels.posting import Postings, Sets
+    from simdb.kernels.order import Classes
+    from simdb.kernels.postings import Candidates, Postings, Sets
 
 CHUNK = 65_536
 ALONE = Workers()
@@ -40,39 +39,6 @@ ALONE = Workers()
 Represented: TypeAlias = tuple[
     npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64]
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Which bounds a join uses. The answer is the same with any of them.
-
-    Attributes:
-        length: sizes too different are skipped (MMDS 3.9.3).
-        prefix: only the first symbols of each set are posted and probed (3.9.4).
-        position: the place of the common symbol in both sets (3.9.5).
-        suffix: the place and how much follows (3.9.6); includes ``position``.
-        count: common symbols within the prefixes are counted before the sets are compared.
-        bitmap: 64 bits of each set are compared before anything else of the sets.
-    """
-
-    length: bool = True
-    prefix: bool = True
-    position: bool = True
-    suffix: bool = True
-    count: bool = True
-    bitmap: bool = True
-
-    @property
-    def flags(self) -> int:
-        """The filters as the kernels take them."""
-        joining = kernels.joining
-        return (
-            joining.LENGTH * self.length
-            + joining.POSITION * self.position
-            + joining.SUFFIX * self.suffix
-            + joining.COUNT * self.count
-            + joining.BITMAP * self.bitmap
-        )
 
 
 @dataclass(slots=True)
@@ -135,8 +101,8 @@ class _Side:
     @classmethod
     def of(cls, sets: ArrangedSets) -> _Side:
         """Group identical sets and sort the classes by size."""
-        shift = kernels.ordering.table_shift(max(1, len(sets)))
-        representatives, bitmaps = kernels.classes.identical_representatives(
+        shift = kernels.hashes.table_shift(max(1, len(sets)))
+        representatives, bitmaps = kernels.order.identical_representatives(
             sets.values, sets.offsets, shift
         )
         first = np.flatnonzero(representatives == np.arange(len(sets)))
@@ -148,22 +114,21 @@ class _Side:
         ranks = ranks[representatives]
         members = np.argsort(ranks, kind="stable")
         starts = np.searchsorted(ranks[members], np.arange(order.size + 1))
-        classes = kernels.classes.Classes(starts.astype(np.int64), members)
+        classes = kernels.order.Classes(starts.astype(np.int64), members)
         return cls(sets.values, sets.offsets[order], sizes[order], bitmaps[order], classes)
 
     def sets(self, prefixes: npt.NDArray[np.int64]) -> Sets:
         """Give the representatives in the form that the kernels take."""
-        return kernels.posting.Sets(self.values, self.starts, self.sizes, prefixes, self.bitmaps)
+        return kernels.postings.Sets(self.values, self.starts, self.sizes, prefixes, self.bitmaps)
 
 
 @dataclass(slots=True)
 class _Join:
-    """A join under way: the buckets, the tables of bounds and the filters."""
+    """A join under way: the buckets and the tables of bounds."""
 
     left: Sets
     right: Sets
     threshold: Threshold
-    filters: Filters
     chunk: int
     counters: Counters
     same: bool
@@ -173,12 +138,12 @@ class _Join:
     minimum: npt.NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.left_postings, self.right_postings = kernels.posting.prefix_buckets(
+        self.left_postings, self.right_postings = kernels.postings.prefix_buckets(
             self.left, self.right, same=self.same
         )
         self.counters.postings += self.left_postings.items.size + self.right_postings.items.size
         sizes = int(self.left.sizes.max(initial=0)), int(self.right.sizes.max(initial=0))
-        self.needed = self.threshold.needed_overlap_table(sizes[0] + 2 * sizes[1])
+        self.needed = self.threshold.needed_overlap_table(sum(sizes))
         self.minimum = self.threshold.minimum_sizes(np.arange(max(sizes) + 1))
 
     def representatives(
@@ -201,12 +166,12 @@ class _Join:
                 yield number, pairs
 
     def _count(self, counts: npt.NDArray[np.int64]) -> None:
-        joining = kernels.joining
-        self.counters.effort.note(int(counts[joining.SCANNED]))
-        self.counters.scanned += int(counts[joining.SCANNED])
-        self.counters.candidates += int(counts[joining.CANDIDATES])
-        self.counters.verified += int(counts[joining.VERIFIED])
-        self.counters.pairs += int(counts[joining.PAIRS])
+        postings = kernels.postings
+        self.counters.effort.note(int(counts[postings.SCANNED]))
+        self.counters.scanned += int(counts[postings.SCANNED])
+        self.counters.candidates += int(counts[postings.CANDIDATES])
+        self.counters.verified += int(counts[postings.VERIFIED])
+        self.counters.pairs += int(counts[postings.PAIRS])
 
 
 class _Found(NamedTuple):
@@ -224,7 +189,7 @@ class _Range:
         self._join = join
         self._number = number
         self._stop = stop
-        self._state = kernels.joining.bucket_state(join.left_postings, join.right_postings, first)
+        self._state = kernels.postings.bucket_state(join.left_postings, join.right_postings, first)
         self._room: tuple[Candidates, npt.NDArray[np.int64]] | None = None
 
     @property
@@ -234,10 +199,10 @@ class _Range:
 
     def advance(self, most: int) -> _Found:
         """Join on until so many pairs are found or all is done."""
-        joining, join = kernels.joining, self._join
+        join = self._join
         if self._room is None:
             columns = (np.empty(join.chunk, np.uint32) for _ in range(4))
-            self._room = joining.Candidates(*columns), np.empty(join.chunk, np.int64)
+            self._room = kernels.postings.Candidates(*columns), np.empty(join.chunk, np.int64)
         found, overlaps = self._room
         counts = np.zeros(4, np.int64)
         chunks: list[Represented] = []
@@ -257,24 +222,23 @@ class _Range:
         counts: npt.NDArray[np.int64],
     ) -> int:
         """Join until there is no more room for candidates; return how many pairs are left."""
-        joining, join = kernels.joining, self._join
-        count = joining.bucket_candidates(
+        postings, join = kernels.postings, self._join
+        count = postings.bucket_candidates(
             join.left_postings,
             join.right_postings,
             needed=join.needed,
             minimum=join.minimum,
-            filters=join.filters.flags,
             same=join.same,
+            bounded=True,
             stop=self._stop,
             state=self._state,
             found=found,
             counters=counts,
         )
-        return joining.verify_candidates(
+        return postings.verify_candidates(
             join.left,
             join.right,
             needed=join.needed,
-            filters=join.filters.flags,
             count=count,
             found=found,
             overlaps=overlaps,
@@ -282,11 +246,10 @@ class _Range:
         )
 
 
-def self_join(
+def pairs(
     sets: ArrangedSets,
     threshold: Threshold,
     *,
-    filters: Filters | None = None,
     chunk: int = CHUNK,
     counters: Counters | None = None,
     workers: Workers = ALONE,
@@ -294,14 +257,13 @@ def self_join(
 ) -> Iterator[PairColumns]:
     """Find every pair of sets with at least the threshold of Jaccard similarity.
 
-    Exact; each pair comes once, in an order that depends on the sets, the threshold, the filters
-    and ``chunk`` alone. Memory is that of the prefixes and of one chunk (with threads, of what they
+    Exact; each pair comes once, in an order that depends on the sets, the threshold and
+    ``chunk`` alone. Memory is that of the prefixes and of one chunk (with threads, of what they
     may work ahead), however many pairs there are. Empty sets are similar to nothing.
 
     Args:
         sets: arranged in one order of symbols.
         threshold: the least similarity.
-        filters: which bounds to use; all by default.
         chunk: the largest number of candidates, and of pairs, at a time.
         counters: where to count what was done.
         workers: who joins the ranges of buckets; the caller's thread alone if not given.
@@ -312,31 +274,27 @@ def self_join(
     Yields:
         columns of at most ``chunk`` pairs, never none.
     """
-    filters, counters = filters or Filters(), counters or Counters()
+    counters = counters or Counters()
     side = _Side.of(sets)
-    prefixes = (
-        (threshold.posted_prefix_lengths(side.sizes), threshold.prefix_lengths(side.sizes))
-        if filters.prefix
-        else (side.sizes, side.sizes)
-    )
-    left, right = side.sets(prefixes[0]), side.sets(prefixes[1])
-    join = _Join(left, right, threshold, filters, chunk, counters, same=True)
+    # The smaller set of a pair is on the left, and against a set no smaller it needs fewer symbols.
+    posted = side.sets(threshold.posted_prefix_lengths(side.sizes))
+    probed = side.sets(threshold.prefix_lengths(side.sizes))
+    work = _Join(posted, probed, threshold, chunk, counters, same=True)
 
     def ranges() -> Iterator[tuple[int, Represented]]:
         own = np.flatnonzero(np.diff(side.classes.starts) > 1).astype(np.uint32)
         if start.range == OWN_PAIRS and own.size:
             yield OWN_PAIRS, (own, own, side.sizes[own])
-        yield from join.representatives(workers, max(0, start.range))
+        yield from work.representatives(workers, max(0, start.range))
 
     return _numbered(side, side, ranges(), start, same=True, chunk=chunk)
 
 
-def two_sided_join(
+def join(
     left: ArrangedSets,
     right: ArrangedSets,
     threshold: Threshold,
     *,
-    filters: Filters | None = None,
     chunk: int = CHUNK,
     counters: Counters | None = None,
     workers: Workers = ALONE,
@@ -344,16 +302,13 @@ def two_sided_join(
 ) -> Iterator[PairColumns]:
     """Find every pair of a left and a right set with at least the threshold of similarity.
 
-    As ``self_join``, of two collections arranged in the *same* order of symbols.
+    As ``pairs``, of two collections arranged in the *same* order of symbols.
     """
-    filters, counters = filters or Filters(), counters or Counters()
+    counters = counters or Counters()
     left_side, right_side = _Side.of(left), _Side.of(right)
-    sides = [
-        side.sets(threshold.prefix_lengths(side.sizes) if filters.prefix else side.sizes)
-        for side in (left_side, right_side)
-    ]
-    join = _Join(sides[0], sides[1], threshold, filters, chunk, counters, same=False)
-    ranges = join.representatives(workers, max(0, start.range))
+    sides = [side.sets(threshold.prefix_lengths(side.sizes)) for side in (left_side, right_side)]
+    work = _Join(sides[0], sides[1], threshold, chunk, counters, same=False)
+    ranges = work.representatives(workers, max(0, start.range))
     return _numbered(left_side, right_side, ranges, start, same=False, chunk=chunk)
 
 
@@ -390,7 +345,7 @@ def _expand(
     state = np.zeros(3, np.int64)
     found = np.empty(chunk, np.int64), np.empty(chunk, np.int64), np.empty(chunk, np.int64)
     while state[0] < classes[0].size:
-        count = kernels.classes.expand_pairs(
+        count = kernels.order.expand_pairs(
             classes, left.classes, right.classes, same=same, state=state, found=found
         )
         rows, one, other = (column[:count] for column in found)

@@ -29,11 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.errors import ThresholdTooLowError
 from simdb.exact.thresholds import Threshold
 
 if TYPE_CHECKING:
-    from simdb.kernels.probing import Bounds
+    from simdb.kernels.postings import Bounds
 
 
 class Measure(StrEnum):
@@ -71,26 +70,6 @@ class Criterion:
         if self.measure is Measure.COSINE:
             return Threshold(self.threshold.fraction**2)
         return self.threshold
-
-    def require_floor(self, floor: Threshold | None) -> None:
-        """Refuse an index that could miss something.
-
-        Args:
-            floor: that of the index; None if it posts all symbols.
-
-        Raises:
-            ThresholdTooLowError: the index posts too little; the message names the remedy.
-        """
-        own = self.floor
-        if floor is None or (own is not None and floor <= own):
-            return
-        remedy = (
-            "an index of all symbols" if own is None else f"an index with a floor of at most {own}"
-        )
-        raise ThresholdTooLowError(
-            f"{self.measure} of at least {self.threshold} needs {remedy}, and this one has the "
-            f"floor {floor}: rebuild it so, or raise the threshold"
-        )
 
     def needed_overlap(self, probe_size: int, stored_size: int) -> int:
         """Compute the smallest overlap that suffices, at least 1."""
@@ -140,29 +119,23 @@ class Criterion:
         floor = self.floor
         return stored_sizes if floor is None else floor.prefix_lengths(stored_sizes)
 
-    def bounds(self, probe_size: int, largest_stored: int, *, positions: bool = False) -> Bounds:
-        """Tabulate for ``kernels.probing`` what stored sets of each size must have.
+    def bounds(self, probe_size: int, largest_stored: int) -> Bounds:
+        """Tabulate for ``kernels.postings`` what stored sets of each size must have.
 
         Args:
             probe_size: symbols of the probe.
             largest_stored: size of the largest stored set.
-            positions: also tabulate the bound of 3.9.5, which that of 3.9.6 makes superfluous.
         """
         smallest = self.smallest_size(probe_size)
         largest = self.largest_size(probe_size)
         largest = largest_stored if largest is None else min(largest, largest_stored)
         sizes = np.arange(smallest, max(smallest, largest + 1), dtype=np.int64)
-        prefix = self.probe_prefix(probe_size)
-        last = []
-        if positions and self.measure in (Measure.JACCARD, Measure.DICE):
-            last = [self._jaccard().largest_position(probe_size, i + 1) for i in range(prefix)]
-        return kernels.probing.Bounds(
+        return kernels.postings.Bounds(
             smallest,
             self.needed_overlaps(probe_size, sizes),
             self.stored_prefixes(sizes),
-            np.array(last, np.int64),
             probe_size,
-            prefix,
+            self.probe_prefix(probe_size),
         )
 
     def _jaccard(self) -> Threshold:

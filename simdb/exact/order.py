@@ -19,7 +19,7 @@ from simdb import kernels
 from simdb.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from simdb.kernels.ordering import Ranks
+    from simdb.kernels.order import Ranks
 
 # Measured on 18,846 newsgroup texts in word 3-shingles: with 65,536 ranks a join takes 1.3 times
 # as long as with 262,144, since more symbols that are not rare come first.
@@ -90,8 +90,8 @@ class SymbolOrder:
             taken = np.zeros(offsets.size - 1, np.bool_)
             taken[::step] = True
             values = values[np.repeat(taken, np.diff(offsets))]
-        ordering = kernels.ordering
-        symbols, counts = ordering.count_symbols(values, ordering.table_shift(values.size))
+        shift = kernels.hashes.table_shift(values.size)
+        symbols, counts = kernels.order.count_symbols(values, shift)
         repeated = np.flatnonzero(counts > 1)
         symbols, counts = symbols[repeated], counts[repeated]
         ranked = np.lexsort((symbols, counts))
@@ -100,17 +100,16 @@ class SymbolOrder:
     @cached_property
     def ranks(self) -> Ranks:
         """The table in the form that the kernels look symbols up in."""
-        ordering = kernels.ordering
-        shift = ordering.table_shift(self.frequent.size)
+        shift = kernels.hashes.table_shift(self.frequent.size)
         among = self.frequent >= self.lowest_rank if self.frequent.size else np.empty(0, np.bool_)
-        ranks = ordering.Ranks(
+        ranks = kernels.order.Ranks(
             self.frequent,
             np.full(1 << (64 - int(shift)), -1, np.int32),
             shift,
             np.sort(self.frequent[among]),
             np.sort(self.frequent[~among]),
         )
-        ordering.fill_ranks(ranks)
+        kernels.order.fill_ranks(ranks)
         return ranks
 
     @property
@@ -120,7 +119,7 @@ class SymbolOrder:
 
     def keys(self, symbols: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Give the place of each symbol in the order, one to one, as a number to compare."""
-        return kernels.ordering.symbol_keys(symbols, self.ranks)
+        return kernels.order.symbol_keys(symbols, self.ranks)
 
     def symbols(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Give the symbols that have these keys: the inverse of ``keys``."""
@@ -143,12 +142,12 @@ class SymbolOrder:
             values: symbols of all sets, uint64, in any order and possibly repeated.
             offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``; int64.
         """
-        ordering = kernels.ordering
+        order = kernels.order
         keys = self.keys(values)
-        crowded = ordering.sort_sets(keys, offsets, self.lowest_rank)
+        crowded = order.sort_sets(keys, offsets, self.lowest_rank)
         for item in np.flatnonzero(crowded):
             keys[offsets[item] : offsets[item + 1]].sort()
-        new_offsets = ordering.drop_repeats(keys, offsets)
+        new_offsets = order.drop_repeats(keys, offsets)
         return ArrangedSets(keys[: new_offsets[-1]], new_offsets)
 
     def _displaced(self) -> npt.NDArray[np.uint64]:

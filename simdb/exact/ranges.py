@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from simdb.kernels.posting import Postings
+    from simdb.kernels.postings import Postings
 
 RANGES = 64
 RANGE_WEIGHT = 2**18  # pairs of postings, so that a range is worth the handing over
@@ -124,7 +124,7 @@ def divided(left: Postings, right: Postings) -> npt.NDArray[np.int64]:
     """Divide buckets into ranges of about the same weight.
 
     Args:
-        left: postings of one side, as ``kernels.joining`` has them.
+        left: postings of one side, as ``kernels.postings`` has them.
         right: postings of the other side.
 
     Returns:

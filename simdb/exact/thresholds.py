@@ -169,18 +169,6 @@ class Threshold:
         whole = np.asarray(sizes).astype(np.int64)
         return np.where(whole > 0, whole - self.needed_overlaps(2 * whole) + 1, 0)
 
-    def largest_position(self, size: int, position: int) -> int:
-        """Compute the last position of a stored symbol worth looking at (MMDS 3.9.5).
-
-        Args:
-            size: symbols of the probe.
-            position: place of the common symbol in the probe, from 1.
-
-        Returns:
-            the largest j with (size - position + 1) / (size + j - 1) >= J; below 1 if none.
-        """
-        return self.maximum_size(size - position + 1) - size + 1
-
     def may_meet(self, position: int, suffix: int, other_position: int, other_suffix: int) -> bool:
         """Tell whether sets whose *first* common symbol lies there can be similar (MMDS 3.9.6).
 

@@ -23,7 +23,7 @@ from simdb.answers.buckets.search import Candidates, propose
 from simdb.answers.compare import compare_batch_with_stored, compare_items
 from simdb.answers.exact.arrange import arrange, first_identical, selected_sets
 from simdb.answers.exact.search import Prober, jaccard
-from simdb.exact.joins import self_join
+from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.lsh.family import BucketKeys
@@ -273,7 +273,7 @@ class Deduplicator:
         """Decide about the given rows, all different, from all their similar pairs."""
         sets = selected_sets(arranged, rows)
         assert isinstance(self._bound, Threshold)
-        pairs = list(self_join(sets, self._bound))
+        pairs = list(joins.pairs(sets, self._bound))
         if not pairs:
             return
         left, right, similarity = (

@@ -2,7 +2,7 @@
 
 A bag is compared as the set of its occurrences: n of an element are the symbols (element, 1) to
 (element, n) (MMDS 3.1.3). The stored form is canonical and compact: sorted elements, then their
-counts in the fewest bytes that hold all of them; ``kernels.bags`` has the layout.
+counts in the fewest bytes that hold all of them; ``kernels.elements`` has the layout.
 """
 
 from __future__ import annotations
@@ -96,12 +96,14 @@ class BagItems:
         """
         ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)), dtype=np.int64)
         data = np.frombuffer(b"".join(items), np.uint8)
-        sets, set_ends, counts, offsets = kernels.bags.bag_parts(data, ends, LARGEST_BAG)
+        sets, set_ends, counts, offsets = kernels.elements.bag_parts(data, ends, LARGEST_BAG)
         _require_sound(offsets)
         sets.flags.writeable = False  # as what is read from a store: one form of the next kernel
         elements, found = kernels.elements.element_symbols(sets, set_ends, self._keys)
         _require_sound(found)
-        return SymbolSets(*kernels.bags.occurrence_symbols(elements, counts, offsets, self._secret))
+        return SymbolSets(
+            *kernels.elements.occurrence_symbols(elements, counts, offsets, self._secret)
+        )
 
     symbols = features
 

@@ -227,14 +227,14 @@ class TextItems:
         reach = _CODE_POINTS if wide else _ASCII
         if isinstance(self._settings.shingles, config.CharacterShingles):
             classes = (_white_space(_ASCII), _white_space(reach))
-            values, offsets = kernels.shingling.character_shingles(
+            values, offsets = kernels.shingles.character_shingles(
                 *texts, *classes, self._treatment, self._size, self._keys
             )
             return SymbolSets(values, offsets)
         classes = (_character_classes(_ASCII), _character_classes(reach))
         stopped = self._stop_words.size > 0
         folds = (_case_folds(_ASCII), _case_folds(reach)) if stopped else (_NO_FOLDS, _NO_FOLDS)
-        values, offsets = kernels.shingling.word_shingles(
+        values, offsets = kernels.shingles.word_shingles(
             *texts, *classes, *folds, self._stop_words, self._treatment, self._size, self._keys
         )
         return SymbolSets(values, offsets)

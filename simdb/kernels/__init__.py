@@ -1,7 +1,8 @@
 """The hot loops: compiled functions of arrays, with no I/O and no Python objects.
 
-The modules are imported on first use (``kernels.shingling.character_shingles(...)``), because
-they import numba, which takes longer than everything else in simdb together.
+The modules are imported on first use (``kernels.shingles.character_shingles(...)``), because they
+import numba, which takes longer than everything else in simdb together. ``register`` lists every
+compiled function with its types, and docs/kernels.md is made from it.
 """
 
 from __future__ import annotations
@@ -12,42 +13,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simdb.kernels import (
-        aligning,
-        bags,
         bits,
         buckets,
-        classes,
         elements,
         fingerprints,
-        joining,
-        ordering,
+        hashes,
+        order,
         overlaps,
-        posting,
-        probing,
-        projections,
+        postings,
         runs,
-        shingling,
-        sketching,
+        shingles,
+        sketches,
         vectors,
     )
 
 __all__ = [
-    "aligning",
-    "bags",
     "bits",
     "buckets",
-    "classes",
     "elements",
     "fingerprints",
-    "joining",
-    "ordering",
+    "hashes",
+    "order",
     "overlaps",
-    "posting",
-    "probing",
-    "projections",
+    "postings",
     "runs",
-    "shingling",
-    "sketching",
+    "shingles",
+    "sketches",
     "vectors",
 ]
 

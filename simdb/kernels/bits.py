@@ -7,35 +7,14 @@ words. Bits past the length of a vector are zero.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from simdb.kernels.compiling import inlined, kernel
-from simdb.kernels.hashing import mixed
+from simdb.kernels.compiler import inlined, kernel, set_bit_count
+from simdb.kernels.hashes import mixed
 
 _ONE = np.uint64(1)
 _WORD_BITS = 16  # of a word of a signature
-
-if numba.config.DISABLE_JIT:
-
-    def set_bit_count(word: np.uint64) -> np.int64:
-        """Return how many bits of a word are set."""
-        return np.int64(int(word).bit_count())
-
-else:
-    from llvmlite import ir
-
-    @numba.extending.intrinsic
-    def set_bit_count(_typing: object, _word: object) -> tuple[object, object]:
-        """Return how many bits of a word are set: one instruction, on eight words where it can."""
-
-        def generate(
-            _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
-        ) -> ir.Value:
-            return builder.ctpop(arguments[0])
-
-        return numba.types.int64(numba.types.uint64), generate
 
 
 @inlined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from simdb.kernels.compiling import inlined, kernel
+from simdb.kernels.compiler import inlined, kernel
 
 UNDECIDED = 0
 KEPT = 1

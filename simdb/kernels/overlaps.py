@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from simdb.kernels.compiling import inlined, kernel
+from simdb.kernels.compiler import inlined, kernel
+from simdb.kernels.hashes import SPREAD
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4): spreads any integers
 _ONE = np.uint64(1)
 _WORD_BITS = 64
 
@@ -41,7 +41,7 @@ def _build(
     mask = (_ONE << np.uint64(bits)) - _ONE
     distinct = 0
     for symbol in values:
-        slot = (symbol * _SPREAD) >> shift
+        slot = (symbol * SPREAD) >> shift
         while ticks[slot] == tick and slots[slot] != symbol:
             slot = (slot + _ONE) & mask
         if ticks[slot] != tick:
@@ -71,7 +71,7 @@ def _measure(
     shared = 0
     lacking = 0
     for symbol in values:
-        spread = symbol * _SPREAD
+        spread = symbol * SPREAD
         slot = spread >> shift
         while ticks[slot] >= built and slots[slot] != symbol:
             slot = (slot + _ONE) & mask
@@ -208,7 +208,7 @@ def overlaps_with_many(
     mask = (_ONE << np.uint64(bits)) - _ONE
     slots = np.full(1 << bits, -1, np.int64)
     for position in range(symbols.size):
-        slot = (symbols[position] * _SPREAD) >> shift
+        slot = (symbols[position] * SPREAD) >> shift
         while slots[slot] >= 0:
             slot = (slot + _ONE) & mask
         slots[slot] = position
@@ -218,7 +218,7 @@ def overlaps_with_many(
     for item in range(offsets.size - 1):
         touched = False
         for symbol in values[offsets[item] : offsets[item + 1]]:
-            slot = (symbol * _SPREAD) >> shift
+            slot = (symbol * SPREAD) >> shift
             while slots[slot] >= 0 and symbols[slots[slot]] != symbol:
                 slot = (slot + _ONE) & mask
             position = slots[slot]

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from simdb.kernels.addresses import load_uint32, load_uint64
-from simdb.kernels.compiling import inlined, kernel
+from simdb.kernels.compiler import inlined, kernel, load_uint32, load_uint64
 
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]

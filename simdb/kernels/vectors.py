@@ -1,8 +1,15 @@
-"""Distances of float32 vectors in float64, and scans for the near ones (MMDS 3.5.2, 3.5.4).
+"""Vectors of float32: their distances, scans for the near ones, and projections onto directions.
 
 Every sum runs over the components in one fixed order, so that a distance is the same in whatever
-batch and on whatever machine it is computed. Differences of float32 in float64 lose at most the
-last bit.
+batch and on whatever machine it is computed (MMDS 3.5.2, 3.5.4). Differences of float32 in float64
+lose at most the last bit.
+
+The projection of a vector onto a direction *is* the sum that ``product`` computes, and the words of
+signatures follow from it (MMDS 3.7.2, 3.7.4). A matrix product of a library is only near it, and
+nearer or farther by the number of items in the batch, so a signature must not depend on it. It is
+used where it is sure: every kernel is given a bound of its error, and computes ``product`` where
+the bound leaves a doubt. So equal vectors have equal signatures, in every batch and on every
+machine.
 """
 
 from __future__ import annotations
@@ -10,11 +17,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from simdb.kernels.compiling import kernel
+from simdb.kernels.compiler import inlined, kernel
 
 ANGLE, EUCLIDEAN, MANHATTAN, MAXIMUM = range(4)
 
-_LANES = 32
+LANES = 32  # sums kept side by side: what the widest vector units add at once, twice
 _DEGREES = 180.0 / np.pi
 _EPSILON = 2.0**-52
 
@@ -22,7 +29,7 @@ _EPSILON = 2.0**-52
 @kernel
 def _total(sums: npt.NDArray[np.float64]) -> np.float64:
     """Return the sum of the lanes, in pairs that lie 16, 8, 4, 2 and 1 apart."""
-    apart = _LANES // 2
+    apart = LANES // 2
     while apart:
         for lane in range(apart):
             sums[lane] += sums[lane + apart]
@@ -40,10 +47,10 @@ def _square_of_difference(
 ) -> np.float64:
     """Return the squared length of one_factor * one - other_factor * other."""
     sums[:] = 0.0
-    whole = one.size - one.size % _LANES
-    for start in range(0, whole, _LANES):
-        left, right = one[start : start + _LANES], other[start : start + _LANES]
-        for lane in range(_LANES):
+    whole = one.size - one.size % LANES
+    for start in range(0, whole, LANES):
+        left, right = one[start : start + LANES], other[start : start + LANES]
+        for lane in range(LANES):
             apart = one_factor * np.float64(left[lane]) - other_factor * np.float64(right[lane])
             sums[lane] += apart * apart
     for place in range(whole, one.size):
@@ -58,10 +65,10 @@ def _sum_of_differences(
 ) -> np.float64:
     """Return how far two vectors are apart in all components together."""
     sums[:] = 0.0
-    whole = one.size - one.size % _LANES
-    for start in range(0, whole, _LANES):
-        left, right = one[start : start + _LANES], other[start : start + _LANES]
-        for lane in range(_LANES):
+    whole = one.size - one.size % LANES
+    for start in range(0, whole, LANES):
+        left, right = one[start : start + LANES], other[start : start + LANES]
+        for lane in range(LANES):
             sums[lane] += abs(np.float64(left[lane]) - np.float64(right[lane]))
     for place in range(whole, one.size):
         sums[place - whole] += abs(np.float64(one[place]) - np.float64(other[place]))
@@ -74,16 +81,16 @@ def _largest_difference(
 ) -> np.float64:
     """Return how far two vectors are apart in the component where they are farthest."""
     largest[:] = 0.0
-    whole = one.size - one.size % _LANES
-    for start in range(0, whole, _LANES):
-        left, right = one[start : start + _LANES], other[start : start + _LANES]
-        for lane in range(_LANES):
+    whole = one.size - one.size % LANES
+    for start in range(0, whole, LANES):
+        left, right = one[start : start + LANES], other[start : start + LANES]
+        for lane in range(LANES):
             apart = abs(np.float64(left[lane]) - np.float64(right[lane]))
             largest[lane] = apart if apart > largest[lane] else largest[lane]
     for place in range(whole, one.size):
         apart = abs(np.float64(one[place]) - np.float64(other[place]))
         largest[0] = apart if apart > largest[0] else largest[0]
-    for lane in range(_LANES):
+    for lane in range(LANES):
         largest[0] = largest[lane] if largest[lane] > largest[0] else largest[0]
     return np.float64(largest[0])
 
@@ -98,10 +105,10 @@ def _product_and_square(
     """Return the dot product, and the squared length of the second vector."""
     products[:] = 0.0
     squares[:] = 0.0
-    whole = one.size - one.size % _LANES
-    for start in range(0, whole, _LANES):
-        left, right = one[start : start + _LANES], other[start : start + _LANES]
-        for lane in range(_LANES):
+    whole = one.size - one.size % LANES
+    for start in range(0, whole, LANES):
+        left, right = one[start : start + LANES], other[start : start + LANES]
+        for lane in range(LANES):
             products[lane] += np.float64(left[lane]) * np.float64(right[lane])
             squares[lane] += np.float64(right[lane]) * np.float64(right[lane])
     for place in range(whole, one.size):
@@ -146,7 +153,7 @@ def compare_rows(
 ) -> npt.NDArray[np.float64]:
     """Return the distances, float64 (m,), of vectors ``left_rows[i]`` and ``right_rows[i]``."""
     distances = np.empty(left_rows.size, np.float64)
-    sums = np.empty(_LANES, np.float64)
+    sums = np.empty(LANES, np.float64)
     for pair in range(left_rows.size):
         one, other = left[left_rows[pair]], right[right_rows[pair]]
         distances[pair] = distance(one, other, measure, sums)
@@ -167,8 +174,8 @@ def scan(
     """
     rows = np.empty(vectors.shape[0], np.int64)
     distances = np.empty(vectors.shape[0], np.float64)
-    sums = np.empty(_LANES, np.float64)
-    others = np.empty(_LANES, np.float64)
+    sums = np.empty(LANES, np.float64)
+    others = np.empty(LANES, np.float64)
     length = np.sqrt(_square_of_difference(probe, probe, 1.0, 0.0, sums))
     error = (probe.size + 16.0) * _EPSILON
     least = np.cos(min(limit, 180.0) / _DEGREES) - error
@@ -184,3 +191,285 @@ def scan(
             distances[found] = value
             found += 1
     return rows[:found].copy(), distances[:found].copy()
+
+
+# -- projections ---------------------------------------------------------------------------------
+
+# One below 2^16: buckets are taken modulo this and moved by one, so that no word is zero.
+WORD_VALUES = 65_535
+_WORD_BITS = 16
+_LARGEST_BUCKET = 2.0**52
+_ROUNDING = 2.0**-50
+
+_SINGLE_ROUNDING = np.float32(2.0**-21)
+_FARTHEST = np.float32(65_000)
+_FLOAT_ONE = np.float32(1)
+_NOTHING = np.float32(0)
+_LOWEST, _SIGN = np.uint32(1), np.uint32(31)
+_MAGNITUDE, _INFINITY = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
+_ROWS_AT_ONCE = 8
+
+
+@kernel
+def product(
+    left: npt.NDArray[np.float32], right: npt.NDArray[np.float32], sums: npt.NDArray[np.float64]
+) -> np.float64:
+    """Return the dot product of two float32 vectors of one size, in float64.
+
+    Products of two float32 are exact. Of the sums, 32 of them, each takes every 32nd product, as
+    far as 32 fit; they are added in pairs that lie 16, 8, 4, 2 and 1 apart, and then the rest one
+    by one.
+    """
+    sums[:] = 0.0
+    whole = left.size - left.size % LANES
+    for start in range(0, whole, LANES):
+        one, other = left[start : start + LANES], right[start : start + LANES]
+        for lane in range(LANES):
+            sums[lane] += np.float64(one[lane]) * np.float64(other[lane])
+    total = _total(sums)
+    for place in range(whole, left.size):
+        total += np.float64(left[place]) * np.float64(right[place])
+    return total
+
+
+@kernel
+def _settle_signs(
+    projected: npt.NDArray[np.uint32],
+    limit: np.uint32,
+    vector: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    words: npt.NDArray[np.uint16],
+    bands: int,
+    sums: npt.NDArray[np.float64],
+) -> None:
+    """Set every bit of one vector whose projection is not above the limit as ``product`` says."""
+    rows = directions.shape[0] // bands
+    width = words.size // bands
+    for column in range(projected.size):
+        if projected[column] & _MAGNITUDE <= limit:
+            row, band = column // bands, column % bands
+            bit = np.uint16(1 << (row % _WORD_BITS))
+            place = band * width + row // _WORD_BITS
+            word = words[place] & (np.uint16(0xFFFF) ^ bit)
+            if product(vector, directions[band * rows + row], sums) >= 0:
+                word |= bit
+            words[place] = word
+
+
+@inlined
+def _set_signs(
+    projected: npt.NDArray[np.uint32],
+    words: npt.NDArray[np.uint16],
+    of_bands: npt.NDArray[np.uint16],
+) -> None:
+    """Set the words of one vector by the signs of its projections.
+
+    The bands lie side by side in every row, so that one instruction does the same for many.
+    ``of_bands`` is room for a word a band.
+    """
+    bands = of_bands.size
+    width = words.size // bands
+    rows = projected.size // bands
+    for word in range(width):
+        first = word * _WORD_BITS
+        stop = min(rows, first + _WORD_BITS)
+        marker = np.uint16((1 << (stop - first)) & 0xFFFF)
+        for band in range(of_bands.size):
+            of_bands[band] = marker
+        whole = stop - (stop - first) % _ROWS_AT_ONCE
+        for row in range(first, whole, _ROWS_AT_ONCE):
+            signs = projected[row * bands :]
+            shift = np.uint32(row - first)
+            for band in range(of_bands.size):
+                bits = np.uint32(0)
+                for apart in range(_ROWS_AT_ONCE - 1, -1, -1):
+                    sign = signs[np.uint64(apart) * np.uint64(bands) + np.uint64(band)] >> _SIGN
+                    bits = (bits << _LOWEST) | (sign ^ _LOWEST)
+                of_bands[band] |= np.uint16(bits << shift)
+        for row in range(whole, stop):
+            signs = projected[row * bands :]
+            shift = np.uint32(row - first)
+            for band in range(of_bands.size):
+                of_bands[band] |= np.uint16(((signs[band] >> _SIGN) ^ _LOWEST) << shift)
+        for band in range(bands):
+            words[band * width + word] = of_bands[band]
+
+
+@kernel
+def _sign_words(
+    projections: npt.NDArray[np.uint32],
+    limits: npt.NDArray[np.uint32],
+    vectors: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    bands: int,
+    signatures: npt.NDArray[np.uint16],
+) -> None:
+    """Write what ``sign_words`` returns, of float32 numbers as their bits.
+
+    Sizes of float32 are in the order of their bits, and infinity is above all that are finite.
+    """
+    of_bands = np.empty(bands, np.uint16)
+    sums = np.empty(LANES, np.float64)
+    for item in range(vectors.shape[0]):
+        projected, words = projections[item], signatures[item]
+        limit = limits[item] if limits[item] < _INFINITY else _MAGNITUDE
+        doubts = np.uint32(0)
+        for column in range(projected.size):
+            doubts += np.uint32(projected[column] & _MAGNITUDE <= limit)
+        _set_signs(projected, words, of_bands)
+        if doubts:
+            _settle_signs(projected, limit, vectors[item], directions, words, bands, sums)
+
+
+def sign_words(
+    projections: npt.NDArray[np.float32],
+    errors: npt.NDArray[np.float32],
+    vectors: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    bands: int,
+    out: npt.NDArray[np.uint16] | None = None,
+) -> npt.NDArray[np.uint16]:
+    """Return on which side of each hyperplane the vectors lie, a bit each (MMDS 3.7.2).
+
+    Args:
+        projections: float32 (n, rows * bands), of the vectors onto the directions, about: column
+            r * bands + b is that of row r of band b.
+        errors: float32 (n,), how far a projection of each vector can be from ``product``; infinity
+            where one can be no finite number.
+        vectors: float32 (n, d), contiguous.
+        directions: float32 (bands * rows, d), contiguous: the normals of the hyperplanes, band by
+            band.
+        bands: into how many equal parts the directions fall.
+        out: contiguous, where the words are written.
+
+    Returns:
+        uint16 (n, bands * (rows // 16 + 1)): bit j of a band is bit j % 16 of its word j // 16, 1
+        where the projection is at least 0; the bit after its last is set, so that no band is zero.
+    """
+    if out is None:
+        width = directions.shape[0] // bands // _WORD_BITS + 1
+        out = np.empty((vectors.shape[0], bands * width), np.uint16)
+    bits, limits = projections.view(np.uint32), errors.view(np.uint32)
+    _sign_words(bits, limits, vectors, directions, bands, out)
+    return out
+
+
+@inlined
+def _word_of(bucket: np.float64) -> np.uint16:
+    """Return the bucket modulo 65,535, plus 1; 1 from 2^52 on, where buckets have no number.
+
+    1 / 65,535 in float64 is off by 2^-64 of itself. So below 2^52 its product with a multiple of
+    65,535 rounds to the whole number, and that with any other bucket to no whole number.
+    """
+    remainder = bucket - np.floor(bucket * (1.0 / WORD_VALUES)) * WORD_VALUES
+    known = abs(bucket) < _LARGEST_BUCKET
+    return np.uint16(np.int64(remainder if known else 0.0) + 1)
+
+
+@kernel
+def _settle_buckets(
+    projected: npt.NDArray[np.floating],
+    error: float,
+    vector: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    shifts: npt.NDArray[np.float64],
+    bucket_width: float,
+    words: npt.NDArray[np.uint16],
+    unsure: npt.NDArray[np.bool_],
+    sums: npt.NDArray[np.float64],
+) -> None:
+    """Set the words of one vector in float64, and by ``product`` where that leaves a doubt."""
+    inverse = 1.0 / bucket_width
+    doubts = 0
+    for function in range(shifts.size):
+        quotient = (np.float64(projected[function]) + shifts[function]) * inverse
+        bucket = np.floor(quotient)
+        within = quotient - bucket
+        # Beside the error of the projection those of the sum and of the quotient.
+        margin = error * inverse + _ROUNDING * (abs(quotient) + 1.0)
+        doubt = not ((within > margin) & (within < 1.0 - margin))
+        unsure[function] = doubt
+        doubts += np.int64(doubt)
+        words[function] = _word_of(bucket)
+    if doubts:
+        for function in range(shifts.size):
+            if unsure[function]:
+                exact = product(vector, directions[function], sums) + shifts[function]
+                words[function] = _word_of(np.floor(exact / bucket_width))
+
+
+@kernel
+def _line_words(
+    projections: npt.NDArray[np.floating],
+    errors: npt.NDArray[np.floating],
+    vectors: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    shifts: npt.NDArray[np.float64],
+    bucket_width: float,
+    signatures: npt.NDArray[np.uint16],
+) -> None:
+    """Write what ``line_words`` returns."""
+    unsure = np.empty(shifts.size, np.bool_)
+    sums = np.empty(LANES, np.float64)
+    inverse = np.float32(1.0 / bucket_width)
+    moves = (shifts / bucket_width).astype(np.float32)
+    for item in range(vectors.shape[0]):
+        projected, words = projections[item], signatures[item]
+        error = np.float64(errors[item])
+        # In float32 at first, and where that leaves a doubt of one function, all in more digits.
+        # The inverse, the projection, their product, the shift and the sum are rounded, so that a
+        # quotient q is off by about 2^-24 (4 |q| + 4) at most; it is allowed twice as much.
+        least = np.float32(error * (1.0 / bucket_width)) + _SINGLE_ROUNDING
+        doubts = np.uint32(0)
+        for function in range(moves.size):
+            quotient = np.float32(projected[function]) * inverse + moves[function]
+            quotient = quotient if abs(quotient) < _FARTHEST else _NOTHING
+            bucket = np.floor(quotient)
+            within = quotient - bucket
+            margin = least + _SINGLE_ROUNDING * abs(quotient)
+            doubts += np.uint32(not ((within > margin) & (within < _FLOAT_ONE - margin)))
+            number = np.int32(bucket)
+            # Below 65,535 in size the bucket modulo 2^16, but for negative ones one less.
+            words[function] = np.uint16(number + np.int32(number >= 0))
+        if doubts:
+            _settle_buckets(
+                projected,
+                error,
+                vectors[item],
+                directions,
+                shifts,
+                bucket_width,
+                words,
+                unsure,
+                sums,
+            )
+
+
+def line_words(
+    projections: npt.NDArray[np.floating],
+    errors: npt.NDArray[np.floating],
+    vectors: npt.NDArray[np.float32],
+    directions: npt.NDArray[np.float32],
+    shifts: npt.NDArray[np.float64],
+    bucket_width: float,
+    out: npt.NDArray[np.uint16] | None = None,
+) -> npt.NDArray[np.uint16]:
+    """Return in which bucket of each line the vectors lie, a word each (MMDS 3.7.4).
+
+    The bucket of a projection p is floor((p + shift) / bucket_width). Its word is the bucket modulo
+    65,535, plus 1: equal words are equal buckets, but for buckets a multiple of 65,535 apart, or
+    from 2^52 on; and none is zero.
+
+    Args:
+        projections: (n, functions), of the vectors onto the directions, about.
+        errors: (n,), how far a projection of each vector can be from ``product``.
+        vectors: float32 (n, d), contiguous.
+        directions: float32 (functions, d), contiguous.
+        shifts: float64 (functions,), from 0 to the bucket width.
+        bucket_width: above 0.
+        out: uint16 (n, functions), contiguous, where the words are written.
+    """
+    if out is None:
+        out = np.empty((vectors.shape[0], shifts.size), np.uint16)
+    _line_words(projections, errors, vectors, directions, shifts, bucket_width, out)
+    return out

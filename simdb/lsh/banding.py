@@ -35,7 +35,7 @@ class Banding:
                 f"signatures of shape {signatures.shape} do not have "
                 f"{self.bands} x {self.rows} rows"
             )
-        return kernels.sketching.bucket_keys(signatures, self.bands, self._base, self._secret)
+        return kernels.sketches.bucket_keys(signatures, self.bands, self._base, self._secret)
 
 
 def minimum_matches(threshold: Fraction, rows: int, loss: Fraction = FILTER_LOSS) -> int:

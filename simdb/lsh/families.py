@@ -132,12 +132,12 @@ class RandomHyperplanes(BandedFamily):
         Equal vectors have equal signatures, in every batch and on every machine, and so have a
         vector and its multiple by a power of two.
         """
-        from simdb.kernels import projections
+        from simdb.kernels import vectors
 
         signatures = np.empty((len(features), self.words), np.uint16)
         for portion, some, projected, errors in self._projector.portions(features):
             words = signatures[portion]
-            projections.sign_words(projected, errors, some, self.directions, self.bands, words)
+            vectors.sign_words(projected, errors, some, self.directions, self.bands, words)
         return signatures
 
     def probability(self, value: float) -> float:
@@ -182,13 +182,13 @@ class RandomLines(BandedFamily):
         Equal vectors have equal signatures, in every batch and on every machine. Where the bucket
         width is very small beside the vectors themselves it takes longer.
         """
-        from simdb.kernels import projections
+        from simdb.kernels import vectors
 
         signatures = np.empty((len(features), self.words), np.uint16)
         allowed = _SINGLE_SUFFICES * self._bucket_width
         for portion, some, projected, errors in self._projector.portions(features, allowed):
             directions, width, words = self.directions, self._bucket_width, signatures[portion]
-            projections.line_words(projected, errors, some, directions, self.shifts, width, words)
+            vectors.line_words(projected, errors, some, directions, self.shifts, width, words)
         return signatures
 
     def probability(self, value: float) -> float:

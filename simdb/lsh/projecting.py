@@ -1,6 +1,6 @@
 """Vectors onto random directions by matrix products, with a bound of their error (MMDS 3.7.2).
 
-What a projection is in truth, ``kernels.projections`` says; a product is near it, and by the bound
+What a projection is in truth, ``kernels.vectors`` says; a product is near it, and by the bound
 given here a kernel knows where near is not enough.
 """
 
@@ -28,7 +28,7 @@ _CACHE_LINE = 16  # float32 in it
 
 _SINGLE_ROUNDING = 2.0**-24
 _DOUBLE_ROUNDING = 2.0**-53
-_LANES = 32  # of kernels.projections.product
+_LANES = 32  # of kernels.vectors.product
 # Components below it may vanish when they are squared in float32. As a length it also stands for
 # what products below the normal numbers of float32 lose.
 _VANISHING = 2.0**-60

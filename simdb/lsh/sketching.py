@@ -40,7 +40,7 @@ class Sketcher:
         """Return the sketches of the sets, uint16 (n, rows); zeros for an empty set."""
         sets = (symbols.values, symbols.offsets)
         if self._scheme == "fast":
-            return kernels.sketching.fast_sketches(*sets, self._rows, self._words, self._final)
-        return kernels.sketching.classical_sketches(
+            return kernels.sketches.fast_sketches(*sets, self._rows, self._words, self._final)
+        return kernels.sketches.classical_sketches(
             *sets, self._multipliers, self._addends, self._final
         )

@@ -64,9 +64,11 @@ class FingerprintMeasure:
         count = features.offsets.size - 1
         positions = np.arange(count, dtype=np.int64)
         if self._squares:
-            from simdb.kernels import fingerprints
+            from simdb.kernels import bits
 
-            return Compared(*fingerprints.overlaps(probe.grids[0], features.grids, positions))
+            return Compared(
+                *bits.compare_rows(probe.grids, features.grids, np.zeros_like(positions), positions)
+            )
         minutiae = np.concatenate((features.minutiae, probe.minutiae))
         offsets = np.append(features.offsets, len(minutiae))
         return self._align(minutiae, offsets, np.full(count, count, np.int64), positions)
@@ -76,9 +78,9 @@ class FingerprintMeasure:
     ) -> Compared:
         """Compare ``features[left[i]]`` with ``features[right[i]]``."""
         if self._squares:
-            from simdb.kernels import fingerprints
+            from simdb.kernels import bits
 
-            return Compared(*fingerprints.pair_overlaps(features.grids, left, right))
+            return Compared(*bits.compare_rows(features.grids, features.grids, left, right))
         return self._align(features.minutiae, features.offsets, left, right)
 
     def _align(
@@ -88,8 +90,8 @@ class FingerprintMeasure:
         left: Integers,
         right: Integers,
     ) -> Compared:
-        from simdb.kernels import aligning
+        from simdb.kernels import fingerprints
 
-        matched = aligning.matched_minutiae(minutiae, offsets, left, right, self._settings)
+        matched = fingerprints.matched_minutiae(minutiae, offsets, left, right, self._settings)
         sizes = np.diff(offsets)
         return Compared(matched, sizes[left] + sizes[right] - matched)

@@ -10,9 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simdb.exact.joins import self_join
+from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
+from tests.support.exact_oracle import largest_position
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,7 @@ def test_example_3_26_the_prefix_lengths():
     for one, other, similar in pairs:
         symbols = np.array([ord(letter) for letter in one + other], np.uint64)
         offsets = np.array([0, len(one), len(one + other)])
-        found = list(self_join(SymbolOrder().arrange(symbols, offsets), threshold))
+        found = list(joins.pairs(SymbolOrder().arrange(symbols, offsets), threshold))
         assert (len(found) == 1) == similar
 
 
@@ -83,13 +84,13 @@ def test_section_3_9_5_the_pair_of_one_exchanged_symbol():
     # acdefghijk and bcdefghijk share 9 of 11: less than 0.9, and position 2 of both says so.
     threshold = Threshold.parse(0.9)
     assert not threshold.meets(9, 11)
-    assert threshold.largest_position(10, 2) == 1
+    assert largest_position(threshold, 10, 2) == 1
 
 
 def test_example_3_27_the_positions_to_look_at():
     threshold = Threshold.parse(0.9)
     assert threshold.prefix_length(10) == 2
-    assert [threshold.largest_position(10, i) for i in (1, 2)] == [2, 1]
+    assert [largest_position(threshold, 10, i) for i in (1, 2)] == [2, 1]
 
 
 def test_example_3_28_the_buckets_of_a_string():
@@ -144,7 +145,7 @@ def test_exercise_3_9_3_the_prefix_of_a_string_of_15():
 def test_exercise_3_9_4_the_positions_that_a_string_of_12_is_compared_with(threshold, limits):
     bound = Threshold.parse(threshold)
     prefix = range(1, bound.prefix_length(12) + 1)
-    assert [bound.largest_position(12, i) for i in prefix] == limits
+    assert [largest_position(bound, 12, i) for i in prefix] == limits
 
 
 def compared(size: int, universe: int) -> Fraction:
@@ -180,7 +181,7 @@ def test_exercise_3_9_5_the_probability_that_random_strings_are_compared(size):
     for s, t in itertools.product(strings, strings):
         prefix = range(1, threshold.prefix_length(size) + 1)
         met += any(
-            s[i - 1] == t[j - 1] and j <= threshold.largest_position(size, i)
+            s[i - 1] == t[j - 1] and j <= largest_position(threshold, size, i)
             for i, j in itertools.product(prefix, prefix)
         )
     assert Fraction(met, len(strings) ** 2) == compared(size, universe)

@@ -17,7 +17,8 @@ import pytest
 
 from simdb.config import Bits
 from simdb.items.bits import BitsItems
-from simdb.kernels import bits, projections
+from simdb.kernels import bits
+from simdb.kernels import vectors as kernels
 from simdb.lsh.amplification import (
     And,
     Or,
@@ -44,7 +45,7 @@ def sketches(vectors: list[list[int]], normals: list[list[int]]) -> list[list[in
     """The sketches as MMDS 3.7.3 writes them, by the kernel: +1 or -1 a normal vector."""
     points, directions = np.array(vectors, np.float32), np.array(normals, np.float32)
     errors = np.zeros(len(points), np.float32)
-    words = projections.sign_words(points @ directions.T, errors, points, directions, len(normals))
+    words = kernels.sign_words(points @ directions.T, errors, points, directions, len(normals))
     sides: list[list[int]] = (2 * (words & 1).astype(int) - 1).tolist()
     return sides
 
@@ -59,9 +60,9 @@ def buckets(points: npt.ArrayLike, width: float) -> list[list[int]]:
     axes = np.eye(vectors.shape[1], dtype=np.float32)
     zeros = np.zeros(len(vectors), np.float32)
     shifts = np.zeros(vectors.shape[1])
-    words = projections.line_words(vectors @ axes.T, zeros, vectors, axes, shifts, width)
+    words = kernels.line_words(vectors @ axes.T, zeros, vectors, axes, shifts, width)
     numbers = words.astype(int) - 1
-    signed = np.where(numbers > 30_000, numbers - projections.WORD_VALUES, numbers)
+    signed = np.where(numbers > 30_000, numbers - kernels.WORD_VALUES, numbers)
     listed: list[list[int]] = signed.tolist()
     return listed
 
@@ -122,7 +123,7 @@ def test_figure_3_12_a_hyperplane_separates_in_the_share_of_the_angle(degrees):
     radians = math.radians(degrees)
     vectors = np.array([[1, 0], [math.cos(radians), math.sin(radians)]], np.float32)
     errors = np.full(2, 1e-6, np.float32)
-    words = projections.sign_words(vectors @ normals.T, errors, vectors, normals, 360)
+    words = kernels.sign_words(vectors @ normals.T, errors, vectors, normals, 360)
     assert np.count_nonzero(words[0] != words[1]) == 2 * degrees
     assert 1 - hyperplane_probability(degrees) == pytest.approx(degrees / 180, abs=1e-15)
 

@@ -1,4 +1,4 @@
-"""Exact joins and searches equal brute force in fractions, under every combination of filters."""
+"""Exact joins and searches equal brute force in fractions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from simdb import kernels
-from simdb.exact.joins import Counters, Filters, PairColumns, self_join, two_sided_join
+from simdb.exact import joins
+from simdb.exact.joins import Counters, PairColumns
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
@@ -21,12 +22,11 @@ from tests.support.exact_oracle import (
     adversarial_sets,
     columns,
     jaccard,
+    join_work,
     similar_across,
     similar_pairs,
 )
 from tests.support.exact_probes import slow_search, some_order
-
-FILTERS = [Filters(*chosen) for chosen in itertools.product([False, True], repeat=6)]
 
 
 @pytest.fixture(autouse=True)
@@ -57,27 +57,27 @@ def collected(batches: Iterable[PairColumns]) -> dict[tuple[int, int], Fraction]
     return found
 
 
-def check_self_join(generator: random.Random, threshold: Fraction, filters: Filters) -> int:
+def check_self_join(generator: random.Random, threshold: Fraction) -> int:
     sets = adversarial_sets(generator, threshold)
     arranged = some_order(generator, sets).arrange(*columns(sets))
     chunk = generator.choice([1, 2, 7, 1000])
-    batches = self_join(arranged, Threshold(threshold), filters=filters, chunk=chunk)
+    batches = joins.pairs(arranged, Threshold(threshold), chunk=chunk)
     expected = similar_pairs(sets, threshold)
     assert collected(batches) == expected
     return sum(exact == threshold for exact in expected.values())
 
 
-def check_two_sided_join(generator: random.Random, threshold: Fraction, filters: Filters) -> None:
+def check_two_sided_join(generator: random.Random, threshold: Fraction) -> None:
     left, right = adversarial_sets(generator, threshold), adversarial_sets(generator, threshold)
     right += generator.sample(left, len(left) // 2)
     order = some_order(generator, left + right)
     arranged = order.arrange(*columns(left)), order.arrange(*columns(right))
     chunk = generator.choice([1, 2, 7, 1000])
-    batches = two_sided_join(*arranged, Threshold(threshold), filters=filters, chunk=chunk)
+    batches = joins.join(*arranged, Threshold(threshold), chunk=chunk)
     assert collected(batches) == similar_across(left, right, threshold)
 
 
-def check_search(generator: random.Random, threshold: Fraction, filters: Filters) -> None:
+def check_search(generator: random.Random, threshold: Fraction) -> None:
     sets = [one for one in adversarial_sets(generator, threshold) if one]
     order = some_order(generator, sets)
     arranged = order.arrange(*columns(sets))
@@ -85,7 +85,7 @@ def check_search(generator: random.Random, threshold: Fraction, filters: Filters
     probe = arranged.values[arranged.offsets[place] : arranged.offsets[place + 1]].tolist()
     criterion = Criterion(Measure.JACCARD, Threshold(threshold))
     floor = generator.choice([threshold, threshold / 2, threshold * Fraction(3, 4)])
-    candidates = slow_search(arranged, probe, criterion, Threshold(floor), filters.flags)
+    candidates = slow_search(arranged, probe, criterion, Threshold(floor))
     similar = {k for k, one in enumerate(sets) if jaccard(one, sets[place]) >= threshold}
     assert similar <= candidates
 
@@ -95,10 +95,9 @@ def check_cases(seed: int, cases: int) -> None:
     on_threshold = 0
     for case in range(cases):
         threshold = THRESHOLDS[case % len(THRESHOLDS)]
-        filters = FILTERS[-1] if case % 2 else generator.choice(FILTERS)
-        on_threshold += check_self_join(generator, threshold, filters)
-        check_two_sided_join(generator, threshold, filters)
-        check_search(generator, threshold, filters)
+        on_threshold += check_self_join(generator, threshold)
+        check_two_sided_join(generator, threshold)
+        check_search(generator, threshold)
     assert on_threshold > cases
 
 
@@ -114,63 +113,26 @@ def test_joins_and_searches_equal_brute_force_in_very_many_cases(seed):
 
 
 @pytest.mark.parametrize("threshold", [Fraction(1, 2), Fraction(4, 5), Fraction(1)], ids=str)
-def test_every_combination_of_filters_gives_the_same_pairs(threshold):
-    generator = random.Random(7)
-    sets = [one for _ in range(12) for one in adversarial_sets(generator, threshold)]
-    arranged = SymbolOrder.from_sample(*columns(sets)).arrange(*columns(sets))
-    expected = similar_pairs(sets, threshold)
-    assert len(expected) > 20
-    for filters in FILTERS:
-        assert collected(self_join(arranged, Threshold(threshold), filters=filters)) == expected
-
-
-def test_every_filter_saves_work():
+def test_joins_do_the_work_that_the_bounds_leave_and_no_more(threshold):
     generator = random.Random(8)
-    threshold = Fraction(4, 5)
-    sets = [one for _ in range(40) for one in adversarial_sets(generator, threshold)]
+    sets = [one for _ in range(30) for one in adversarial_sets(generator, threshold)]
     arranged = SymbolOrder.from_sample(*columns(sets)).arrange(*columns(sets))
-
-    def work(**chosen: bool) -> Counters:
-        counters = Counters()
-        chosen = (
-            dict.fromkeys(["length", "prefix", "position", "suffix", "count", "bitmap"], False)
-            | chosen
-        )
-        list(
-            self_join(arranged, Threshold(threshold), filters=Filters(**chosen), counters=counters)
-        )
-        return counters
-
-    nothing, length = work(), work(length=True)
-    prefix = work(length=True, prefix=True)
-    position = work(length=True, prefix=True, position=True)
-    suffix = work(length=True, prefix=True, suffix=True)
-    count = work(length=True, prefix=True, suffix=True, count=True)
-    bitmap = work(length=True, prefix=True, suffix=True, bitmap=True)
-    assert suffix.candidates > bitmap.candidates
-    assert nothing.scanned > length.scanned > prefix.scanned == suffix.scanned
-    assert nothing.postings > prefix.postings
-    assert prefix.candidates > position.candidates > suffix.candidates
-    assert suffix.verified > count.verified
-    assert len({c.pairs for c in (nothing, length, prefix, position, suffix, count, bitmap)}) == 1
-
-
-def test_the_length_filter_passes_by_every_pair_of_postings_of_sizes_too_different():
-    generator = random.Random(12)
-    threshold = Fraction(2, 3)
-    sets = [one for _ in range(10) for one in adversarial_sets(generator, threshold)]
-    distinct = [set(one) for one in sorted({tuple(sorted(one)) for one in sets})]
-    arranged = SymbolOrder().arrange(*columns(sets))
+    keys = [arranged.values[a:b].tolist() for a, b in itertools.pairwise(arranged.offsets)]
     counters = Counters()
-    filters = Filters(
-        prefix=False, position=False, suffix=False, count=False, bitmap=False, length=True
+    pairs = list(joins.pairs(arranged, Threshold(threshold), counters=counters))
+    expected = join_work(keys, threshold)
+    assert pairs
+    assert vars_of(counters) == expected
+    # Each leaves less than the one before: lengths and prefixes, suffixes and bitmaps, counts.
+    meeting = sum(
+        len(set(one) & set(other)) for one, other in itertools.combinations(map(set, keys), 2)
     )
-    list(self_join(arranged, Threshold(threshold), filters=filters, counters=counters))
-    assert counters.scanned == sum(
-        len(one & other)
-        for one, other in itertools.combinations(distinct, 2)
-        if min(len(one), len(other)) >= threshold * max(len(one), len(other))
-    )
+    assert meeting > expected["scanned"] > expected["candidates"] >= expected["verified"]
+
+
+def vars_of(counters: Counters) -> dict[str, int]:
+    names = ("postings", "scanned", "candidates", "verified", "pairs")
+    return {name: getattr(counters, name) for name in names}
 
 
 def test_the_bound_on_a_bucket_says_nothing_about_later_or_earlier_buckets():
@@ -196,39 +158,38 @@ def test_buckets_divided_among_workers_give_each_pair_once():
     distinct = {frozenset(one) for one in sets if one}
     sets = [set(one) for one in sorted(distinct, key=lambda one: (len(one), sorted(one)))]
     arranged = SymbolOrder().arrange(*columns(sets))
-    posting, joining = kernels.posting, kernels.joining
-    shift = kernels.ordering.table_shift(len(arranged))
-    bitmaps = kernels.classes.identical_representatives(arranged.values, arranged.offsets, shift)[1]
+    postings = kernels.postings
+    shift = kernels.hashes.table_shift(len(arranged))
+    bitmaps = kernels.order.identical_representatives(arranged.values, arranged.offsets, shift)[1]
     common = arranged.values, arranged.offsets[:-1], arranged.sizes
-    left = posting.Sets(*common, threshold.posted_prefix_lengths(arranged.sizes), bitmaps)
-    right = posting.Sets(*common, threshold.prefix_lengths(arranged.sizes), bitmaps)
-    left_postings, right_postings = posting.prefix_buckets(left, right, same=True)
+    left = postings.Sets(*common, threshold.posted_prefix_lengths(arranged.sizes), bitmaps)
+    right = postings.Sets(*common, threshold.prefix_lengths(arranged.sizes), bitmaps)
+    left_postings, right_postings = postings.prefix_buckets(left, right, same=True)
     largest = int(arranged.sizes.max())
     buckets = left_postings.starts.size - 1
     cuts = sorted([0, buckets, *generator.sample(range(buckets), 5)])
     found: list[tuple[int, int]] = []
     for first, stop in itertools.pairwise(cuts):
-        state = joining.bucket_state(left_postings, right_postings, first)
-        room = joining.Candidates(*(np.empty(5, np.uint32) for _ in range(4)))
+        state = postings.bucket_state(left_postings, right_postings, first)
+        room = postings.Candidates(*(np.empty(5, np.uint32) for _ in range(4)))
         overlaps, counters = np.empty(5, np.int64), np.zeros(4, np.int64)
         while state[0] < stop:
-            count = joining.bucket_candidates(
+            count = postings.bucket_candidates(
                 left_postings,
                 right_postings,
                 needed=threshold.needed_overlap_table(3 * largest),
                 minimum=threshold.minimum_sizes(np.arange(largest + 1)),
-                filters=Filters().flags,
                 same=True,
+                bounded=True,
                 stop=stop,
                 state=state,
                 found=room,
                 counters=counters,
             )
-            kept = joining.verify_candidates(
+            kept = postings.verify_candidates(
                 left,
                 right,
                 needed=threshold.needed_overlap_table(2 * largest),
-                filters=Filters().flags,
                 count=count,
                 found=room,
                 overlaps=overlaps,
@@ -242,10 +203,10 @@ def test_buckets_divided_among_workers_give_each_pair_once():
 def test_postings_stand_in_buckets_by_size_with_position_and_suffix():
     sets = [{1, 2, 3}, {2, 3, 4, 5}, {1, 3, 4, 5, 6}]
     arranged = SymbolOrder().arrange(*columns(sets))
-    common = kernels.posting.Sets(
+    common = kernels.postings.Sets(
         arranged.values, arranged.offsets[:-1], arranged.sizes, np.array([2, 2, 3]), arranged.values
     )
-    left, right = kernels.posting.prefix_buckets(common, common, same=True)
+    left, right = kernels.postings.prefix_buckets(common, common, same=True)
     buckets = set()
     for bucket in range(left.starts.size - 1):
         part = slice(left.starts[bucket], left.starts[bucket + 1])
@@ -260,7 +221,7 @@ def test_identical_sets_are_one_class_until_their_pairs_are_asked_for():
     sets = [{1, 2, 3}] * 2_000 + [{1, 2, 3, 4}] * 10
     arranged = SymbolOrder().arrange(*columns(sets))
     counters = Counters()
-    batches = self_join(arranged, Threshold.parse(0.75), chunk=50_000, counters=counters)
+    batches = joins.pairs(arranged, Threshold.parse(0.75), chunk=50_000, counters=counters)
     first = next(batches)
     assert len(first) == 50_000
     total = len(first) + sum(len(batch) for batch in batches)
@@ -270,7 +231,7 @@ def test_identical_sets_are_one_class_until_their_pairs_are_asked_for():
 
 def test_different_sets_with_equal_digests_are_told_apart():
     def mixed(state: int, symbol: int) -> int:
-        state = ((state ^ symbol) * int(kernels.classes._MULTIPLIER)) % 2**64
+        state = ((state ^ symbol) * int(kernels.order._MULTIPLIER)) % 2**64
         return state ^ (state >> 32)
 
     # The last symbol makes up for any difference that the symbols before it have made.
@@ -279,8 +240,8 @@ def test_different_sets_with_equal_digests_are_told_apart():
     assert mixed(mixed(2, first), last) == mixed(mixed(2, third), other)
     sets = [{first, last}, {third, other}, {first, last}, {third, other}, {first}]
     arranged = SymbolOrder().arrange(*columns(sets))
-    shift = kernels.ordering.table_shift(len(arranged))
-    representatives, _ = kernels.classes.identical_representatives(
+    shift = kernels.hashes.table_shift(len(arranged))
+    representatives, _ = kernels.order.identical_representatives(
         arranged.values, arranged.offsets, shift
     )
     assert representatives.tolist() == [0, 1, 0, 1, 4]
@@ -288,8 +249,8 @@ def test_different_sets_with_equal_digests_are_told_apart():
 
 def test_the_bitmap_of_a_set_holds_the_parities_of_its_symbols():
     arranged = SymbolOrder().arrange(*columns([{5}, {5, 6}, {5, 69}, {5, 69, 133}]))
-    shift = kernels.ordering.table_shift(len(arranged))
-    _, bitmaps = kernels.classes.identical_representatives(arranged.values, arranged.offsets, shift)
+    shift = kernels.hashes.table_shift(len(arranged))
+    _, bitmaps = kernels.order.identical_representatives(arranged.values, arranged.offsets, shift)
     assert bitmaps.tolist() == [1 << 5, (1 << 5) + (1 << 6), 0, 1 << 5]
 
 
@@ -298,10 +259,10 @@ def test_no_sets_and_empty_sets_have_no_pairs():
     cases: list[list[set[int]]] = [[], [set()], [set(), set()], [set(), {1}]]
     for sets in cases:
         arranged = SymbolOrder().arrange(*columns(sets))
-        assert list(self_join(arranged, threshold)) == []
-        across = collected(two_sided_join(arranged, arranged, threshold))
+        assert list(joins.pairs(arranged, threshold)) == []
+        across = collected(joins.join(arranged, arranged, threshold))
         assert across == similar_across(sets, sets, threshold.fraction)
     nothing = ArrangedSets(np.empty(0, np.uint64), np.zeros(1, np.int64))
     some = SymbolOrder().arrange(*columns([{1, 2}]))
-    assert list(two_sided_join(nothing, some, threshold)) == []
-    assert list(two_sided_join(some, nothing, threshold)) == []
+    assert list(joins.join(nothing, some, threshold)) == []
+    assert list(joins.join(some, nothing, threshold)) == []

@@ -8,7 +8,6 @@ from itertools import count
 import numpy as np
 import pytest
 
-from simdb.errors import ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure, similarity
 from simdb.exact.thresholds import Threshold
 
@@ -104,27 +103,9 @@ def test_the_table_of_bounds_holds_the_same_for_the_sizes_that_are_stored(
         assert bounds.prefixes.tolist() == [
             int(criterion.stored_prefixes(np.array([size]))[0]) for size in sizes
         ]
-        assert bounds.positions.dtype == np.int64
-        assert bounds.positions.size == 0
 
 
-@pytest.mark.parametrize(("measure", "threshold"), CASES)
-def test_last_positions_are_those_of_section_3_9_5_for_jaccard_and_dice_alone(measure, threshold):
-    bounds = Criterion(measure, Threshold(threshold)).bounds(12, 200, positions=True)
-    if measure is Measure.JACCARD:
-        jaccard = threshold
-    elif measure is Measure.DICE:
-        jaccard = threshold / (2 - threshold)
-    else:
-        assert bounds.positions.size == 0
-        return
-    assert bounds.positions.tolist() == [
-        max(j for j in range(1, 200) if Fraction(12 - i + 1, 12 + j - 1) >= jaccard)
-        for i in range(1, bounds.prefix + 1)
-    ]
-
-
-def test_an_index_is_refused_exactly_if_its_floor_is_higher_than_the_measure_allows():
+def test_the_highest_floor_that_serves_each_measure():
     highest = {
         Measure.JACCARD: Fraction(4, 5),
         Measure.DICE: Fraction(2, 3),
@@ -135,15 +116,6 @@ def test_an_index_is_refused_exactly_if_its_floor_is_higher_than_the_measure_all
     for measure, floor in highest.items():
         criterion = Criterion(measure, Threshold.parse("4/5"))
         assert criterion.floor == (None if floor is None else Threshold(floor))
-        criterion.require_floor(None)
-        if floor is None:
-            with pytest.raises(ThresholdTooLowError, match="needs an index of all symbols, and"):
-                criterion.require_floor(Threshold.parse("1/1000"))
-            continue
-        criterion.require_floor(Threshold(floor))
-        criterion.require_floor(Threshold(floor / 2))
-        with pytest.raises(ThresholdTooLowError, match="needs an index with a floor of at most"):
-            criterion.require_floor(Threshold(floor + Fraction(1, 1000)))
 
 
 def test_similarities_are_those_of_the_definitions():

@@ -156,7 +156,7 @@ def test_values_that_crowd_together_are_left_to_another_sort():
     generator = random.Random(1)
     values = np.array(crowded(generator, 3000), np.uint64)
     offsets = np.array([0, values.size])
-    flags = kernels.ordering.sort_sets(values.copy(), offsets, np.uint64(LARGEST))
+    flags = kernels.order.sort_sets(values.copy(), offsets, np.uint64(LARGEST))
     assert flags.tolist() == [True]
 
 
@@ -164,8 +164,8 @@ def test_symbols_are_counted_whatever_their_values():
     generator = random.Random(2)
     values = [generator.choice([0, 1, 2, LARGEST, 2**63]) for _ in range(200)]
     values += [generator.getrandbits(64) for _ in range(200)]
-    shift = kernels.ordering.table_shift(len(values))
-    symbols, counts = kernels.ordering.count_symbols(np.array(values, np.uint64), shift)
+    shift = kernels.hashes.table_shift(len(values))
+    symbols, counts = kernels.order.count_symbols(np.array(values, np.uint64), shift)
     taken = counts > 0
     counted = dict(zip(symbols[taken].tolist(), counts[taken].tolist(), strict=True))
     assert counted == {value: values.count(value) for value in values}

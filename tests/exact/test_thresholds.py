@@ -11,6 +11,7 @@ import pytest
 
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import MaximumDistance, Threshold, admits
+from tests.support.exact_oracle import largest_position
 
 GRID = [Fraction(hundredths, 100) for hundredths in range(1, 101)]
 ODD = [Fraction(1, 3), Fraction(str(0.1 * 7)), Fraction(2, 7), Fraction(10**17 - 1, 10**17)]
@@ -154,7 +155,7 @@ def test_no_position_and_no_prefix_serves_sets_that_cannot_be_similar(fraction):
             assert min(lengths) >= 0
             assert (min(lengths) > 0) == can_be
         for position in range(1, size + 1):
-            last = threshold.largest_position(size, position)
+            last = largest_position(threshold, size, position)
             # The ratio of the documentation, above 0 wherever the last position is looked for.
             reached = [
                 place
@@ -181,7 +182,7 @@ def test_the_combined_bound_equals_both_cases_of_the_book(fraction):
         )
         assert threshold.may_meet(i, p, j, q) == book
         if book:
-            assert j <= threshold.largest_position(size, i)
+            assert j <= largest_position(threshold, size, i)
             assert i <= threshold.prefix_length(size)
             assert j <= threshold.prefix_length(j + q)
             assert threshold.minimum_size(size) <= j + q <= threshold.maximum_size(size)

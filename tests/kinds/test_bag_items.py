@@ -256,7 +256,7 @@ def test_the_kernels_leave_the_sets_of_the_elements_as_they_were():
     stored = [ITEMS.encode(bag) for bag in batch]
     sets = [SetItems(SECRET).encode(set(bag)) for bag in batch]
     ends = np.cumsum([len(data) for data in stored])
-    data, set_ends, element_counts, offsets = kernels.bags.bag_parts(
+    data, set_ends, element_counts, offsets = kernels.elements.bag_parts(
         np.frombuffer(b"".join(stored), np.uint8), ends, LARGEST_BAG
     )
     assert data.tobytes() == b"".join(sets)

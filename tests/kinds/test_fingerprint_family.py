@@ -11,6 +11,7 @@ import pytest
 import simdb
 from simdb.config import Fingerprint
 from simdb.items.fingerprints import FingerprintItems
+from simdb.kernels import bits
 from simdb.kernels import fingerprints as kernels
 from simdb.lsh.amplification import And, Or
 from simdb.lsh.fingerprints import (
@@ -117,7 +118,8 @@ def test_a_print_turned_by_a_right_angle_keeps_its_functions():
     one = oracle.random_print(np.random.default_rng(1), 40, Fingerprint(150, 150))
     turned = [(180 - y, x, (direction + 90) % 360) for x, y, direction in one]
     signatures = family.sign(items.features([items.encode(one), items.encode(turned)]))
-    both, either = kernels.pair_overlaps(signatures.view(np.uint64), np.array([0]), np.array([1]))
+    words = signatures.view(np.uint64)
+    both, either = bits.compare_rows(words, words, np.array([0]), np.array([1]))
     assert either[0] > 25
     assert both[0] / either[0] > 0.95  # cosines are rounded
 
@@ -164,12 +166,10 @@ def test_overlaps_are_those_of_sets():
     sets[0] = 0
     sets[1] = np.uint64(2**64 - 1)
     positions = np.array([9, 0, 1, 5])
-    common, either = kernels.overlaps(sets[4], sets, positions)
+    common, either = bits.compare_rows(sets, sets, np.full(4, 4), positions)
     rows = [oracle.bits(row) for row in sets]
     assert common.tolist() == [len(rows[4] & rows[place]) for place in positions]
     assert either.tolist() == [len(rows[4] | rows[place]) for place in positions]
-    pairs = kernels.pair_overlaps(sets, np.full(4, 4), positions)
-    assert np.array_equal(pairs, (common, either))
 
 
 def test_members_are_the_set_bits():

@@ -95,7 +95,7 @@ def symbols_of(text: str, kind: config.Text, secret: bytes = SECRET) -> list[int
 @example(2**64 - 1, 2**59 - 1, 3 * 2**61 - 1)
 def test_arithmetic_modulo_the_prime_is_that_of_whole_numbers(value, factor, addend):
     words = (np.uint64(value), np.uint64(factor), np.uint64(addend))
-    hashing = importlib.import_module("simdb.kernels.hashing")
+    hashing = importlib.import_module("simdb.kernels.hashes")
     assert int(hashing.reduced(words[0])) == value % oracle.MODULUS
     unreduced = int(hashing.multiply_add(*words))
     assert unreduced % oracle.MODULUS == (value * factor + addend) % oracle.MODULUS

@@ -53,7 +53,7 @@ def test_keys_are_equal_exactly_where_the_rows_of_a_band_are(bands, rows, data):
         for band in range(bands)
     ]
     assert (keys[0] == keys[1]).tolist() == by_rows
-    matching, first = kernels.sketching.compare_signatures(
+    matching, first = kernels.sketches.compare_signatures(
         np.array([left], np.uint16), np.array([right], np.uint16), bands, rows
     )
     assert matching.tolist() == [sum(i == j for i, j in zip(left, right, strict=True))]
@@ -145,7 +145,7 @@ def test_pairs_at_the_threshold_fall_below_the_minimum_as_seldom_as_allowed(sche
         sets, jaccard = random_pairs(generator, 90, 0.8, 50)
         assert jaccard == Fraction(4, 5)
         sketches = Sketcher(scheme, 96, bytes([number])).sketch(sets)
-        matching, _ = kernels.sketching.compare_signatures(
+        matching, _ = kernels.sketches.compare_signatures(
             np.ascontiguousarray(sketches[0::2]), np.ascontiguousarray(sketches[1::2]), 16, 6
         )
         lost.append(matching < least)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.config import Bits, Vector
-from simdb.kernels import projections
+from simdb.kernels import vectors as kernels
 from simdb.lsh.families import BitSampling, RandomHyperplanes, RandomLines
 from tests.support.family_cases import SECRET, bit_features, some_vectors
 
@@ -23,7 +23,7 @@ def _wrap_around():
 
 
 def slow_product(left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]) -> float:
-    """The sum as ``kernels.projections.product`` defines it."""
+    """The sum as ``kernels.product`` defines it."""
     products = [float(a) * float(b) for a, b in zip(left, right, strict=True)]
     whole = len(products) // 32 * 32
     sums = [0.0] * 32
@@ -118,15 +118,13 @@ def test_projections_that_are_off_by_no_more_than_their_error_make_no_difference
     projected = np.array(exact) + generator.uniform(-error, error, (20, 32))
     errors = np.full(20, error)
     expected = [slow_line_words(vector, family, 1.0) for vector in vectors]
-    words = projections.line_words(
-        projected, errors, vectors, family.directions, family.shifts, 1.0
-    )
+    words = kernels.line_words(projected, errors, vectors, family.directions, family.shifts, 1.0)
     assert words.tolist() == expected
     single, above = projected.astype(np.float32), (errors + 1e-5).astype(np.float32)
-    words = projections.line_words(single, above, vectors, family.directions, family.shifts, 1.0)
+    words = kernels.line_words(single, above, vectors, family.directions, family.shifts, 1.0)
     assert words.tolist() == expected
     by_row = single.reshape(20, 4, 8).swapaxes(1, 2).reshape(20, 32)
-    words = projections.sign_words(by_row, above, vectors, family.directions, 4)
+    words = kernels.sign_words(by_row, above, vectors, family.directions, 4)
     assert words.tolist() == [packed([x >= 0 for x in row], 8) for row in exact]
 
 
@@ -149,11 +147,11 @@ def test_a_number_that_is_not_finite_is_in_doubt_whatever_its_sign():
     vectors, directions = np.ones((1, 2), np.float32), np.ones((4, 2), np.float32)
     projected = np.array([[np.nan, -np.nan, np.inf, -np.inf]], np.float32)
     errors = np.array([np.inf], np.float32)
-    words = projections.sign_words(projected, errors, vectors, directions, 1)
+    words = kernels.sign_words(projected, errors, vectors, directions, 1)
     assert words.tolist() == [[0b11111]]
     shifts = np.zeros(4)
     with np.errstate(invalid="ignore"):
-        words = projections.line_words(projected, errors, vectors, directions, shifts, 1.0)
+        words = kernels.line_words(projected, errors, vectors, directions, shifts, 1.0)
     assert words.tolist() == [[3, 3, 3, 3]]
 
 
@@ -176,7 +174,7 @@ def test_the_error_of_projections_is_bounded_and_not_by_much(scale, allowed, dim
 @given(st.integers(0, 80), st.integers(0, 2**32))
 def test_product_is_the_sum_in_its_order(size, seed):
     left, right = np.random.default_rng(seed).standard_normal((2, size)).astype(np.float32)
-    assert projections.product(left, right, np.empty(32)) == slow_product(left, right)
+    assert kernels.product(left, right, np.empty(32)) == slow_product(left, right)
 
 
 def test_products_next_to_zero_and_to_a_border_are_decided_by_the_sum_in_its_order():
@@ -186,10 +184,10 @@ def test_products_next_to_zero_and_to_a_border_are_decided_by_the_sum_in_its_ord
         [[1, 2**-24, 1, 1], [1, 0, 1, 1], [1, 0, 1, -1], [1, -(2**-24), 1, 1]], np.float32
     )
     errors = np.full(4, 1e-5, np.float32)
-    words = projections.sign_words(vectors @ direction.T, errors, vectors, direction, 1)
+    words = kernels.sign_words(vectors @ direction.T, errors, vectors, direction, 1)
     assert (words & 1).ravel().tolist() == [1, 1, 0, 0]
     shift = np.ones(1)
-    lines = projections.line_words(vectors @ direction.T, errors, vectors, direction, shift, 1.0)
+    lines = kernels.line_words(vectors @ direction.T, errors, vectors, direction, shift, 1.0)
     assert lines.ravel().tolist() == [2, 2, 1, 1]
 
 
@@ -197,18 +195,18 @@ def test_a_bucket_far_out_is_counted_modulo_65535_and_no_word_is_zero():
     direction, shift, errors = np.ones((1, 1), np.float32), np.zeros(1), np.zeros(1, np.float32)
     for bucket in (0, 1, -1, 65_534, 65_535, -65_535, -65_536, 2**23, -(2**23), 65_535 * 2**30):
         vector = np.array([[bucket]], np.float32)
-        words = projections.line_words(vector, errors, vector, direction, shift, 1.0)
+        words = kernels.line_words(vector, errors, vector, direction, shift, 1.0)
         assert words.tolist() == [[int(vector[0, 0]) % 65_535 + 1]]
     multiples = 65_535 * np.arange(1, 257, dtype=np.float32)[:, np.newaxis]
     for step, word in ((0, 1), (-1, 65_535)):
         vectors, zeros = multiples + np.float32(step), np.zeros(256, np.float32)
-        words = projections.line_words(vectors, zeros, vectors, direction, shift, 1.0)
+        words = kernels.line_words(vectors, zeros, vectors, direction, shift, 1.0)
         assert set(words.ravel().tolist()) == {word}
     wide = 2.0**-28  # which makes multiples of 65,535 up to 2^52 of these float32
     for step in (0, -1):
         vectors = multiples + np.float32(step)
-        words = projections.line_words(vectors, np.zeros(256), vectors, direction, shift, wide)
+        words = kernels.line_words(vectors, np.zeros(256), vectors, direction, shift, wide)
         expected = [int(value) * 2**28 % 65_535 + 1 for value in vectors.ravel().tolist()]
         assert words.ravel().tolist() == expected
     vector = np.array([[2.0**60]], np.float32)
-    assert projections.line_words(vector, errors, vector, direction, shift, 1.0).tolist() == [[1]]
+    assert kernels.line_words(vector, errors, vector, direction, shift, 1.0).tolist() == [[1]]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
+from collections import Counter
 from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +15,9 @@ import numpy.typing as npt
 THRESHOLDS = [Fraction(hundredths, 100) for hundredths in range(50, 101)]
 THRESHOLDS += [Fraction(str(0.1 * 7)), Fraction(1, 3), Fraction(2, 3), Fraction(7, 9)]
 THRESHOLDS += [Fraction(5, 11), Fraction(999, 1000), Fraction(1, 20)]
+
+
+Place: TypeAlias = tuple[tuple[int, ...], int]
 
 
 def jaccard(left: set[int], right: set[int]) -> Fraction:
@@ -45,6 +52,78 @@ def columns(sets: list[set[int]]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[n
     """Write sets one behind the other, with offsets."""
     values = np.array([symbol for one in sets for symbol in one], np.uint64)
     return values, np.cumsum([0] + [len(one) for one in sets], dtype=np.int64)
+
+
+def largest_position(threshold: Any, size: int, position: int) -> int:
+    """Compute the last position of a stored symbol worth looking at (MMDS 3.9.5).
+
+    Returns:
+        the largest j with (size - position + 1) / (size + j - 1) >= J; below 1 if none.
+    """
+    return int((size - position + 1) / threshold.fraction) - size + 1
+
+
+def join_work(sets: list[list[int]], threshold: Fraction) -> dict[str, int]:
+    """Count what a join of sets with themselves has to do, by the bounds of 3.9.3 to 3.9.6.
+
+    Args:
+        sets: the rising keys of each.
+        threshold: of similarity.
+    """
+    distinct = sorted(filter(None, dict.fromkeys(map(tuple, sets))), key=len)
+    posted, probed, bitmaps = [], [], []
+    for keys in distinct:
+        size = len(keys)
+        posted.append(size - needed_overlap(2 * size, threshold) + 1)
+        probed.append(size - math.ceil(threshold * size) + 1)
+        parities = [sum(key % 64 == bit for key in keys) % 2 for bit in range(64)]
+        bitmaps.append(parities)
+    on_left, on_right = (
+        Counter(key for keys, most in zip(distinct, prefixes, strict=True) for key in keys[:most])
+        for prefixes in (posted, probed)
+    )
+    shared = [key for key in on_left if on_right[key] > 1]
+    work = Counter(postings=sum(on_left[key] + on_right[key] for key in shared))
+    for one, other in itertools.combinations(range(len(distinct)), 2):
+        left, right = distinct[one], distinct[other]
+        needed = needed_overlap(len(left) + len(right), threshold)
+        if len(left) < threshold * len(right):
+            continue
+        common = sorted(set(left) & set(right))
+        met = [
+            key
+            for key in common
+            if left.index(key) < posted[one] and right.index(key) < probed[other]
+        ]
+        work["scanned"] += len(met)
+        if not met or met[0] != common[0]:
+            continue
+        rests = len(left) - left.index(met[0]), len(right) - right.index(met[0])
+        apart = sum(a != b for a, b in zip(bitmaps[one], bitmaps[other], strict=True))
+        if min(rests) < needed or apart > len(left) + len(right) - 2 * needed:
+            continue
+        work["candidates"] += 1
+        work["verified"] += _stays_reachable((left, posted[one]), (right, probed[other]), needed)
+        work["pairs"] += len(common) >= needed
+    return {name: work[name] for name in ("postings", "scanned", "candidates", "verified", "pairs")}
+
+
+def needed_overlap(total: int, threshold: Fraction) -> int:
+    """Compute how many symbols two sets of that total size must share."""
+    return max(1, math.ceil(threshold * total / (1 + threshold)))
+
+
+def _stays_reachable(left: Place, right: Place, needed: int) -> bool:
+    """Merge two prefixes; tell if the overlap could be reached at every step and at the end."""
+    (one, most), (other, other_most) = left, right
+    here = there = overlap = 0
+    while here < most and there < other_most:
+        a, b = one[here], other[there]
+        here, there, overlap = here + (a <= b), there + (b <= a), overlap + (a == b)
+        behind = len(one) - here if a < b else len(other) - there
+        if a != b and overlap and overlap + behind < needed:
+            return False
+    return overlap + max(len(one) - most, len(other) - other_most) >= needed
 
 
 def _on_the_threshold(generator: random.Random, threshold: Fraction) -> list[set[int]]:

@@ -24,7 +24,6 @@ def slow_search(
     probe: list[int],
     criterion: Criterion,
     floor: Threshold | None,
-    filters: int,
 ) -> set[int]:
     """Look the probe's prefix up in a dictionary of postings, then choose candidates by kernel."""
     postings: dict[int, list[tuple[int, int, int]]] = {}
@@ -34,15 +33,15 @@ def slow_search(
         for place, symbol in enumerate(stored[:posted]):
             postings.setdefault(symbol, []).append((item, place + 1, len(stored) - place - 1))
     largest = int(arranged.sizes.max(initial=0))
-    bounds = criterion.bounds(len(probe), largest, positions=True)
+    bounds = criterion.bounds(len(probe), largest)
     found = [postings.get(symbol, []) for symbol in probe[: bounds.prefix]]
     rows = np.array([row for rows in found for row in rows], np.uint32).reshape(-1, 3)
-    hits = kernels.probing.Hits(
+    hits = kernels.postings.Hits(
         np.cumsum([0] + [len(rows) for rows in found]).astype(np.int64),
         *(np.ascontiguousarray(rows[:, column]) for column in range(3)),
     )
-    shift = kernels.ordering.table_shift(len(rows))
-    items, counts = kernels.probing.probe_candidates(hits, bounds, filters, shift)
+    shift = kernels.hashes.table_shift(len(rows))
+    items, counts = kernels.postings.probe_candidates(hits, bounds, shift)
     assert items.size == np.unique(items).size
     assert (counts > 0).all()
     return set(items.tolist())

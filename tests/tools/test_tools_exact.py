@@ -10,7 +10,7 @@ import random
 import subprocess
 import sys
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from tools.benchmarks import (
     exact_growth,
     exact_search,
     extremes,
-    filters,
     joining_peers,
     joins,
     plots,
@@ -70,10 +69,9 @@ def bench(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> regist
             answer = {"absent": error.name}
         return json.loads(json.dumps(answer))
 
-    for module in (joins, extremes, exact_search, exact_growth, filters, epochs):
+    for module in (joins, extremes, exact_search, exact_growth, epochs):
         monkeypatch.setattr(module, "in_child", here)
-    for module in (joins, filters):
-        monkeypatch.setattr(module, "DATA_SETS", (TEXTS, NUMBERS))
+    monkeypatch.setattr(joins, "DATA_SETS", (TEXTS, NUMBERS))
     for module in (exact_search, epochs):
         monkeypatch.setattr(module, "QUERIES", 30)
     monkeypatch.setattr(timing, "MOST_REPEATS", 3)
@@ -245,10 +243,6 @@ def test_exact_searches_find_every_planted_pair_before_and_after_compaction(
         )
         assert similar > 0
         assert joined.note.startswith(f"{similar} pairs of 700 documents")
-        assert all(
-            figures[f"{kind}, filters up to {rung}, p50"].reached
-            for rung in ("prefix", "position", "position and suffix", "count")
-        )
 
 
 def test_the_obvious_shingles_are_those_of_the_store() -> None:
@@ -338,18 +332,6 @@ def test_extreme_sets_are_those_described_and_are_joined(bench: registry.Bench) 
         "one symbol in all sets": 0,
         "two large sets": 1,
     }
-
-
-def test_filters_are_added_one_by_one_and_change_no_answer(bench: registry.Bench) -> None:
-    figures = run(bench, "filters")
-    rungs = bench.details["filters, retail, J 0.6"]
-    assert [rung["filters"] for rung in rungs] == list(filters.LADDER)
-    assert len({rung["pairs"] for rung in rungs}) == 1
-    for before, after in pairwise(rungs):
-        for column in ("scanned", "candidates", "verified"):
-            assert after[column] <= before[column]
-    assert rungs[-1]["verified"] < rungs[0]["verified"]
-    assert all(figure.reached for figure in figures.values())
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.corpora import normalised
 from tools.benchmarks.exact_growth import GIBIBYTE, join
-from tools.benchmarks.filters import LADDER, filters_of
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.benchmarks.timing import timed_each
 from tools.make_corpus import Corpus
@@ -119,13 +118,11 @@ def search(path: str, kind: str) -> dict[str, Any]:
         found = sum(
             any(match.key == copy["key"] for match in find(copy["text"])) for copy in similar
         )
-        ladder = _climbed(collection, copies[: QUERIES // 10])
     return {
         "milliseconds": timed,
         "counted": counted,
         "planted": len(similar),
         "found": found,
-        "ladder": ladder,
     }
 
 
@@ -144,7 +141,6 @@ def exact_search(bench: Bench) -> None:
         _add_sizes(bench, kind, "compacted", after, count)
         answer = in_child(f"{HERE}:search", cores=1, **common)
         _add_latencies(bench, kind, "compacted", answer, LIMITS[kind][1])
-        _add_ladder(bench, kind, answer["ladder"])
         _add_join(bench, kind, in_child(f"{HERE}:join_all", cores=1, path=str(path)))
         stores.remove(path)
         _queries_of(str(path)).unlink()
@@ -193,25 +189,6 @@ def _add_latencies(
             reached=answer["found"] == answer["planted"],
         )
     )
-
-
-def _add_ladder(bench: Bench, kind: str, ladder: list[dict[str, Any]]) -> None:
-    for rung in ladder:
-        note = (
-            f"a search: scanned {rung['scanned']:.0f}, candidates {rung['candidates']:.2f}, "
-            f"verified {rung['verified']:.2f}, matches {rung['matches']:.2f}"
-        )
-        bench.add(
-            Figure(
-                "exact-search",
-                f"{kind}, filters up to {rung['filters']}, p50",
-                rung["p50"],
-                "ms",
-                target="the same matches",
-                reached=rung["matches"] == ladder[-1]["matches"],
-                note=note,
-            )
-        )
 
 
 def _add_join(bench: Bench, kind: str, joined: dict[str, Any]) -> None:
@@ -272,7 +249,7 @@ def _counted(collection: simdb.Collection, texts: Sequence[str]) -> dict[str, fl
     scanned, matches = [], 0
     for text in texts:
         before = total.scanned
-        matches += _search_with(collection, text, total, "bitmap")
+        matches += _search_with(collection, text, total)
         scanned.append(total.scanned - before)
     return {
         "runs": total.runs,
@@ -285,10 +262,8 @@ def _counted(collection: simdb.Collection, texts: Sequence[str]) -> dict[str, fl
     }
 
 
-def _search_with(
-    collection: simdb.Collection, text: str, counters: SearchCounters, rung: str
-) -> int:
-    """Search with some of the filters; return how many matches there are."""
+def _search_with(collection: simdb.Collection, text: str, counters: SearchCounters) -> int:
+    """Search and count; return how many matches there are."""
     with collection._opened() as (reader, _, signer):
         similar = exact_searching.search(
             signer,
@@ -296,31 +271,6 @@ def _search_with(
             text.encode(),
             exact_searching.jaccard(Threshold(THRESHOLD)),
             None,
-            filters=filters_of(LADDER[rung]),
             counters=counters,
         )
     return len(similar.values)
-
-
-def _climbed(collection: simdb.Collection, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Search with one filter more each time; a search always looks up prefixes only."""
-    rungs = []
-    for name in ("prefix", "position", "position and suffix", "count"):
-        counters, matches = SearchCounters(), 0
-
-        def find(text: str, name: str = name, counters: SearchCounters = counters) -> None:
-            nonlocal matches
-            matches += _search_with(collection, text, counters, name)
-
-        timed = timed_each(find, texts)
-        rungs.append(
-            {
-                "filters": name,
-                "scanned": counters.scanned / len(texts),
-                "candidates": counters.candidates / len(texts),
-                "verified": counters.verified / len(texts),
-                "matches": matches / len(texts),
-                **timed,
-            }
-        )
-    return rungs

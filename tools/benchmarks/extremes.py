@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simdb.exact.joins import self_join
+from simdb.exact import joins as exact_joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from tools.benchmarks.children import in_child
@@ -64,7 +64,7 @@ def join(case: str, share: float) -> dict[str, Any]:
         values, offsets = make(number)
         arranged = SymbolOrder.from_sample(values, offsets).arrange(values, offsets)
         began, pairs = time.process_time(), 0
-        for batch in self_join(arranged, THRESHOLD):
+        for batch in exact_joins.pairs(arranged, THRESHOLD):
             pairs += len(batch)
             if pairs >= most:
                 break

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.exact.joins import Counters, PairColumns, self_join
+from simdb.exact import joins as exact_joins
+from simdb.exact.joins import Counters, PairColumns
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from tools.benchmarks import stores
@@ -50,11 +51,11 @@ def join_arrays(sets: str, threshold: str, pairs: str) -> dict[str, Any]:
     found: list[PairColumns] = []
 
     def join() -> None:
-        found[:] = self_join(arranged, wanted)
+        found[:] = exact_joins.pairs(arranged, wanted)
 
     timed = repeated(join)
     counters = Counters()
-    for _ in self_join(arranged, wanted, counters=counters):
+    for _ in exact_joins.pairs(arranged, wanted, counters=counters):
         pass
     count = len(arranged)
     none = np.empty(0, np.int64)

@@ -227,19 +227,19 @@ def shares_of_pairs(kind: Fingerprint, real: RealPrints) -> Floats:
     the number of squares in common where there is one grid, and is measured on two million other
     functions where there is one around each minutia.
     """
-    from simdb.kernels import fingerprints
+    from simdb.kernels import bits
 
     features = real.features(kind)
     if not kind.around_minutiae:
         columns, rows = kind.plate_grid
-        shared, _ = fingerprints.pair_overlaps(features.grids, real.left, real.right)
+        shared, _ = bits.compare_rows(features.grids, features.grids, real.left, real.right)
         return share_of_functions(shared, columns * rows * kind.sectors, kind.squares_a_function)
     largest = replace(kind, functions=65_536, groups=4)
     total = np.zeros(len(real.mated))
     for number in range(LARGEST_FAMILIES):
         family = SquaresFamily(largest, b"share%d" % number)
         yes = family.yes(family.sign(features)).view(np.uint64)
-        total += fingerprints.pair_overlaps(yes, real.left, real.right)[0]
+        total += bits.compare_rows(yes, yes, real.left, real.right)[0]
     return total / (LARGEST_FAMILIES * largest.functions * largest.groups)
 
 

@@ -324,7 +324,7 @@ def _signature_classes(buckets: BucketSlice) -> npt.NDArray[np.int64] | None:
     sizes = np.diff(buckets.starts)
     if buckets.item_keys is not None or not sizes.size or int(sizes.max()) <= LARGE_BUCKET:
         return None
-    hashed = kernels.sketching.bucket_keys(buckets.signatures, 1, *_CLASS_HASH)
+    hashed = kernels.sketches.bucket_keys(buckets.signatures, 1, *_CLASS_HASH)
     return np.unique(hashed[:, 0], return_inverse=True)[1].astype(np.int64)
 
 

@@ -155,7 +155,7 @@ def _enough_words(
     if signed.comparable.size > 1:  # several probes may propose one item
         distinct, places = np.unique(numbers, return_inverse=True)
     words, present = stored_signatures(collection, distinct)
-    matches, _ = kernels.sketching.compare_signatures(
+    matches, _ = kernels.sketches.compare_signatures(
         signed.signatures[probes], words[places], 1, words.shape[1]
     )
     enough: npt.NDArray[np.bool_] = (matches >= needed) & present[places]

@@ -110,8 +110,8 @@ def first_identical(sets: ArrangedSets, takes_part: npt.NDArray[np.bool_]) -> np
     first = np.arange(len(sets))
     chosen = np.flatnonzero(takes_part)
     few = selected_sets(sets, chosen)
-    shift = kernels.ordering.table_shift(max(1, chosen.size))
-    same, _ = kernels.classes.identical_representatives(few.values, few.offsets, shift)
+    shift = kernels.hashes.table_shift(max(1, chosen.size))
+    same, _ = kernels.order.identical_representatives(few.values, few.offsets, shift)
     first[chosen] = chosen[same]
     return first
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from simdb import kernels
 
 if TYPE_CHECKING:
-    from simdb.kernels.joining import Candidates
+    from simdb.kernels.postings import Candidates
 
 
 def by_number(
@@ -31,7 +31,7 @@ def concatenated(parts: list[Candidates]) -> Candidates:
         np.concatenate([np.empty(0, np.uint32), *(part[column] for part in parts)])
         for column in range(4)
     ]
-    return kernels.joining.Candidates(*columns)
+    return kernels.postings.Candidates(*columns)
 
 
 def packed(candidates: Candidates) -> npt.NDArray[np.uint64]:

@@ -48,7 +48,7 @@ class ItemClasses:
         own = np.arange(self.representatives.size, dtype=np.uint32)
         return np.flatnonzero(self.representatives != own).astype(np.uint32)
 
-    def members(self, chosen: npt.NDArray[np.uint32]) -> kernels.classes.Classes:
+    def members(self, chosen: npt.NDArray[np.uint32]) -> kernels.order.Classes:
         """Return the members of the classes of some representatives, ascending ones."""
         copies = self.copies
         copies = copies[np.isin(self.representatives[copies], chosen)]
@@ -56,7 +56,7 @@ class ItemClasses:
         of = np.searchsorted(chosen, self.representatives[everyone])
         order = np.lexsort((everyone, of))
         starts = np.searchsorted(of[order], np.arange(chosen.size + 1))
-        return kernels.classes.Classes(starts.astype(np.int64), everyone[order].astype(np.int64))
+        return kernels.order.Classes(starts.astype(np.int64), everyone[order].astype(np.int64))
 
 
 def classify(
@@ -73,8 +73,8 @@ def classify(
     for batch in arranged_batches(collection, signer, epoch.order, pool):
         require_open()
         numbers, sets = np.array(batch.numbers, np.uint32), batch.sets
-        shift = kernels.ordering.table_shift(max(1, len(sets)))
-        _, bitmaps = kernels.classes.identical_representatives(sets.values, sets.offsets, shift)
+        shift = kernels.hashes.table_shift(max(1, len(sets)))
+        _, bitmaps = kernels.order.identical_representatives(sets.values, sets.offsets, shift)
         classes.sizes[numbers], classes.bitmaps[numbers] = sets.sizes, bitmaps
         present.append(numbers)
         digests.append(_digests(sets))
@@ -168,8 +168,8 @@ def _confirm(
     """Make copies that are none their own representatives."""
     numbers = np.unique(np.concatenate([copies, classes.representatives[copies]]))
     sets = stored_sets(signer, collection, epoch, numbers)
-    shift = kernels.ordering.table_shift(numbers.size)
-    same, _ = kernels.classes.identical_representatives(sets.values, sets.offsets, shift)
+    shift = kernels.hashes.table_shift(numbers.size)
+    same, _ = kernels.order.identical_representatives(sets.values, sets.offsets, shift)
     own = same[np.searchsorted(numbers, copies)]
     other = same[np.searchsorted(numbers, classes.representatives[copies])]
     different = copies[own != other]

@@ -18,7 +18,8 @@ from simdb.answers.exact.search import Prober, SearchCounters, jaccard
 from simdb.answers.exact.tokens import CrossToken, parse_token
 from simdb.datatypes import PairBatch
 from simdb.errors import ConfigurationError
-from simdb.exact.joins import Counters, two_sided_join
+from simdb.exact import joins
+from simdb.exact.joins import Counters
 from simdb.exact.ranges import BEGINNING, Place
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
@@ -110,7 +111,7 @@ def _in_memory(
             return None
         loaded.append(sets)
     right_sets, left_sets = loaded
-    pairs = two_sided_join(
+    pairs = joins.join(
         left_sets.sets,
         right_sets.sets,
         token.threshold,

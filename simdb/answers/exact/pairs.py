@@ -34,7 +34,8 @@ from simdb.answers.exact.tokens import (
 )
 from simdb.datatypes import Effort, PairBatch
 from simdb.errors import ConfigurationError
-from simdb.exact.joins import CHUNK, Counters, PairColumns, self_join
+from simdb.exact import joins
+from simdb.exact.joins import CHUNK, Counters, PairColumns
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.ranges import BEGINNING, OWN_PAIRS, Workers, numbered
 from simdb.exact.thresholds import Threshold
@@ -187,7 +188,7 @@ def _joined(
 def _in_memory(
     loaded: Loaded, token: MemoryToken, workers: Workers, counters: Counters
 ) -> Iterator[tuple[PairBatch, str]]:
-    for columns in self_join(
+    for columns in joins.pairs(
         loaded.sets, token.threshold, counters=counters, workers=workers, start=token.place
     ):
         yield pair_batch(loaded, loaded, columns), str(token.after(columns.after))
@@ -315,7 +316,7 @@ def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
     state = np.zeros(3, np.int64)
     found = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
     while state[0] < pairs.left.size:
-        count = kernels.classes.expand_pairs(
+        count = kernels.order.expand_pairs(
             places, members, members, same=True, state=state, found=found
         )
         rows, one, other = (column[:count] for column in found)
@@ -375,14 +376,14 @@ def _loaded_edges(
     loaded: Loaded, threshold: Threshold, workers: Workers, counters: Counters
 ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
     sets = loaded.sets
-    shift = kernels.ordering.table_shift(max(1, len(sets)))
-    same, _ = kernels.classes.identical_representatives(sets.values, sets.offsets, shift)
+    shift = kernels.hashes.table_shift(max(1, len(sets)))
+    same, _ = kernels.order.identical_representatives(sets.values, sets.offsets, shift)
     copies = np.flatnonzero((same != np.arange(len(sets))) & (sets.sizes > 0))
     yield loaded.numbers[same[copies]], loaded.numbers[copies]
     chosen = np.flatnonzero(same == np.arange(len(sets)))
     few = selected_sets(sets, chosen)
     numbers = loaded.numbers[chosen]
-    for pairs in self_join(few, threshold, counters=counters, workers=workers):
+    for pairs in joins.pairs(few, threshold, counters=counters, workers=workers):
         yield numbers[pairs.left], numbers[pairs.right]
 
 

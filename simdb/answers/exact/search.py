@@ -20,7 +20,6 @@ from simdb.answers.compare import compare_with_probe
 from simdb.answers.exact.arrange import Epoch, Prefixes, arrange
 from simdb.datatypes import Effort
 from simdb.errors import ConfigurationError
-from simdb.exact.joins import Filters
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
 from simdb.ingest.postings import current_epoch
@@ -31,9 +30,8 @@ from simdb.storage.tables.epochs import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.tables.run_views import RunView
 
 if TYPE_CHECKING:
-    from simdb.kernels.probing import Bounds
+    from simdb.kernels.postings import Bounds
 
-EVERY_FILTER = Filters()
 CACHED_SIZE = 16_384  # symbols; the bounds of larger probes are large tables
 
 
@@ -71,7 +69,6 @@ class Prober:
         collection: CollectionReader,
         criterion: Criterion,
         *,
-        filters: Filters = EVERY_FILTER,
         counters: SearchCounters | None = None,
     ) -> None:
         epoch, exact = current_epoch(collection), collection.state.index.exact
@@ -80,7 +77,6 @@ class Prober:
         self.epoch: Epoch = epoch
         self.counters = counters or SearchCounters()
         self.criterion = criterion
-        self._filters = filters
         self._collection = collection
         self._view: RunView = open_postings(collection.transaction, exact.current)
         self.counters.runs = self._view.run_count
@@ -104,13 +100,11 @@ class Prober:
         self.counters.scanned += items.size
         if not items.size:
             return items
-        probing = kernels.probing
         offsets = np.searchsorted(found.queries, np.arange(looked_up.size + 1, dtype=np.uint32))
-        hits = probing.Hits(offsets.astype(np.int64), items, positions, sizes - positions)
-        largest, filters = int(sizes.max()), self._filters
-        bounds = bounds_of(self.criterion, size, largest, positions=filters.position)
-        shift = kernels.ordering.table_shift(items.size)
-        numbers, _ = probing.probe_candidates(hits, bounds, filters.flags, shift)
+        hits = kernels.postings.Hits(offsets.astype(np.int64), items, positions, sizes - positions)
+        bounds = bounds_of(self.criterion, size, int(sizes.max()))
+        shift = kernels.hashes.table_shift(items.size)
+        numbers, _ = kernels.postings.probe_candidates(hits, bounds, shift)
         self.counters.candidates += numbers.size
         if self._collection.state.marked:
             numbers = numbers[self._collection.alive(numbers)]
@@ -140,17 +134,17 @@ class Prober:
 
 
 @lru_cache(maxsize=256)
-def _bounds(criterion: Criterion, size: int, largest: int, *, positions: bool) -> Bounds:
-    return criterion.bounds(size, largest, positions=positions)
+def _bounds(criterion: Criterion, size: int, largest: int) -> Bounds:
+    return criterion.bounds(size, largest)
 
 
-def bounds_of(criterion: Criterion, size: int, largest_stored: int, *, positions: bool) -> Bounds:
+def bounds_of(criterion: Criterion, size: int, largest_stored: int) -> Bounds:
     """Return what stored sets of every size must have, from the cache if it was computed before."""
     largest = criterion.largest_size(size)
     if size > CACHED_SIZE:
-        return criterion.bounds(size, largest_stored, positions=positions)
+        return criterion.bounds(size, largest_stored)
     largest = largest_stored if largest is None else largest
-    return _bounds(criterion, size, largest, positions=positions)
+    return _bounds(criterion, size, largest)
 
 
 def search(
@@ -160,7 +154,6 @@ def search(
     criterion: Criterion,
     limit: int | None,
     *,
-    filters: Filters = EVERY_FILTER,
     counters: SearchCounters | None = None,
 ) -> Similar:
     """Find the stored items that are similar to one item.
@@ -168,7 +161,7 @@ def search(
     Exact: every similar item is found, those at the threshold included.
     """
     symbols = signer.symbols([item])
-    prober = Prober(collection, criterion, filters=filters, counters=counters)
+    prober = Prober(collection, criterion, counters=counters)
     arranged = arrange(prober.epoch.order, symbols)
     if not arranged.values.size:
         return Similar([], [], 0)

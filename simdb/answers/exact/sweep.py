@@ -28,8 +28,7 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.tables.epochs import ITEM, POSITION, SIZE
 
 if TYPE_CHECKING:
-    from simdb.kernels.joining import Candidates
-    from simdb.kernels.posting import Postings, Sets
+    from simdb.kernels.postings import Candidates, Postings, Sets
 
 BYTES_A_SET_SYMBOL = 96  # of the setting, so that sets verified together take a quarter of it
 PART_SYMBOLS = 2**18  # of the sets verified together, at most; threads verify several parts
@@ -52,7 +51,7 @@ class _Slice(NamedTuple):
 
     Attributes:
         numbers: uint32, item numbers by rank.
-        left, right: postings as ``kernels.joining`` reads them.
+        left, right: postings as ``kernels.postings`` reads them.
     """
 
     numbers: npt.NDArray[np.uint32]
@@ -122,7 +121,7 @@ class Sweep:
         every = self._every.pop() if self.counted else None
         parts = self._sliced_parts(first) if every is None else self._counted_parts(every, first)
         for pairs, counts in in_order(parts, workers):
-            joining = kernels.joining
+            joining = kernels.postings
             self._counters.candidates += int(counts[joining.CANDIDATES])
             self._counters.verified += int(counts[joining.VERIFIED])
             self._counters.pairs += int(counts[joining.PAIRS])
@@ -156,7 +155,7 @@ class Sweep:
         When all common symbols within both prefixes of a pair are known, the bound of 3.9.6 on the
         first of them and the bound on their number hold for good.
         """
-        joining = kernels.joining
+        joining = kernels.postings
         parts: list[Candidates] = []
         left_over = self._most_candidates
         for keys, columns in self._postings:
@@ -166,7 +165,7 @@ class Sweep:
             # The whole prefix on both sides: more common symbols are counted, so fewer pairs stay.
             buckets = buckets._replace(left=buckets.right)
             state = joining.bucket_state(buckets.left, buckets.right)
-            found, count = self._propose(buckets, state, joining.LENGTH, left_over)
+            found, count = self._propose(buckets, state, left_over, bounded=False)
             if state[0] < buckets.left.starts.size - 1:
                 return None
             parts.append(by_number(buckets.numbers, found, np.arange(count)))
@@ -194,7 +193,7 @@ class Sweep:
             possible &= np.minimum(left_suffixes, right_suffixes) + found >= needed
         rests = np.maximum(*(size - self._prefixes[size] for size in sizes))
         kept = first[possible & (hits + rests >= needed)]
-        return kernels.joining.Candidates(*(column[kept] for column in every))
+        return kernels.postings.Candidates(*(column[kept] for column in every))
 
     def _slice(
         self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
@@ -214,7 +213,7 @@ class Sweep:
         suffixes = (sizes - positions).astype(np.uint32)
         short = positions <= self._short_prefixes[sizes]
         short_starts = np.append(0, np.cumsum(short))[starts]
-        postings = kernels.posting.Postings
+        postings = kernels.postings.Postings
         left = postings(short_starts, ranks[short], positions[short], suffixes[short])
         self._counters.postings += items.size + left.items.size
         return _Slice(numbers, left, postings(starts, ranks, positions, suffixes))
@@ -232,18 +231,17 @@ class Sweep:
 
     def _proposals(self, buckets: _Slice) -> Iterator[Candidates]:
         """Propose pairs, some at a time."""
-        joining = kernels.joining
+        joining = kernels.postings
         state = joining.bucket_state(buckets.left, buckets.right)
         stop = buckets.left.starts.size - 1
         while state[0] < stop:
-            filters = joining.LENGTH + joining.SUFFIX
-            found, count = self._propose(buckets, state, filters, CANDIDATES_AT_ONCE)
+            found, count = self._propose(buckets, state, CANDIDATES_AT_ONCE, bounded=True)
             yield self._promising(buckets, found, count)
 
     def _propose(
-        self, buckets: _Slice, state: npt.NDArray[np.int64], filters: int, room: int
+        self, buckets: _Slice, state: npt.NDArray[np.int64], room: int, *, bounded: bool
     ) -> tuple[Candidates, int]:
-        joining = kernels.joining
+        joining = kernels.postings
         found = joining.Candidates(*(np.empty(room, np.uint32) for _ in range(4)))
         counts = np.zeros(4, np.int64)
         count = joining.bucket_candidates(
@@ -251,8 +249,8 @@ class Sweep:
             buckets.right,
             needed=self._needed,
             minimum=self._minimum,
-            filters=filters,
             same=True,
+            bounded=bounded,
             stop=buckets.left.starts.size - 1,
             state=state,
             found=found,
@@ -328,7 +326,7 @@ class Sweep:
         Returns:
             left and right item numbers, overlaps, and counters as ``verify_candidates`` has them.
         """
-        joining = kernels.joining
+        joining = kernels.postings
         sets = arrange(self.epoch.order, self._signer.symbols(items))
         count = candidates.left.size
         local = joining.Candidates(
@@ -344,7 +342,6 @@ class Sweep:
             arranged,
             arranged,
             needed=self._needed,
-            filters=joining.COUNT,
             count=count,
             found=local,
             overlaps=overlaps,
@@ -353,7 +350,7 @@ class Sweep:
         return numbers[local.left[:kept]], numbers[local.right[:kept]], overlaps[:kept], counts
 
     def _kernel_sets(self, sets: ArrangedSets, numbers: npt.NDArray[np.uint32]) -> Sets:
-        return kernels.posting.Sets(
+        return kernels.postings.Sets(
             sets.values,
             sets.offsets[:-1],
             sets.sizes,

@@ -9,8 +9,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simdb.errors import ThresholdTooLowError
-from simdb.exact.joins import Filters
 from simdb.exact.measures import Criterion, Measure, similarity
 from simdb.exact.thresholds import Threshold
 from tests.support import similarities
@@ -48,12 +46,10 @@ def test_searches_by_other_measures_miss_nothing_on_the_floor_they_ask_for(measu
         sets += [one for one in adversarial_sets(generator, wanted / (2 - wanted)) if one]
         arranged = some_order(generator, sets).arrange(*columns(sets))
         criterion = Criterion(measure, Threshold(threshold))
-        criterion.require_floor(criterion.floor)
-        criterion.require_floor(None)
         for place, probe in enumerate(sets):
             span = slice(arranged.offsets[place], arranged.offsets[place + 1])
             keys = arranged.values[span].tolist()
-            candidates = slow_search(arranged, keys, criterion, criterion.floor, Filters().flags)
+            candidates = slow_search(arranged, keys, criterion, criterion.floor)
             for item, stored in enumerate(sets):
                 exact = slow(probe, stored)
                 overlap, sizes = len(probe & stored), (len(probe), len(stored))
@@ -88,13 +84,9 @@ def test_needed_overlaps_of_arrays_equal_the_scalar_form():
         (Measure.PROBE_IN_STORED, "1", "0.01", False),
     ],
 )
-def test_an_index_that_could_miss_something_is_refused(measure, threshold, floor, served):
+def test_an_index_serves_a_measure_up_to_the_floor_it_asks_for(measure, threshold, floor, served):
     criterion = Criterion(measure, Threshold.parse(threshold))
-    if served:
-        criterion.require_floor(Threshold.parse(floor))
-    else:
-        with pytest.raises(ThresholdTooLowError, match=f"has the floor {floor}: rebuild"):
-            criterion.require_floor(Threshold.parse(floor))
+    assert (criterion.floor is not None and Threshold.parse(floor) <= criterion.floor) == served
 
 
 def test_measures_of_sets_and_bags_follow_their_definitions():

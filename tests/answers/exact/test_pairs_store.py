@@ -168,8 +168,8 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
     join_by(monkeypatch, way)
     for module in (joins, exact_joining):
         monkeypatch.setattr(module, "CHUNK", 8)
-    defaults: dict[str, Any] = {**(joins.self_join.__kwdefaults__ or {}), "chunk": 8}
-    monkeypatch.setattr(joins.self_join, "__kwdefaults__", defaults)
+    defaults: dict[str, Any] = {**(joins.pairs.__kwdefaults__ or {}), "chunk": 8}
+    monkeypatch.setattr(joins.pairs, "__kwdefaults__", defaults)
     sets = corpus(3, Fraction(1, 2), 80)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(list(enumerate(sets)))

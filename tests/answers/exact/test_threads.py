@@ -18,11 +18,11 @@ import simdb
 from simdb.answers.exact import pairs as exact_joining
 from simdb.answers.exact import sweep as exact_sweeping
 from simdb.exact import joins, ranges
-from simdb.exact.joins import Counters, Filters, self_join, two_sided_join
+from simdb.exact.joins import Counters
 from simdb.exact.order import SymbolOrder
 from simdb.exact.ranges import BEGINNING, Place, Workers, divided, in_order, numbered
 from simdb.exact.thresholds import Threshold
-from simdb.kernels.posting import Postings
+from simdb.kernels.postings import Postings
 from tests.support.exact_oracle import adversarial_sets, columns, similar_across, similar_pairs
 from tests.support.exact_stores import exact_store, join_by
 
@@ -68,8 +68,8 @@ def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: 
     sets = corpus(1)
     arranged = SymbolOrder().arrange(*columns(sets))
     alone, together = Counters(), Counters()
-    expected = rows_of(self_join(arranged, HALF, chunk=4, counters=alone))
-    found = rows_of(self_join(arranged, HALF, chunk=4, counters=together, workers=workers))
+    expected = rows_of(joins.pairs(arranged, HALF, chunk=4, counters=alone))
+    found = rows_of(joins.pairs(arranged, HALF, chunk=4, counters=together, workers=workers))
     assert found == expected
     assert {row[:2] for row in found} == similar_pairs(sets, HALF.fraction).keys()
     assert together == alone
@@ -78,13 +78,15 @@ def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: 
 
 def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Workers) -> None:
     arranged = SymbolOrder().arrange(*columns(corpus(2)))
-    batches = list(self_join(arranged, HALF, chunk=4))
+    batches = list(joins.pairs(arranged, HALF, chunk=4))
     whole = Counters()
-    list(self_join(arranged, HALF, chunk=4, counters=whole))
+    list(joins.pairs(arranged, HALF, chunk=4, counters=whole))
     scanned = []
     for done, batch in enumerate(batches, 1):
         left = Counters()
-        rest = self_join(arranged, HALF, chunk=4, start=batch.after, workers=workers, counters=left)
+        rest = joins.pairs(
+            arranged, HALF, chunk=4, start=batch.after, workers=workers, counters=left
+        )
         assert rows_of(rest) == rows_of(batches[done:])
         scanned.append(left.scanned)
     assert scanned == sorted(scanned, reverse=True)
@@ -95,22 +97,13 @@ def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Wor
 def test_a_join_of_two_sides_goes_on_at_every_place(workers: Workers) -> None:
     left, right = corpus(3, 50), corpus(4, 50)
     sides = [SymbolOrder().arrange(*columns(side)) for side in (left, right)]
-    batches = list(two_sided_join(sides[0], sides[1], HALF, chunk=4))
+    batches = list(joins.join(sides[0], sides[1], HALF, chunk=4))
     expected = similar_across(left, right, HALF.fraction)
     assert {row[:2] for row in rows_of(batches)} == expected.keys()
     for done in range(len(batches) + 1):
         start = batches[done - 1].after if done else BEGINNING
-        rest = two_sided_join(sides[0], sides[1], HALF, chunk=4, start=start, workers=workers)
+        rest = joins.join(sides[0], sides[1], HALF, chunk=4, start=start, workers=workers)
         assert rows_of(rest) == rows_of(batches[done:])
-
-
-def test_no_filter_depends_on_the_ranges(workers: Workers) -> None:
-    sets = corpus(5, 40)
-    arranged = SymbolOrder().arrange(*columns(sets))
-    expected = similar_pairs(sets, HALF.fraction).keys()
-    for filters in (Filters(length=False), Filters(prefix=False), Filters(suffix=False)):
-        rows = rows_of(self_join(arranged, HALF, filters=filters, workers=workers))
-        assert {row[:2] for row in rows} == expected
 
 
 class Steps:
@@ -194,8 +187,8 @@ def test_what_waits_is_bounded_by_the_memory_setting(memory: int) -> None:
 
 def answer_by(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     monkeypatch.setattr(exact_sweeping, "PART_SYMBOLS", 60)
-    defaults: dict[str, Any] = {**(joins.self_join.__kwdefaults__ or {}), "chunk": 8}
-    monkeypatch.setattr(joins.self_join, "__kwdefaults__", defaults)
+    defaults: dict[str, Any] = {**(joins.pairs.__kwdefaults__ or {}), "chunk": 8}
+    monkeypatch.setattr(joins.pairs, "__kwdefaults__", defaults)
     if way != "memory":
         join_by(monkeypatch, "sweep", room=200)
     if way == "sliced":

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simdb.kernels.compiling import inlined, kernel
-from simdb.kernels.hashing import mixed, multiply_add, reduced
+from simdb.kernels.compiler import inlined, kernel
+from simdb.kernels.hashes import mixed, multiply_add, reduced
 
 WHITE_SPACE = np.uint8(1)
 WORD = np.uint8(2)

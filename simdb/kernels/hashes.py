@@ -1,4 +1,4 @@
-"""Keyed hashing: polynomials modulo the Mersenne prime 2^61 - 1 and a 64-bit finaliser.
+"""Hashes: polynomials modulo the Mersenne prime 2^61 - 1, a 64-bit finaliser, slots of tables.
 
 A polynomial with a secret base is universal: two different strings of at most n values collide
 with probability at most n / 2^58, whoever chose them (Carter and Wegman 1979). The values count
@@ -11,37 +11,16 @@ from one character to the next. With a base below 2^59 and an addend below 3 * 2
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from simdb.kernels.compiling import inlined
+from simdb.kernels.compiler import high_product, inlined
 
 MODULUS = np.uint64((1 << 61) - 1)
 _MODULUS_BITS = np.uint64(61)
+# 2^64 divided by the golden ratio: multiplying by it spreads close numbers (Knuth, volume 3, 6.4).
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
 _HIGH_SHIFT = np.uint64(3)  # the high word of a product weighs 2^64 = 2^3 * 2^61
-
-if numba.config.DISABLE_JIT:
-
-    def high_product(left: np.uint64, right: np.uint64) -> np.uint64:
-        """Return the high 64 bits of the 128-bit product."""
-        return np.uint64((int(left) * int(right)) >> 64)
-
-else:
-    from llvmlite import ir
-
-    @numba.extending.intrinsic
-    def high_product(_typing: object, _left: object, _right: object) -> tuple[object, object]:
-        """Return the high 64 bits of the 128-bit product."""
-
-        def generate(
-            _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
-        ) -> ir.Value:
-            wide = ir.IntType(128)
-            left, right = (builder.zext(argument, wide) for argument in arguments)
-            product = builder.mul(left, right)
-            return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-        return numba.types.uint64(numba.types.uint64, numba.types.uint64), generate
 
 
 @inlined
@@ -69,3 +48,14 @@ def mixed(value: np.uint64, secret: np.uint64) -> np.uint64:
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
+
+
+@inlined
+def first_slot(symbol: np.uint64, shift: np.uint64) -> np.int64:
+    """Give the slot where the search for a symbol begins, in a table of 2^(64 - shift) slots."""
+    return np.int64(((symbol ^ (symbol >> _HALF)) * SPREAD) >> shift)
+
+
+def table_shift(entries: int) -> np.uint64:
+    """Choose the size of an open table, at most half full, as the shift of a 64-bit product."""
+    return np.uint64(64 - max(1, (2 * entries - 1).bit_length()))

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from simdb.kernels.compiling import inlined, kernel
-from simdb.kernels.hashing import MODULUS, mixed, multiply_add, reduced
+from simdb.kernels.compiler import inlined, kernel
+from simdb.kernels.hashes import MODULUS, mixed, multiply_add, reduced
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ROUND_SHIFT = np.uint64(48)

@@ -1,0 +1,103 @@
+"""How kernels are compiled, and the three instructions that numba has no word for.
+
+``kernel`` is for functions of arrays, ``inlined`` for what they are made of. The instructions count
+the bits of a word, multiply two words into a wide one, and read arrays by address. A kernel
+that probes hundreds of chunks cannot be handed hundreds of arrays, so it is handed their addresses:
+whoever makes the table of addresses owns the transaction that keeps them valid
+(``storage.runs.RunView``, ``storage.blocks.BlockView``), and has checked counts and bounds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function of arrays on first call, releasing the GIL while it runs."""
+    try:
+        compiled = numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        # numba found no folder that it may write a cache to (a read-only installation and home).
+        compiled = numba.njit(nogil=True)(function)
+    return cast("Function", compiled)
+
+
+def inlined(function: Function) -> Function:
+    """Compile a small function into every kernel that calls it."""
+    return cast("Function", numba.njit(inline="always")(function))
+
+
+def _loader(element: Any) -> Any:
+    """Make an intrinsic that reads element ``position`` of the array at ``address``."""
+
+    @intrinsic
+    def load(_context: Any, address: Any, position: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            value_type = context.get_value_type(element)
+            pointer = builder.inttoptr(arguments[0], value_type.as_pointer())
+            loaded = builder.load(builder.gep(pointer, [arguments[1]]))
+            loaded.align = 1  # small records are not aligned in the map
+            return loaded
+
+        return element(types.int64, types.int64), generate
+
+    return load
+
+
+if numba.config.DISABLE_JIT:
+
+    def set_bit_count(word: np.uint64) -> np.int64:
+        """Count the bits of a word that are set."""
+        return np.int64(int(word).bit_count())
+
+    def high_product(left: np.uint64, right: np.uint64) -> np.uint64:
+        """Compute the high 64 bits of the 128-bit product."""
+        return np.uint64((int(left) * int(right)) >> 64)
+
+    def load_uint64(address: int, position: int) -> int:
+        """Read a uint64."""
+        return ctypes.c_uint64.from_address(int(address) + 8 * int(position)).value
+
+    def load_uint32(address: int, position: int) -> int:
+        """Read a uint32."""
+        return ctypes.c_uint32.from_address(int(address) + 4 * int(position)).value
+
+else:
+
+    @intrinsic
+    def set_bit_count(_typing: object, _word: object) -> tuple[object, object]:
+        """Count the bits of a word that are set: one instruction, on eight words where it can."""
+
+        def generate(
+            _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+        ) -> ir.Value:
+            return builder.ctpop(arguments[0])
+
+        return types.int64(types.uint64), generate
+
+    @intrinsic
+    def high_product(_typing: object, _left: object, _right: object) -> tuple[object, object]:
+        """Compute the high 64 bits of the 128-bit product."""
+
+        def generate(
+            _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+        ) -> ir.Value:
+            wide = ir.IntType(128)
+            left, right = (builder.zext(argument, wide) for argument in arguments)
+            product = builder.mul(left, right)
+            return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+        return types.uint64(types.uint64, types.uint64), generate
+
+    load_uint64 = _loader(types.uint64)
+    load_uint32 = _loader(types.uint32)
