@@ -32,74 +32,71 @@ Where to look:
 
 from __future__ import annotations
 
-# Nothing is imported before it is used: the command line can be quiet about Ctrl-C in an import
-# only where it begins that itself.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from simdb.collection import Collection
-    from simdb.config import (
-        Bag,
-        Bits,
-        CharacterShingles,
-        Equal,
-        Field,
-        Fingerprint,
-        Record,
-        Set,
-        StopWordShingles,
-        Text,
-        Vector,
-        WordShingles,
-    )
-    from simdb.database import Database, Snapshot
-    from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
-    from simdb.datatypes import (
-        AddReport,
-        AuditBin,
-        AuditReport,
-        CheckReport,
-        Entry,
-        Group,
-        Key,
-        Match,
-        Matches,
-        Outcome,
-        Pair,
-        PairBatch,
-        Problem,
-        Progress,
-        RepairedCollection,
-        RepairReport,
-    )
-    from simdb.errors import (
-        BadItemError,
-        CollectionNotFoundError,
-        ConfigurationError,
-        CorruptionError,
-        DatabaseBusyError,
-        DatabaseClosedError,
-        DatabaseFailedError,
-        DatabaseFullError,
-        DatabaseNotFoundError,
-        FormatVersionError,
-        KeyExistsError,
-        KeyNotFoundError,
-        MissingExtraError,
-        NotADatabaseError,
-        ReadOnlyError,
-        Remedy,
-        SimdbError,
-        StorageError,
-        ThresholdTooLowError,
-        UsageError,
-        WrongTypeError,
-    )
-    from simdb.lsh.planning import Plan
-    from simdb.measures.calibration import Calibration
-    from simdb.planning import ExactPlan, plan, plan_exact
-    from simdb.repairing import repair
-    from simdb.results import Groups, Pairs
-    from simdb.views import CollectionView
+from simdb import starting
+from simdb.collection import Collection, CollectionView
+from simdb.config import (
+    Bag,
+    Bits,
+    CharacterShingles,
+    Equal,
+    Field,
+    Fingerprint,
+    Record,
+    Set,
+    StopWordShingles,
+    Text,
+    Vector,
+    WordShingles,
+)
+from simdb.database import Database, Snapshot
+from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
+from simdb.errors import (
+    BadItemError,
+    CollectionNotFoundError,
+    ConfigurationError,
+    CorruptionError,
+    DatabaseBusyError,
+    DatabaseClosedError,
+    DatabaseFailedError,
+    DatabaseFullError,
+    DatabaseNotFoundError,
+    FormatVersionError,
+    KeyExistsError,
+    KeyNotFoundError,
+    MissingExtraError,
+    NotADatabaseError,
+    ReadOnlyError,
+    Remedy,
+    SimdbError,
+    StorageError,
+    ThresholdTooLowError,
+    UsageError,
+    WrongTypeError,
+)
+from simdb.lsh.planning import Plan
+from simdb.measures.calibration import Calibration
+from simdb.planning import ExactPlan, plan, plan_exact
+from simdb.recovery.repair import repair
+from simdb.results import (
+    AddReport,
+    AuditBin,
+    AuditReport,
+    CheckReport,
+    Entry,
+    Group,
+    Groups,
+    Key,
+    Match,
+    Matches,
+    Outcome,
+    Pair,
+    PairBatch,
+    Pairs,
+    Problem,
+    Progress,
+    RepairedCollection,
+    RepairReport,
+)
 
 __all__ = [
     "AddReport",
@@ -166,53 +163,4 @@ __all__ = [
     "repair",
 ]
 
-_HOMES = {
-    "Collection": "collection",
-    **dict.fromkeys(
-        (
-            "Bag",
-            "Bits",
-            "CharacterShingles",
-            "Equal",
-            "Field",
-            "Fingerprint",
-            "Record",
-            "Set",
-            "StopWordShingles",
-            "Text",
-            "Vector",
-            "WordShingles",
-        ),
-        "config",
-    ),
-    **dict.fromkeys(("Database", "Snapshot", "open"), "database"),
-    "Calibration": "measures.calibration",
-    "Plan": "lsh.planning",
-    **dict.fromkeys(("ExactPlan", "plan", "plan_exact"), "planning"),
-    "repair": "repairing",
-    **dict.fromkeys(("Groups", "Pairs"), "results"),
-    "CollectionView": "views",
-}
-
-
-_SUBMODULES = ("config", "datatypes", "errors")  # whose names are asked for as simdb.errors.…
-
-
-if not TYPE_CHECKING:  # or else any name would be one
-
-    def __getattr__(name: str) -> object:
-        import importlib
-
-        if name in _SUBMODULES:
-            return importlib.import_module(f"simdb.{name}")
-        if name not in __all__:
-            raise AttributeError(f"module 'simdb' has no attribute {name!r}")
-        of_errors = name.endswith("Error") or name == "Remedy"
-        home = "errors" if of_errors else _HOMES.get(name, "datatypes")
-        module = importlib.import_module(f"simdb.{home}")
-        value = globals()[name] = getattr(module, "open_database" if name == "open" else name)
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+starting.finish()

@@ -1,41 +1,617 @@
-"""Collections: items of one kind, indexed for one threshold, in one store."""
+"""A collection: items of one kind, indexed for one bound, and all that can be asked of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from fractions import Fraction
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from simdb import config, engine
-from simdb.datatypes import (
-    AddReport,
-    Key,
-    Outcome,
-    Progress,
-)
+import numpy as np
+import numpy.typing as npt
+
+from simdb import config
+from simdb.answers import answer, choose
+from simdb.answers.answer import AnsweredBatch, Lent
+from simdb.answers.buckets.pairs import JoinCounters
+from simdb.answers.choose import AskedGuarantee, Served
+from simdb.answers.exact import join as exact_join
+from simdb.answers.exact import measures as exact_measures
+from simdb.config.checks import require_whole
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
+    DatabaseClosedError,
     KeyNotFoundError,
     SimdbError,
     UsageError,
     WrongTypeError,
 )
 from simdb.exact.thresholds import Bound, ThresholdLike
-from simdb.storage.tables.keys import encode_user_key
-from simdb.views import CollectionView
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from simdb.ingest.add import AddPolicy
-    from simdb.opened.catalogue import CollectionSettings
-    from simdb.storage.file.environment import Environment
+from simdb.handle import Handle
+from simdb.ingest import add
+from simdb.ingest.add import AddPolicy
+from simdb.kinds import table as kinds
+from simdb.lsh.planning import Plan
+from simdb.measures.calibration import Calibration
+from simdb.opened import catalogue
+from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.settings import changed_settings
+from simdb.opened.signer import Signer
+from simdb.results import (
+    AddReport,
+    AuditReport,
+    CheckReport,
+    Effort,
+    Entry,
+    Groups,
+    Key,
+    Matches,
+    Outcome,
+    Pairs,
+    Progress,
+)
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.file.environment import Environment
+from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.tables import values
+from simdb.storage.tables.documents import Document
+from simdb.storage.tables.keys import decode_user_key, encode_user_key
+from simdb.upkeep import audit, calibrate, check, rebuild, stats
 
 DELETED_AT_ONCE = 10_000
 OnExisting = Literal["error", "skip", "replace"]
 OnDuplicate = Literal["keep", "skip"]
 OnBad = Literal["error", "skip"]
+
+
+class _Known(NamedTuple):
+    """The settings as they are stored and as they are used; replaced as one, for other threads."""
+
+    stored: bytes
+    settings: CollectionSettings
+    signer: Signer
+
+
+def _known(transaction: ReadTransaction, name: str) -> _Known:
+    settings = catalogue.require_settings(transaction, name)
+    return _Known(settings.encode(), settings, Signer(settings))
+
+
+class CollectionView:
+    """The reading half of a collection: of the last commit, or of a snapshot.
+
+    Made by ``Database`` and ``Snapshot``; not to be made directly.
+    """
+
+    def __init__(self, handle: Handle, name: str, snapshot: ReadTransaction | None) -> None:
+        self._handle = handle
+        self._snapshot = snapshot
+        self._name = name
+        with self._reading() as transaction:
+            self._known = _known(transaction, name)
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Its name in the store."""
+        return self._name
+
+    @property
+    def kind(self) -> config.Kind:
+        """What its items are and how they are compared."""
+        return self._present.settings.kind
+
+    @property
+    def plan(self) -> Plan:
+        """The banding of its index, with the S-curve."""
+        settings = self._present.settings
+        return kinds.outer_plan(settings.kind, settings.plan)
+
+    @property
+    def threshold(self) -> Fraction | None:
+        """The similarity that its index is planned for; the floor if there is only an exact one."""
+        settings = self._present.settings
+        if kinds.is_distance(settings.kind):
+            return None
+        return kinds.outer_threshold(settings.kind, settings.threshold)
+
+    @property
+    def max_distance(self) -> Fraction | None:
+        """The distance that its index is planned for; None without one, or of similarities."""
+        settings = self._present.settings
+        if not kinds.is_distance(settings.kind) or not settings.is_probable:
+            return None
+        return settings.threshold
+
+    @property
+    def exact_floor(self) -> Fraction | None:
+        """The least threshold that its exact index serves; None without one."""
+        settings = self._present.settings
+        if settings.exact_floor is None:
+            return None
+        return kinds.outer_threshold(settings.kind, settings.exact_floor)
+
+    @property
+    def recall(self) -> Fraction:
+        """The share of pairs at the threshold that its index was planned to find."""
+        return self._present.settings.recall
+
+    def __repr__(self) -> str:
+        return f"<simdb collection {self._name!r} of {self._handle.path}>"
+
+    def __len__(self) -> int:
+        """Return how many items are stored."""
+        with self._collection() as collection:
+            return collection.state.live
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a key is stored; a key that cannot be stored is not."""
+        try:
+            encoded = encode_user_key(key)
+        except (BadItemError, TypeError):
+            return False
+        with self._collection() as collection:
+            return collection.find(encoded) is not None
+
+    # -- reading items -----------------------------------------------------------------------
+
+    def get(self, key: Key) -> Entry:
+        """Return a stored item.
+
+        Raises:
+            KeyNotFoundError: the key is not stored.
+        """
+        encoded = encode_user_key(key)
+        with self._collection() as collection:
+            number = collection.find(encoded)
+            document = None if number is None else collection.document(number)
+            if document is None:
+                raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
+            return self._record(document)
+
+    def items(self) -> Iterator[Entry]:
+        """Yield all stored items in order of insertion, as of the moment iteration begins.
+
+        Items may be added and deleted meanwhile; the iteration does not see it.
+        """
+        with self._collection() as collection:
+            for document in collection.live_documents():
+                yield self._record(document)
+                self._require_open()
+                collection.transaction.require_open()
+
+    def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
+        """Return the keys of item numbers, as ``PairBatch`` has them.
+
+        Raises:
+            KeyNotFoundError: one of them is not stored (any more).
+        """
+        with self._collection() as collection:
+            return answer.keys_of_live(collection, numbers)
+
+    def _record(self, document: Document) -> Entry:
+        metadata = values.unpack(document.metadata) if len(document.metadata) else None
+        return Entry(
+            decode_user_key(document.key),
+            self._known.signer.items.decode(document.item),
+            metadata,
+        )
+
+    def checkpoint(self) -> int:
+        """Return where the collection stands: ``pairs(since=...)`` finds the pairs of later items.
+
+        A number that may be kept, also over ``compact`` and ``rebuild``; it means nothing to
+        another collection.
+        """
+        with self._collection() as collection:
+            return collection.state.next_number
+
+    # -- looking inside ----------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts, sizes and settings as plain values.
+
+        Of records also what each rule makes candidates of, for which the signatures are read, and
+        a warning for each bucket above ``Record.large_bucket``; of fingerprints, likewise, how many
+        are in no bucket (of more than 16,384, by a sample), and a warning if those are many.
+        """
+        with self._opened() as (collection, settings, _):
+            described = stats.describe(settings, collection)
+            if isinstance(settings.kind, config.Record | config.Fingerprint):
+                described |= stats.describe_rules(settings, collection)
+            return described
+
+    def check(
+        self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None
+    ) -> CheckReport:
+        """Read everything of the collection and compare it with its checksums and with itself.
+
+        Args:
+            deep: also compute every signature anew from its item.
+            progress: called now and then.
+        """
+        with self._opened() as (collection, settings, signer):
+            return check.check_collection(
+                settings, signer, collection, deep=deep, progress=progress
+            )
+
+    # -- searching ---------------------------------------------------------------------------
+
+    def search(
+        self,
+        item: object,
+        *,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+        limit: int | None = None,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+        measure: str = "jaccard",
+    ) -> Matches:
+        """Find the stored items that are similar to an item.
+
+        Exact if the exact index answers. Else probable: a match *at* the threshold is found with
+        probability ``expected_recall``, a more similar one with a higher one. Every similarity is
+        the true one.
+
+        Args:
+            item: what to look for; need not be stored.
+            threshold: least similarity of a match; the collection's if not given.
+            max_distance: largest distance of a match, where the collection measures distances.
+            limit: at most so many matches, the best ones.
+            min_recall: permits a threshold below the collection's, if at least this share of the
+                matches at the threshold is expected to be found.
+            guarantee: ``"auto"`` takes the exact index where it serves the threshold, else the
+                probable one; ``"exact"`` and ``"probable"`` take no other.
+            measure: ``"jaccard"``; with an exact index also ``"dice"``, ``"cosine"`` and
+                ``"stored-in-probe"`` (the share of the stored item that the probe contains), and
+                if it posts all symbols ``"probe-in-stored"``.
+
+        Returns:
+            Matches by falling similarity, equal ones in order of insertion.
+
+        Raises:
+            ThresholdTooLowError: no index serves the threshold; the message names the remedy.
+        """
+        return self.search_many(
+            [item],
+            threshold=threshold,
+            max_distance=max_distance,
+            limit=limit,
+            min_recall=min_recall,
+            guarantee=guarantee,
+            measure=measure,
+        )[0]
+
+    def search_many(
+        self,
+        items: Iterable[object],
+        *,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+        limit: int | None = None,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+        measure: str = "jaccard",
+    ) -> list[Matches]:
+        """Search for each of several items in one snapshot; see ``search``."""
+        if limit is not None:
+            _require_positive("limit", limit)
+        with self._opened() as (collection, settings, signer):
+            wanted = choose.parse_measure(measure)
+            bound = choose.bound_by(wanted, settings.kind, threshold, max_distance)
+            served = choose.serve(settings, bound, min_recall, guarantee, measure=wanted)
+            encoded = [signer.items.encode(item) for item in items]
+            return [answer.search(signer, collection, item, served, limit) for item in encoded]
+
+    def pairs(
+        self,
+        threshold: ThresholdLike | None = None,
+        *,
+        max_distance: ThresholdLike | None = None,
+        guarantee: AskedGuarantee = "auto",
+        min_recall: float | None = None,
+        measure: str = "jaccard",
+        since: int | None = None,
+        resume: str | None = None,
+        budget: int | None = None,
+    ) -> Pairs:
+        """Find all pairs of stored items that are similar to each other.
+
+        Exact or probable as ``search`` is, streaming, in bounded memory. Each pair comes once,
+        ``left`` being the item inserted first; their order does not depend on threads. The pairs
+        are those of the moment iteration begins: items may be added and deleted meanwhile.
+
+        With ``since``, only the pairs that came with later items, among themselves and with earlier
+        ones (MMDS 3.9.4): those of one batch after another are all pairs. If at most one in 32
+        items is new and an index serves the threshold, each new item is looked up in it, so
+        that the cost is that of the new items.
+
+        Args:
+            threshold: least similarity of a pair; the collection's if not given.
+            max_distance: largest distance of a pair, where the collection measures distances.
+            guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
+                items fit into the memory setting. Kinds without symbols are compared all with all,
+                which takes quadratic time.
+            min_recall: as for ``search``.
+            measure: ``"jaccard"``; with an exact index that serves it also ``"dice"`` and
+                ``"cosine"``: then each item is looked up in the index.
+            since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned.
+            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
+                the same arguments. Pairs that are done are not compared again; in memory, all items
+                are loaded again, else the postings are read again. By Jaccard similarity only.
+            budget: the most pairs to look at, None for any number: pairs that meet in a bucket or
+                in postings, or all with all where no index serves. Nothing is dropped for it.
+
+        Returns:
+            An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
+
+        Raises:
+            OperationInterruptedError: while iterating: the budget is spent.
+        """
+        with self._reading() as transaction:
+            settings = self._refresh(transaction).settings
+        wanted = choose.parse_measure(measure)
+        if wanted != "jaccard":
+            exact_measures.require_symmetric(wanted)
+        bound = choose.bound_by(wanted, settings.kind, threshold, max_distance)
+        served = choose.serve_join(
+            settings, bound, min_recall, guarantee, wanted, resume=resume, answers="pairs"
+        )
+        first = 0 if since is None else choose.parse_since(since)
+        return _streamed(partial(self._pair_batches, served, first, resume), served, budget, resume)
+
+    def _pair_batches(
+        self, served: Served, since: int, resume: str | None, counters: JoinCounters
+    ) -> Iterator[AnsweredBatch]:
+        counters.effort.pairs = 0
+        with self._opened() as (collection, _, signer):
+            for batch in answer.pairs(
+                signer,
+                collection,
+                served,
+                self._lent(counters.effort),
+                counters,
+                since=since,
+                resume=resume,
+            ):
+                yield batch
+                self._require_open()
+                collection.transaction.require_open()
+
+    def _lent(self, effort: Effort | None = None) -> Lent:
+        return Lent(self._handle.memory, self._handle.pool, self._require_open, effort or Effort())
+
+    def groups(
+        self,
+        threshold: ThresholdLike | None = None,
+        *,
+        max_distance: ThresholdLike | None = None,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+        budget: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Groups:
+        """Return the groups of items connected by similar pairs, each with a representative.
+
+        Two items of a group need not be similar to each other, only connected by similar pairs.
+        The representative is the item inserted first.
+
+        Args:
+            threshold, max_distance, min_recall, guarantee: as for ``pairs``.
+            budget: as for ``pairs``; items that are connected already are not looked at again.
+            progress: called now and then.
+
+        Returns:
+            An iterable of ``Group`` of two items or more, by the insertion of their first items.
+
+        Raises:
+            OperationInterruptedError: the budget is spent.
+        """
+        require_whole("budget", budget, 1)
+        effort = Effort(budget)
+        with self._opened() as (collection, settings, signer):
+            bound = kinds.parse_bound(settings.kind, threshold, max_distance)
+            served = choose.serve(settings, bound, min_recall, guarantee, without_index=True)
+            keys = answer.groups(signer, collection, served, self._lent(effort), progress)
+        return Groups(keys, served.guarantee, served.recall, effort.pairs)
+
+    def join(
+        self,
+        other: CollectionView,
+        threshold: ThresholdLike | None = None,
+        *,
+        max_distance: ThresholdLike | None = None,
+        guarantee: AskedGuarantee = "auto",
+        min_recall: float | None = None,
+        measure: str = "jaccard",
+        resume: str | None = None,
+        budget: int | None = None,
+    ) -> Pairs:
+        """Find all pairs of an item of this collection and a similar one of another.
+
+        Streaming, in bounded memory; each pair once, ``left`` of this collection, ``right`` of the
+        other. Both must have the same kind of items.
+
+        Texts, sets and bags are joined exactly: that needs no index where the symbols of both fit
+        into the memory setting; else the other collection needs an exact index that serves the
+        threshold. All else is looked up in the probable index of the other collection; ``"exact"``
+        compares all with all.
+
+        Args:
+            other: a collection of this or of another database.
+            threshold: least similarity of a pair; the other collection's if not given.
+            max_distance: largest distance of a pair, where the collections measure distances.
+            guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
+            min_recall: as for ``search``.
+            measure: as for ``search``, each item of this collection being a probe among the stored
+                items of the other; all but ``"jaccard"`` need an exact index of the other.
+            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``. By
+                Jaccard similarity only.
+            budget: as for ``pairs``.
+
+        Raises:
+            ConfigurationError: the kinds of items differ.
+            OperationInterruptedError: while iterating: the budget is spent.
+        """
+        with other._reading() as transaction:
+            settings = other._refresh(transaction).settings
+        with self._reading() as transaction:
+            exact_join.require_same_kind(self._refresh(transaction).settings, settings)
+        if guarantee == "auto" and kinds.has_symbols(settings.kind):
+            guarantee = "exact"
+        wanted = choose.parse_measure(measure)
+        bound = choose.bound_by(wanted, settings.kind, threshold, max_distance)
+        served = choose.serve_join(
+            settings, bound, min_recall, guarantee, wanted, resume=resume, answers="joins"
+        )
+        batches = partial(self._cross_batches, other, served, resume)
+        return _streamed(batches, served, budget, resume)
+
+    def _cross_batches(
+        self, other: CollectionView, served: Served, resume: str | None, counters: JoinCounters
+    ) -> Iterator[AnsweredBatch]:
+        counters.effort.pairs = 0
+        with self._opened() as (own, _, signer), other._opened() as (others, _, other_signer):
+            for batch in answer.cross(
+                (signer, own),
+                (other_signer, others),
+                served,
+                self._lent(counters.effort),
+                counters,
+                resume=resume,
+            ):
+                yield batch
+                for view, reader in ((self, own), (other, others)):
+                    view._require_open()
+                    reader.transaction.require_open()
+
+    def calibrate(
+        self,
+        field: str | Callable[[Any, Any], float | None],
+        *,
+        other: CollectionView | None = None,
+        threshold: ThresholdLike | None = None,
+        edges: Sequence[float] | None = None,
+        certain: float = 1.0,
+        matched: float | None = None,
+        random: float | None = None,
+        sample: int = 10_000,
+        seed: int = 0,
+        confidence: float = 0.95,
+    ) -> Calibration:
+        """Estimate how many pairs of each score are true matches, without labels (MMDS 3.8.3).
+
+        The pairs are those that the probable index proposes. What is not scored tells them apart:
+        of true matches it differs by h0 on average, of random pairs by h1, so of the pairs that
+        differ by h a fraction of (h1 - h) / (h1 - h0) is true. That holds as far as, of true
+        matches and of false ones, it does not depend on the score.
+
+        Args:
+            field: the name of a field of weight 0 that no rule names: numbers and dates differ by
+                so much or so many days, texts by 0 or 1. Or a function of two items, as they were
+                given, that returns their difference, or None where it is unknown.
+            other: the collection that this one is joined with; by default, pairs of this one.
+            threshold: the least score; that of the collection by default. Lower ones are permitted:
+                pairs that are missed cost sureness, not correctness.
+            edges: of the buckets of scores; by default 0.05 apart.
+            certain: the score from which on pairs surely match, by which h0 is measured.
+            matched: h0, where it is known.
+            random: h1, where it is known.
+            sample: random pairs by which h1 is measured.
+            seed: of their choice.
+            confidence: of the intervals.
+
+        Returns:
+            The buckets; ``threshold_for(0.99)`` says from which score on 99 % of the pairs match.
+
+        Raises:
+            ConfigurationError: the field is scored or names candidates; no pair is certain; or true
+                matches differ as much as random pairs.
+        """
+        wanted = calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
+        _require_positive("sample", sample)
+        with self._opened() as own, (self if other is None else other)._opened() as others:
+            collection, settings, signer = own if other is None else others
+            sides = calibrate.Sides(
+                own[0], own[1], collection, settings, signer, self._handle.memory
+            )
+            bound = kinds.parse_bound(settings.kind, threshold)
+            return calibrate.calibrate(sides, field, bound, wanted)
+
+    def self_audit(
+        self,
+        *,
+        sample: int = 200,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> AuditReport:
+        """Measure recall and precision of the present settings on a sample.
+
+        The true neighbours of ``sample`` items are found by comparing each with *every* stored
+        item, and held against what a search finds. One pass over all items.
+
+        Args:
+            sample: how many items; those of ``seed``.
+            threshold: what counts as similar; the collection's if not given.
+            max_distance: the same, where the collection measures distances.
+            seed: of the random choice.
+            progress: called now and then.
+        """
+        _require_positive("sample", sample)
+        with self._opened() as (collection, settings, signer):
+            wanted = kinds.parse_bound(settings.kind, threshold, max_distance)
+            if wanted is None:
+                wanted = kinds.bound_of(settings.kind, settings.threshold)
+            return audit.audit(
+                signer, collection, wanted, sample=sample, seed=seed, progress=progress
+            )
+
+    # -- transactions ------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        """Raise if the database, or the snapshot, has been closed."""
+        self._handle.require_open()
+        if self._snapshot is not None and self._snapshot.closed:
+            raise DatabaseClosedError("the snapshot has ended")
+
+    @property
+    def _present(self) -> _Known:
+        with self._reading() as transaction:
+            return self._refresh(transaction)
+
+    @contextmanager
+    def _reading(self) -> Iterator[ReadTransaction]:
+        if self._snapshot is None:
+            with self._handle.read() as transaction:
+                yield transaction
+            return
+        self._require_open()
+        yield self._snapshot
+
+    @contextmanager
+    def _collection(self) -> Iterator[CollectionReader]:
+        with self._opened() as (collection, _, _):
+            yield collection
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[CollectionReader, CollectionSettings, Signer]]:
+        with self._reading() as transaction:
+            _, settings, signer = self._refresh(transaction)
+            yield CollectionReader(transaction, settings.number), settings, signer
+
+    def _refresh(self, transaction: ReadTransaction) -> _Known:
+        """Read the settings if they have changed: another process may have rebuilt the index."""
+        known = self._known
+        if catalogue.stored_settings(transaction, self._name) != known.stored:
+            known = self._known = _known(transaction, self._name)
+        return known
 
 
 class Collection(CollectionView):
@@ -128,7 +704,7 @@ class Collection(CollectionView):
         _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
         _require_choice("on_duplicate", on_duplicate, ("keep", "skip"))
         looks = find_duplicates or on_duplicate == "skip"
-        policy = engine.indexing.AddPolicy(
+        policy = AddPolicy(
             on_existing=on_existing,
             bound=self._duplicate_bound(threshold, max_distance) if looks else None,
             drop_duplicates=on_duplicate == "skip",
@@ -162,7 +738,7 @@ class Collection(CollectionView):
             outcomes: called after every batch with one ``Outcome`` for each of its rows:
                 ``"added"`` or ``"present"`` rows are kept, ``"duplicate"`` ones dropped.
         """
-        policy = engine.indexing.AddPolicy(
+        policy = AddPolicy(
             on_existing="same",
             bound=self._duplicate_bound(threshold, max_distance),
             drop_duplicates=True,
@@ -175,8 +751,8 @@ class Collection(CollectionView):
     ) -> Bound:
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        bound = engine.kinds.parse_bound(settings.kind, threshold, max_distance)
-        return engine.serving.serve(settings, bound, None, "auto", adding=True).bound
+        bound = kinds.parse_bound(settings.kind, threshold, max_distance)
+        return choose.serve(settings, bound, None, "auto", adding=True).bound
 
     def _load(
         self,
@@ -188,7 +764,7 @@ class Collection(CollectionView):
         with self._writing() as environment:
             # Should they have changed since, the adder notices within its transaction.
             stored, settings, signer = self._known
-            adder = engine.indexing.BatchAdder(
+            adder = add.BatchAdder(
                 environment,
                 stored,
                 settings,
@@ -196,7 +772,7 @@ class Collection(CollectionView):
                 policy=policy,
                 busy_timeout=self._handle.busy_timeout,
             )
-            return engine.loading.load(
+            return add.load(
                 rows,
                 signer,
                 adder,
@@ -219,9 +795,7 @@ class Collection(CollectionView):
             KeyNotFoundError: the key is not stored.
         """
         encode_user_key(key)  # says what is wrong with one that cannot be stored
-        policy = engine.indexing.AddPolicy(
-            on_existing="require", bound=None, drop_duplicates=False, skip_bad=False
-        )
+        policy = AddPolicy(on_existing="require", bound=None, drop_duplicates=False, skip_bad=False)
         with _plain_errors():
             self._load([(key, item, metadata)], policy, None, None)
 
@@ -252,7 +826,7 @@ class Collection(CollectionView):
         deleted = 0
         for batch in _distinct_batches(keys):
             with self._writing() as environment:
-                absent = engine.indexing.delete_keys(
+                absent = add.delete_keys(
                     environment,
                     self._name,
                     [encoded for encoded, _ in batch],
@@ -278,9 +852,7 @@ class Collection(CollectionView):
         with self._writing() as environment:
             with self._reading() as transaction:
                 signer = self._refresh(transaction).signer
-            return engine.maintaining.compact(
-                environment, signer, self._handle.busy_timeout, progress
-            )
+            return rebuild.compact(environment, signer, self._handle.busy_timeout, progress)
 
     def rebuild(
         self,
@@ -318,7 +890,7 @@ class Collection(CollectionView):
         """
         with self._reading() as transaction:
             present = self._refresh(transaction)
-        settings = engine.settings.changed_settings(
+        settings = changed_settings(
             present.settings,
             kind=kind,
             threshold=threshold,
@@ -334,7 +906,7 @@ class Collection(CollectionView):
             drop_probable=drop_probable,
         )
         with self._writing() as environment, self._told_which_settings(present.settings):
-            engine.maintaining.rebuild(
+            rebuild.rebuild(
                 environment,
                 settings,
                 pool=self._pool(),
@@ -351,7 +923,7 @@ class Collection(CollectionView):
         except KeyboardInterrupt:
             now = None
             with suppress(SimdbError), self._reading() as transaction:
-                now = engine.catalogue.settings_of(transaction, self._name)
+                now = catalogue.settings_of(transaction, self._name)
             if now is None:
                 raise
             which = "old" if now == before else "new"
@@ -363,6 +935,30 @@ class Collection(CollectionView):
         with self._handle.use() as environment:
             self._handle.require_writable()
             yield environment
+
+
+def _require_positive(name: str, value: object) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def _streamed(
+    batches: Callable[[JoinCounters], Iterator[AnsweredBatch]],
+    served: Served,
+    budget: int | None,
+    token: str | None,
+) -> Pairs:
+    require_whole("budget", budget, 1)
+    counters = JoinCounters()
+    counters.effort.budget = budget
+    return Pairs(
+        partial(batches, counters),
+        served.guarantee,
+        served.recall,
+        effort=counters.effort,
+        compared=None if served.is_exact else lambda: counters.compared,
+        token=token,
+    )
 
 
 @contextmanager

@@ -11,16 +11,21 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from uuid import UUID
 
-from simdb import config, engine
-from simdb.collection import Collection
+from simdb import config
+from simdb.collection import Collection, CollectionView
 from simdb.config.checks import is_number, require_whole
-from simdb.datatypes import CheckReport, Problem, Progress
 from simdb.errors import ConfigurationError, CorruptionError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.handle import Handle
+from simdb.kinds import table as kinds
+from simdb.kinds.values import require_kind
+from simdb.opened import catalogue
+from simdb.opened.settings import plan_settings, require_absent, require_same
+from simdb.recovery.untrusted import require_sound
+from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.file.paths import parse_path, resolved_path
 from simdb.storage.file.transactions import ReadTransaction
-from simdb.views import CollectionView
+from simdb.upkeep.rebuild import clear_up, collect_garbage
 
 SMALLEST_MEMORY = 16 * 2**20
 SMALLEST_MAP = 2**20
@@ -41,7 +46,7 @@ class Snapshot:
 
     def collection_names(self) -> list[str]:
         """Return the names of all collections, sorted."""
-        return engine.catalogue.names(self._transaction)
+        return catalogue.names(self._transaction)
 
     def __getitem__(self, name: str) -> CollectionView:
         """Return the reading half of a collection.
@@ -111,7 +116,7 @@ class Database:
     def collection_names(self) -> list[str]:
         """Return the names of all collections, sorted."""
         with self._handle.read() as transaction:
-            return engine.catalogue.names(transaction)
+            return catalogue.names(transaction)
 
     def __getitem__(self, name: str) -> Collection:
         """Return a collection.
@@ -176,31 +181,31 @@ class Database:
             ConfigurationError: it exists with other settings; ``rebuild`` changes them.
             CollectionNotFoundError: it does not exist, and no kind is given.
         """
-        name = engine.catalogue.check_name(name)
+        name = catalogue.check_name(name)
         with self._handle.read() as transaction:
-            present = engine.catalogue.settings_of(transaction, name)
+            present = catalogue.settings_of(transaction, name)
             if present is None and kind is None:
-                engine.catalogue.require_settings(transaction, name)
+                catalogue.require_settings(transaction, name)
         if kind is None:
             return self[name]
-        wanted = engine.settings.plan_settings(
+        wanted = plan_settings(
             name,
-            engine.kind_values.require_kind(kind),
-            bound=engine.kinds.planned_bound(kind, threshold, max_distance),
+            require_kind(kind),
+            bound=kinds.planned_bound(kind, threshold, max_distance),
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
-            secret=engine.catalogue.secret_of(seed),
-            floor=engine.kinds.parse_floor(kind, exact_floor),
+            secret=catalogue.secret_of(seed),
+            floor=kinds.parse_floor(kind, exact_floor),
             containment=containment,
         )
         if present is None:
             with self._handle.write() as transaction:
                 # Another process may have been first.
-                present = engine.catalogue.settings_of(transaction, name)
-                present = present or engine.catalogue.create(transaction, wanted)
-        engine.settings.require_same(present, wanted, seeded=seed is not None)
+                present = catalogue.settings_of(transaction, name)
+                present = present or catalogue.create(transaction, wanted)
+        require_same(present, wanted, seeded=seed is not None)
         return self[name]
 
     def create_collection(
@@ -223,23 +228,23 @@ class Database:
         Raises:
             ConfigurationError: there is one of that name.
         """
-        wanted = engine.settings.plan_settings(
-            engine.catalogue.check_name(name),
-            engine.kind_values.require_kind(kind),
-            bound=engine.kinds.planned_bound(kind, threshold, max_distance),
+        wanted = plan_settings(
+            catalogue.check_name(name),
+            require_kind(kind),
+            bound=kinds.planned_bound(kind, threshold, max_distance),
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
-            secret=engine.catalogue.secret_of(seed),
-            floor=engine.kinds.parse_floor(kind, exact_floor),
+            secret=catalogue.secret_of(seed),
+            floor=kinds.parse_floor(kind, exact_floor),
             containment=containment,
         )
         with self._handle.read() as transaction:
-            engine.settings.require_absent(transaction, name)  # without waiting for who writes
+            require_absent(transaction, name)  # without waiting for who writes
         with self._handle.write() as transaction:
-            engine.settings.require_absent(transaction, name)  # another process may have been first
-            engine.catalogue.create(transaction, wanted)
+            require_absent(transaction, name)  # another process may have been first
+            catalogue.create(transaction, wanted)
         return self[name]
 
     def drop_collection(self, name: str) -> None:
@@ -253,8 +258,8 @@ class Database:
         """
         with self._handle.use() as environment:
             with self._handle.write() as transaction:
-                engine.catalogue.drop(transaction, name)
-            engine.maintaining.clear_up(environment, self._handle.busy_timeout)
+                catalogue.drop(transaction, name)
+            clear_up(environment, self._handle.busy_timeout)
 
     # -- the whole store ---------------------------------------------------------------------
 
@@ -286,7 +291,7 @@ class Database:
         problems: list[Problem] = []
         with self._handle.read() as transaction:
             try:
-                names = engine.catalogue.names(transaction)
+                names = catalogue.names(transaction)
             except CorruptionError as error:
                 return CheckReport(0, (Problem("meta", "", str(error)),))
             for name in names:
@@ -320,7 +325,7 @@ class Database:
         with self._handle.use() as environment:
             self._handle.require_writable()
             # What is left of removed collections has none that would do it.
-            engine.maintaining.collect_garbage(environment, self._handle.busy_timeout)
+            collect_garbage(environment, self._handle.busy_timeout)
         return {name: self[name].compact(progress=progress) for name in self.collection_names()}
 
 
@@ -377,7 +382,7 @@ def open_database(
         raise ConfigurationError(f"mode must let the owner read and write, as 0o600, not {mode:#o}")
     file = resolved_path(path)
     if untrusted and file.exists():
-        engine.distrusting.require_sound(file)
+        require_sound(file)
     handle = Handle(
         file,
         read_only=read_only,

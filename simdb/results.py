@@ -1,10 +1,381 @@
-"""Answers that are iterated: pairs and groups, with their guarantee."""
+"""What calls return: frozen records, and the answers that are iterated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan, nan
+from typing import Any, Literal, TypeAlias, overload
 
-from simdb.datatypes import Effort, Group, Guarantee, Key, Pair, PairBatch
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import OperationInterruptedError, Remedy
+
+Key: TypeAlias = str | int
+Guarantee: TypeAlias = Literal["exact", "probable"]
+Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored item: its key, the item as it was given, and the caller's metadata."""
+
+    key: Key
+    item: Any
+    metadata: Mapping[str, Any] | None = None
+
+
+def _measured(similarity: float, distance: float) -> str:
+    return f"similarity={similarity!r}" if isnan(distance) else f"distance={distance!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A stored item that is similar to the probe.
+
+    Attributes:
+        key: of the item.
+        similarity: the true similarity of the two; nan where the collection measures distances.
+        distance: the true distance of the two; nan where the collection measures similarities.
+    """
+
+    key: Key
+    similarity: float = nan
+    distance: float = nan
+
+    def __repr__(self) -> str:
+        return f"Match(key={self.key!r}, {_measured(self.similarity, self.distance)})"
+
+
+@dataclass(slots=True)
+class Effort:
+    """What the steps of a join that may be quadratic have cost, and what they may cost.
+
+    Attributes:
+        budget: pairs that may be looked at; None for any number.
+        pairs: looked at so far: met in a bucket, or compared all with all.
+    """
+
+    budget: int | None = None
+    pairs: int = 0
+
+    def spend(self, pairs: int) -> None:
+        """Count pairs that are about to be looked at.
+
+        Raises:
+            OperationInterruptedError: the budget does not reach for them; they are not counted.
+        """
+        self._require(self.pairs + pairs)
+        self.pairs += pairs
+
+    def note(self, pairs: int) -> None:
+        """Count pairs that a step has looked at, whose number was not known before.
+
+        Raises:
+            OperationInterruptedError: the budget did not reach for them.
+        """
+        self.pairs += pairs
+        self._require(self.pairs)
+
+    def _require(self, pairs: int) -> None:
+        if self.budget is not None and pairs > self.budget:
+            raise OperationInterruptedError(
+                f"at least {pairs:,} pairs have to be looked at, more than the budget of "
+                f"{self.budget:,}; what was given before is right, but not all",
+                remedies=[Remedy("budget", ..., "permits more")],
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Matches(Sequence[Match]):
+    """The answer of a search: the best matches first, equal ones in order of insertion.
+
+    Attributes:
+        guarantee: ``"exact"`` (none is missing) or ``"probable"``.
+        expected_recall: the share of the true matches *at the threshold* expected in the answer;
+            for more similar items it is higher. 1.0 when exact; nan where no probability can be
+            stated, which ``self_audit`` then measures.
+        candidates: how many stored items were compared in full.
+    """
+
+    matches: tuple[Match, ...]
+    guarantee: Guarantee
+    expected_recall: float
+    candidates: int = 0
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self.matches)
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Match]: ...
+    def __getitem__(self, index: int | slice) -> Match | Sequence[Match]:
+        return self.matches[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two similar stored items.
+
+    Attributes:
+        left, right: their keys, ``left`` the earlier inserted.
+        similarity, distance: the true one of the two; nan is what the collection does not measure.
+    """
+
+    left: Key
+    right: Key
+    similarity: float = nan
+    distance: float = nan
+
+    def __repr__(self) -> str:
+        measured = _measured(self.similarity, self.distance)
+        return f"Pair(left={self.left!r}, right={self.right!r}, {measured})"
+
+
+@dataclass(frozen=True, slots=True)
+class PairBatch:
+    """Many pairs as columns.
+
+    Attributes:
+        left, right: item numbers, uint32, ``left[i] < right[i]``; ``keys_of`` of the collection
+            or of the snapshot turns them into keys.
+        similarity: float64, the true similarity, where the collection measures that; else nan.
+        distance: float64, the true distance, where the collection measures that; else nan.
+    """
+
+    left: npt.NDArray[np.uint32]
+    right: npt.NDArray[np.uint32]
+    similarity: npt.NDArray[np.float64]
+    distance: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if self.distance.size != self.similarity.size:
+            object.__setattr__(self, "distance", np.full(self.similarity.size, nan))
+
+    @property
+    def is_of_distances(self) -> bool:
+        """Whether the collection measures distances."""
+        return self.distance.size > 0 and not isnan(float(self.distance[0]))
+
+    @classmethod
+    def of(
+        cls,
+        left: npt.NDArray[np.uint32],
+        right: npt.NDArray[np.uint32],
+        values: npt.NDArray[np.float64],
+        *,
+        is_distance: bool,
+    ) -> PairBatch:
+        """Return pairs with the similarities, or the distances, that values are."""
+        if is_distance:
+            return cls(left, right, np.full(values.size, nan), values)
+        return cls(left, right, values)
+
+    def __len__(self) -> int:
+        return int(self.left.size)
+
+    def since(self, number: int) -> PairBatch:
+        """Return the pairs with an item of this number or a higher one."""
+        new = self.right >= number
+        if new.all():
+            return self
+        return PairBatch(self.left[new], self.right[new], self.similarity[new], self.distance[new])
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Items connected by similar pairs; ``representative`` is the one inserted first."""
+
+    representative: Key
+    keys: tuple[Key, ...]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one input row.
+
+    Attributes:
+        row: position in the input, from 0.
+        key: the row's key, or None when it could not be read.
+        action: ``"added"``, ``"replaced"``, ``"present"`` (the key is stored already),
+            ``"duplicate"`` (similar to an item kept before it) or ``"bad"``.
+        duplicate_of: key of the first such item in order of insertion.
+        similarity, distance: the true one to ``duplicate_of``, as the collection measures.
+        within_input: True when ``duplicate_of`` came with the same input (new-new), False when it
+            was stored before (new-old). Of a bad row whose key is stored with other content,
+            whether that came with the same input.
+        problem: what is wrong with a bad row.
+    """
+
+    row: int
+    key: Key | None
+    action: Action
+    duplicate_of: Key | None = None
+    similarity: float | None = None
+    within_input: bool | None = None
+    problem: str | None = None
+    distance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What ``add`` and ``add_many`` did.
+
+    Attributes:
+        rows: rows read.
+        added, replaced, present: rows stored anew, in place of an older item, or stored before
+            with the same key.
+        duplicates_old: rows similar to an item that was stored before this call.
+        duplicates_new: rows similar only to an earlier row of this call.
+        bad: rows that could not be stored.
+        bad_rows: position and problem of the first 1,000 of them.
+        duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
+            ``add_many`` streams all.
+        since: where the collection stood before: ``pairs(since=report.since)`` finds the pairs of
+            the items added with each other and with those before.
+    """
+
+    rows: int = 0
+    added: int = 0
+    replaced: int = 0
+    present: int = 0
+    duplicates_old: int = 0
+    duplicates_new: int = 0
+    bad: int = 0
+    bad_rows: tuple[tuple[int, str], ...] = ()
+    duplicates: tuple[Outcome, ...] = ()
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that ``check`` found: where, and what is wrong."""
+
+    table: str
+    record: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The answer of ``check``: how much was read and what was wrong with it."""
+
+    records: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether no problem was found."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class AuditBin:
+    """True pairs of a range of similarities and how many of them the index found."""
+
+    lowest: float
+    highest: float
+    true_pairs: int
+    found_pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Measured quality of a collection's present settings, on a sample.
+
+    Attributes:
+        sampled: items whose true neighbours were computed by brute force.
+        compared: stored items each of them was compared with.
+        threshold: the similarity that counts as similar.
+        true_pairs: (sampled item, other item) pairs at or above the threshold.
+        found_pairs: those of them that a search finds.
+        recall: their ratio, None without true pairs.
+        recall_interval: its 95 % Wilson interval.
+        expected_recall: what the settings promise at the threshold.
+        candidates: pairs that the index proposed for the sample.
+        precision: the share of those that are true, None without candidates. (The *answers* of
+            simdb are verified: their precision is 1.)
+        bins: true and found pairs by range of similarity.
+    """
+
+    sampled: int
+    compared: int
+    threshold: float
+    true_pairs: int
+    found_pairs: int
+    recall: float | None
+    recall_interval: tuple[float, float] | None
+    expected_recall: float
+    candidates: int
+    precision: float | None
+    bins: tuple[AuditBin, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a long call has come, handed to its ``progress`` callback.
+
+    Attributes:
+        task: what is being done, for people.
+        done: units finished (rows, items, entries).
+        total: units in all, or None when it cannot be known before.
+    """
+
+    task: str
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedCollection:
+    """What became of a collection of a damaged store.
+
+    Attributes:
+        name: its name.
+        items: items that the new store holds.
+        lost: stored items that could not be read; a lower bound where their keys were lost too.
+        lost_keys: keys of the first of these.
+        uncertain: items of the new store of which it could not be told whether they had been
+            deleted or replaced.
+    """
+
+    name: str
+    items: int
+    lost: int
+    lost_keys: tuple[Key, ...]
+    uncertain: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What ``repair`` read, and what it could not.
+
+    Attributes:
+        collections: those that the new store holds.
+        lost_collections: names, or numbers, of those whose settings could not be read.
+        certain: all settings and keys could be read, so that no more is lost than is said.
+        problems: damage that was met.
+    """
+
+    collections: tuple[RepairedCollection, ...]
+    lost_collections: tuple[str, ...]
+    certain: bool
+    problems: tuple[Problem, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is certain that nothing is lost."""
+        whole = all(not (found.lost or found.uncertain) for found in self.collections)
+        return whole and self.certain and not self.lost_collections
+
 
 # Batches, what turns each into pairs with keys, and a token to go on after it.
 PairSource = Callable[[], Iterator[tuple[PairBatch, Callable[[], list[Pair]], str | None]]]

@@ -43,7 +43,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 LEAST_SHARE = 0.85
 MEMORY = 6 * 2**30  # bytes of data that a mutant may have
 # What imports no module that is mutated is kept, so that kernels are loaded once.
-KEPT = ("simdb.kernels", "simdb.errors", "simdb.config", "simdb.datatypes")
+KEPT = ("simdb.kernels", "simdb.errors", "simdb.config", "simdb.results")
 COLUMNS = ("mutants", "killed", "timeout", "survived")
 
 # An operator is replaced by its relatives only: others mostly raise TypeError, which any test that

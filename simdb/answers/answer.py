@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import engine
-from simdb.datatypes import Effort, Key, Match, Matches, Pair, PairBatch, Progress
 from simdb.errors import KeyNotFoundError, WrongTypeError
+from simdb.results import Effort, Key, Match, Matches, Pair, PairBatch, Progress
 from simdb.storage.tables.keys import decode_user_key
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from simdb.config import Kind
-from simdb.datatypes import Guarantee
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
@@ -24,6 +23,7 @@ from simdb.kinds.table import (
     parse_bound,
 )
 from simdb.opened.catalogue import CollectionSettings
+from simdb.results import Guarantee
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from simdb.answers.buckets.groups import Forest
 from simdb.answers.buckets.search import Similar, best_of
 from simdb.answers.compare import ComparedStored
-from simdb.datatypes import Effort, PairBatch
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
 from simdb.measures.bits import BitsMeasure
 from simdb.measures.compared import Compared
 from simdb.measures.vectors import VectorMeasure
 from simdb.opened.signer import Signer
+from simdb.results import Effort, PairBatch
 from simdb.storage.collection.bulk import cut_rows, live_items
 from simdb.storage.collection.reader import CollectionReader
 

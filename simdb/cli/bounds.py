@@ -12,9 +12,9 @@ import typer
 from simdb.cli.kinds import measures_distance, plural_of
 from simdb.cli.options import rational
 from simdb.config import Kind
-from simdb.datatypes import Match, Outcome, Pair
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance
+from simdb.results import Match, Outcome, Pair
 
 MaxDistanceText = Annotated[
     str | None,

@@ -47,9 +47,9 @@ from simdb.cli.options import (
 from simdb.cli.output import ProgressBar, note, print_json
 from simdb.cli.stores import opened
 from simdb.config import Kind
-from simdb.datatypes import AddReport, Outcome
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import Output, json_line, written_together
+from simdb.results import AddReport, Outcome
 
 if TYPE_CHECKING:
     from simdb.collection import Collection

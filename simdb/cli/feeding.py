@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simdb.cli.output import note
-from simdb.datatypes import Key, Outcome
 from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.files import ReadingOptions, Row, RowReader, open_rows
+from simdb.results import Key, Outcome
 
 if TYPE_CHECKING:
-    from simdb.views import CollectionView
+    from simdb.collection import CollectionView
 
 _BAD_ROWS_TOLD = 20
 _LINE = "line"

@@ -9,7 +9,7 @@ from simdb.cli.output import counted, note
 from simdb.config import Fingerprint, Kind, Record
 
 if TYPE_CHECKING:
-    from simdb.views import CollectionView
+    from simdb.collection import CollectionView
 
 
 def indexes_of(collection: CollectionView) -> str:

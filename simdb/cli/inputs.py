@@ -21,7 +21,7 @@ from simdb.files.texts import iter_files
 from simdb.files.tokens import Tokens
 
 if TYPE_CHECKING:
-    from simdb.views import CollectionView
+    from simdb.collection import CollectionView
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
 

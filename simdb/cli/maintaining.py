@@ -47,8 +47,8 @@ from simdb.cli.output import (
     printable,
 )
 from simdb.cli.stores import existing, opened, opened_collection
-from simdb.datatypes import AuditReport
 from simdb.errors import UsageError
+from simdb.results import AuditReport
 
 
 def stats(

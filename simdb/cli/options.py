@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, cast, overload
 import typer
 
 from simdb.config import CharacterShingles, Shingles, StopWordShingles, Text, WordShingles
-from simdb.datatypes import Key
 from simdb.errors import ConfigurationError, UsageError
 from simdb.exact import thresholds
+from simdb.results import Key
 
 StorePath = Annotated[str, typer.Argument(metavar="STORE", help="The store's file.")]
 CollectionName = Annotated[

@@ -15,8 +15,8 @@ from math import isnan
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from simdb.datatypes import Progress
 from simdb.files import json_line
+from simdb.results import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -42,12 +42,12 @@ from simdb.cli.output import (
 )
 from simdb.cli.stores import opened_collection, viewed_collection
 from simdb.config import Bag, Set, Text
-from simdb.datatypes import Match
 from simdb.errors import UsageError
 from simdb.files import ReadingOptions, item_of_json, open_rows
+from simdb.results import Match
 
 if TYPE_CHECKING:
-    from simdb.views import CollectionView
+    from simdb.collection import CollectionView
 
 
 def search(

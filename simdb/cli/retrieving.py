@@ -30,10 +30,10 @@ from simdb.cli.output import (
 )
 from simdb.cli.stores import opened_collection, viewed_collection
 from simdb.config import Record
-from simdb.datatypes import Entry, Key
 from simdb.errors import UsageError
 from simdb.files import json_line, written_together
 from simdb.files.compression import InputStream
+from simdb.results import Entry, Key
 
 _LONGEST_KEY_LINE = 1 << 20
 

@@ -13,9 +13,8 @@ from simdb.cli.options import one_of, settings_of
 from simdb.errors import CollectionNotFoundError, DatabaseNotFoundError
 
 if TYPE_CHECKING:
-    from simdb.collection import Collection
+    from simdb.collection import Collection, CollectionView
     from simdb.database import Database
-    from simdb.views import CollectionView
 
 
 @contextlib.contextmanager

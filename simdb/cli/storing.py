@@ -47,9 +47,9 @@ from simdb.cli.options import (
 )
 from simdb.cli.output import ProgressBar, note, print_json, print_json_line
 from simdb.cli.stores import opened, opened_collection
-from simdb.datatypes import AddReport, Outcome
 from simdb.errors import UsageError
 from simdb.files import Output, json_line, written_together
+from simdb.results import AddReport, Outcome
 
 if TYPE_CHECKING:
     from simdb.collection import Collection

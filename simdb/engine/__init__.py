@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from simdb.answers.exact import tokens as exact_tokens
     from simdb.ingest import add as indexing
     from simdb.ingest import dedupe as deduplicating
-    from simdb.ingest import load as loading
     from simdb.ingest import postings as exact_indexing
     from simdb.ingest import rows as reading_rows
     from simdb.kinds import limits as banding_limits
@@ -38,16 +37,11 @@ if TYPE_CHECKING:
     from simdb.opened import catalogue as catalogue
     from simdb.opened import settings as settings
     from simdb.opened import signer as signing
-    from simdb.recovery import documents as found_documents
-    from simdb.recovery import repair as repairing
-    from simdb.recovery import untrusted as distrusting
     from simdb.upkeep import audit as auditing
     from simdb.upkeep import calibrate as calibrating
     from simdb.upkeep import check as checking
-    from simdb.upkeep import check_exact as exact_checking
     from simdb.upkeep import exact_plan as exact_planning
     from simdb.upkeep import rebuild as maintaining
-    from simdb.upkeep import rule_stats as describing_rules
     from simdb.upkeep import stats as describing
 
 _HOMES = {
@@ -61,11 +55,8 @@ _HOMES = {
     "crossing": "simdb.answers.buckets.join",
     "deduplicating": "simdb.ingest.dedupe",
     "describing": "simdb.upkeep.stats",
-    "describing_rules": "simdb.upkeep.rule_stats",
-    "distrusting": "simdb.recovery.untrusted",
     "exact_arranging": "simdb.answers.exact.arrange",
     "exact_candidates": "simdb.answers.exact.candidates",
-    "exact_checking": "simdb.upkeep.check_exact",
     "exact_classes": "simdb.answers.exact.classes",
     "exact_crossing": "simdb.answers.exact.join",
     "exact_indexing": "simdb.ingest.postings",
@@ -78,16 +69,13 @@ _HOMES = {
     "exact_slicing": "simdb.answers.exact.slices",
     "exact_sweeping": "simdb.answers.exact.sweep",
     "exact_tokens": "simdb.answers.exact.tokens",
-    "found_documents": "simdb.recovery.documents",
     "grouping": "simdb.answers.buckets.groups",
     "indexing": "simdb.ingest.add",
     "joining": "simdb.answers.buckets.pairs",
     "kind_values": "simdb.kinds.values",
     "kinds": "simdb.kinds.table",
-    "loading": "simdb.ingest.load",
     "maintaining": "simdb.upkeep.rebuild",
     "reading_rows": "simdb.ingest.rows",
-    "repairing": "simdb.recovery.repair",
     "scanning": "simdb.answers.scan",
     "searching": "simdb.answers.buckets.search",
     "serving": "simdb.answers.choose",
@@ -105,11 +93,8 @@ __all__ = [
     "crossing",
     "deduplicating",
     "describing",
-    "describing_rules",
-    "distrusting",
     "exact_arranging",
     "exact_candidates",
-    "exact_checking",
     "exact_classes",
     "exact_crossing",
     "exact_indexing",
@@ -122,16 +107,13 @@ __all__ = [
     "exact_slicing",
     "exact_sweeping",
     "exact_tokens",
-    "found_documents",
     "grouping",
     "indexing",
     "joining",
     "kind_values",
     "kinds",
-    "loading",
     "maintaining",
     "reading_rows",
-    "repairing",
     "scanning",
     "searching",
     "serving",

@@ -19,8 +19,8 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from simdb.datatypes import Progress
 from simdb.errors import ConfigurationError
+from simdb.results import Progress
 
 # Sixteen bytes at a position tell more than one, and cost the same one page of the disk.
 _SAMPLE_WIDTH = 16

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.datatypes import Effort
 from simdb.exact.order import ArrangedSets
 from simdb.exact.ranges import (
     BEGINNING,
@@ -28,6 +27,7 @@ from simdb.exact.ranges import (
     numbered,
 )
 from simdb.exact.thresholds import Threshold
+from simdb.results import Effort
 
 if TYPE_CHECKING:
     from simdb.kernels.order import Classes

@@ -15,11 +15,11 @@ from typing import IO, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from simdb.datatypes import Key
 from simdb.errors import BadItemError, ConfigurationError, StorageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.reader import RowReader
 from simdb.files.rows import Format, Item, ReadingOptions, Row, RowProblemError, whole_number
+from simdb.results import Key
 
 _ARCHIVE = b"PK"  # with which a zip file begins
 _ARRAY = b"\x93NUMPY"

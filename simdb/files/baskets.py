@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from simdb.datatypes import Key
 from simdb.files.compression import InputStream
 from simdb.files.lines import iter_whole_lines
 from simdb.files.numbers import number_tokens
@@ -26,6 +25,7 @@ from simdb.files.rows import (
 )
 from simdb.files.separated import iter_records, values_of
 from simdb.files.tokens import present
+from simdb.results import Key
 
 
 class _TokensReader(StreamReader):

@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from simdb.datatypes import Key
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.files.compression import InputStream
 from simdb.files.reader import RowReader
@@ -24,6 +23,7 @@ from simdb.files.rows import (
 )
 from simdb.files.separated import SeparatedReader
 from simdb.items.ratings import Liked, LikedOrHated, RatingTable, Stars, Treatment
+from simdb.results import Key
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from simdb.datatypes import Key
 from simdb.files.compression import InputStream
 from simdb.files.lines import without_mark
 from simdb.files.numbers import behind_one_another
@@ -22,6 +21,7 @@ from simdb.files.rows import (
     whole_number,
 )
 from simdb.files.tokens import Tokens
+from simdb.results import Key
 
 KINDS_OF_VALUES = {
     type(None): "null",

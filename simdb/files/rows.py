@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
-from simdb.datatypes import Key
 from simdb.errors import ConfigurationError
 from simdb.items.ratings import Stars, Treatment
+from simdb.results import Key
 
 Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets", "numpy"]
 Elements: TypeAlias = Literal["auto", "integers", "strings"]

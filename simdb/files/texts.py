@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from simdb.datatypes import Key
 from simdb.errors import MissingExtraError, UsageError
 from simdb.files.compression import STANDARD_STREAM, InputStream
 from simdb.files.numbers import print_of_text
@@ -24,6 +23,7 @@ from simdb.files.rows import (
     decoded,
     whole_number,
 )
+from simdb.results import Key
 
 
 def iter_files(folder: Path, pattern: str | None = None) -> Iterator[str]:

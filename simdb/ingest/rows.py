@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
-from simdb.datatypes import Key
 from simdb.errors import BadItemError, UsageError
 from simdb.items.kinds import Items, encode_many
+from simdb.results import Key
 from simdb.storage.tables import values
 from simdb.storage.tables.keys import encode_user_key, encode_user_keys
 

@@ -21,8 +21,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from simdb.datatypes import Key
 from simdb.errors import BadItemError, ConfigurationError
+from simdb.results import Key
 
 Number: TypeAlias = int | float | Fraction | Decimal
 Rated: TypeAlias = tuple[Key, Key, Number]

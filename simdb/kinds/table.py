@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import config
-from simdb.datatypes import PairBatch
 from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.curves import (
@@ -32,6 +31,7 @@ from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan, plan
 from simdb.measures.bags import jaccard_of_sum, sum_of_jaccard
 from simdb.measures.compared import Compared
+from simdb.results import PairBatch
 
 DEFAULT_THRESHOLD = Fraction(4, 5)
 

@@ -1,7 +1,8 @@
-"""Reads a damaged file's pages without LMDB, which damage can make end the process.
+"""The pages and blocks of a damaged file, read without LMDB, which damage can make end the process.
 
 Everything is bounds-checked, nothing is believed: a page counts only under its own number, a
-record only when its checksum holds (``blocks``, ``values``). Layouts of LMDB 0.9 (``mdb.c``):
+record only when its checksum holds. Of blocks of documents the records are verified and the heads
+are not; blocks of items of one width are verified as a whole. Layouts of LMDB 0.9 (``mdb.c``):
 
 ====== ===== ===========================================================================
 offset bytes field of a page
@@ -26,9 +27,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from simdb.errors import NotADatabaseError
+from simdb.errors import CorruptionError, NotADatabaseError
 from simdb.storage.file import preflight
-from simdb.storage.tables.keys import TABLE_NAMES, Table
+from simdb.storage.tables import values
+from simdb.storage.tables.block_format import HEADER_SIZE, Block, split_block
+from simdb.storage.tables.documents import decode_document
+from simdb.storage.tables.keys import TABLE_NAMES, Table, decode_user_key, pack_numbered
 
 BRANCH, LEAF, OVERFLOW = 1, 2, 4
 BIG_DATA, SUB_DATABASE = 1, 2
@@ -42,6 +46,7 @@ _META = struct.Struct("<16x I I 16x I 44x 40x Q Q Q")  # magic, version, page si
 _ROOT = struct.Struct("<32x Q Q")  # entries, root
 _NUMBER = struct.Struct("<Q")
 _PAGES = struct.Struct("<I")
+_COUNT_WIDTH = struct.Struct("<8x II")
 assert (_HEAD.size, _NODE.size, _META.size, _ROOT.size) == (16, 8, 152, 48)
 
 
@@ -258,3 +263,89 @@ class DamagedFile:
             page = None if number in reached else self._page(number)
             if page is not None and _HEAD.unpack_from(page)[2] & kind:
                 yield page
+
+
+# -- blocks ------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """A document whose checksum holds."""
+
+    number: int
+    key: bytes
+    item: bytes
+    metadata: bytes
+
+
+def documents_in(block: Block) -> Iterator[Found]:
+    """Yield the records of a block whose checksums hold."""
+    for place in range(block.numbers.size):
+        document = _document(block, place)
+        if document is not None:
+            yield document
+
+
+def _document(block: Block, place: int) -> Found | None:
+    """Return a record of a block if its checksum holds and it is one of a document."""
+    number = int(block.numbers[place])
+    try:
+        document = decode_document(number, block.verified_record(place))
+        decode_user_key(document.key)
+    except (CorruptionError, struct.error, ValueError):
+        return None
+    return Found(number, bytes(document.key), bytes(document.item), bytes(document.metadata))
+
+
+def block_of(key: bytes, value: bytes) -> Block | None:
+    """Return a block of variable width as it stands in a damaged file, or None if it is none.
+
+    Its head is not verified: each record has a checksum of its own, which names its number too.
+    """
+    try:
+        return split_block(key, memoryview(value), 0)[0]
+    except (struct.error, ValueError, IndexError):
+        return None
+
+
+def block_within(owner: int, content: bytes) -> Block | None:
+    """Return the block of an owner that content begins with, or None if it is none.
+
+    For values whose keys are lost: the first record's checksum tells whose it is.
+    """
+    try:
+        count, width = _COUNT_WIDTH.unpack_from(content)
+        head = HEADER_SIZE + 4 * count + 4 * (count % 2)
+        end = struct.unpack_from("<Q", content, head + 8 * (count - 1))[0]
+        key = pack_numbered(owner, struct.unpack_from("<I", content, HEADER_SIZE)[0])
+        block = block_of(key, content[: head + 16 * count + end])
+        if width or block is None:
+            return None
+        block.verified_record(0)
+    except (struct.error, CorruptionError):
+        return None
+    return block
+
+
+def rows_of(key: bytes, value: bytes, width: int) -> Block | None:
+    """Return a block of items of one width if its checksum holds, else None."""
+    try:
+        values.unseal(Table.ITEMS, key, memoryview(value))
+        return split_block(key, memoryview(value), width)[0]
+    except (struct.error, ValueError, IndexError, CorruptionError):
+        return None
+
+
+def rows_within(owner: int, width: int, content: bytes) -> Block | None:
+    """Return the block of items of an owner that content begins with, or None if it is none.
+
+    For values whose keys are lost: the checksum tells whose it is.
+    """
+    try:
+        count, stored_width = _COUNT_WIDTH.unpack_from(content)
+        key = pack_numbered(owner, struct.unpack_from("<I", content, HEADER_SIZE)[0])
+    except struct.error:
+        return None
+    size = HEADER_SIZE + 4 * count + 4 * (count % 2) + count * width
+    if stored_width != width or size > len(content):
+        return None
+    return rows_of(key, content[:size], width)

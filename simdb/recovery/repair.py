@@ -1,31 +1,56 @@
-"""Repairing: the items of a damaged store, read page by page, and signed anew into a new one.
+"""Repair: a new store with all that can be read of a damaged one.
 
-Only settings, keys, deletion marks, documents and items are read; signatures, buckets and postings
+Only settings, keys, tombstones, documents and items are read; signatures, buckets and postings
 follow from the items. A record is believed if its checksum holds. An item number is never used for
 another item, so an old copy of a lost document is the document itself; whether it is still stored
-is what the keys say (key to item number), or else the deletion marks.
+is what the keys say (key to item number), or else the tombstones.
 
-Nothing is read through LMDB, which damage can make end the process (``storage.salvage``).
+Nothing is read through LMDB, which damage can make end the process (``recovery.pages``).
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 
-from simdb.datatypes import Problem, RepairedCollection
-from simdb.errors import ConfigurationError, CorruptionError
+from simdb.database import Database, open_database
+from simdb.errors import (
+    ConfigurationError,
+    CorruptionError,
+    DatabaseBusyError,
+    DatabaseNotFoundError,
+    StorageError,
+)
+from simdb.ingest.add import AddPolicy, BatchAdder
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch
 from simdb.items.kinds import items_of
+from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
-from simdb.recovery.documents import Found, documents_in
-from simdb.recovery.lost_blocks import block_of, block_within, rows_of, rows_within
-from simdb.recovery.pages import DamagedFile, Record
+from simdb.opened.signer import Signer
+from simdb.recovery.pages import (
+    DamagedFile,
+    Found,
+    Record,
+    block_of,
+    block_within,
+    documents_in,
+    rows_of,
+    rows_within,
+)
+from simdb.results import Problem, RepairedCollection, RepairReport
 from simdb.storage.collection.tombstones import MARK_BYTES, MARKS_PER_RECORD
+from simdb.storage.file import creation
+from simdb.storage.file.lmdb_errors import translated
+from simdb.storage.file.paths import parse_path
+from simdb.storage.file.watching import file_mode
 from simdb.storage.tables import values
 from simdb.storage.tables.block_format import Block
 from simdb.storage.tables.keys import (
@@ -42,6 +67,98 @@ NO_NUMBER = 2**32  # past every item number
 BATCH_BYTES = 16 * 2**20
 _NUMBER = struct.Struct("<I")
 _KEYED = 8  # bytes of a key of owner and number
+
+
+def repair(
+    damaged: str | os.PathLike[str], new: str | os.PathLike[str], *, threads: int | None = None
+) -> RepairReport:
+    """Write a new store with all that can be read of a damaged one, which stays as it is.
+
+    Items, keys and metadata are read page by page, and believed if their checksums hold. Indexes
+    are made anew from the items, under the settings and the secret of the old store. The new store
+    is checked before it gets its name. Items keep their order; their numbers change.
+
+    Args:
+        damaged: the file; nobody may be writing to it.
+        new: a file that does not exist yet.
+        threads: to sign with; as many as there are processors if not given.
+
+    Raises:
+        DatabaseNotFoundError: there is no damaged file.
+        NotADatabaseError: it is something else.
+        DatabaseBusyError: somebody writes to it.
+        StorageError: the new file exists, or cannot be written.
+    """
+    source, target = parse_path(damaged), parse_path(new)
+    if not source.exists():
+        raise DatabaseNotFoundError(f"{source} does not exist")
+    if target.exists():
+        raise StorageError(f"{target} exists; name a file that does not")
+    if not target.parent.is_dir():
+        raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
+    temporary = creation.temporary_beside(target)
+    mode = file_mode(source)  # what was private stays private
+    try:
+        with translated(target):
+            creation.create(temporary, mode)
+        with translated(source), _no_writer(source), DamagedFile(source) as file:
+            salvage = Salvage(file)
+            with (
+                translated(target),
+                open_database(temporary, threads=threads, busy_timeout=None) as database,
+            ):
+                found = [_copy(database, salvage, number) for number in sorted(salvage.collections)]
+                problems = database.check(deep=True).problems
+        if problems:
+            raise StorageError(f"the repaired store is not sound: {problems[0].problem}")
+        try:
+            target.hardlink_to(temporary)  # fails, unlike a rename, where the target exists
+        except FileExistsError as error:
+            raise StorageError(f"{target} exists; name a file that does not") from error
+        return RepairReport(
+            tuple(found), tuple(salvage.lost), salvage.certain, tuple(salvage.problems())
+        )
+    finally:
+        creation.discard(temporary)
+
+
+@contextlib.contextmanager
+def _no_writer(path: Path) -> Iterator[None]:
+    """Hold the lock that writers of a store take, on a descriptor that is only for reading."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DatabaseBusyError(
+                f"{path}: somebody writes to it; repair it afterwards"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _copy(database: Database, salvage: Salvage, number: int) -> RepairedCollection:
+    """Make a collection of the new store and fill it."""
+    settings = salvage.collections[number].settings
+    handle = database._handle
+    with handle.write() as transaction:
+        settings = catalogue.create(transaction, settings)
+    signer = Signer(settings)
+    policy = AddPolicy(on_existing="error", bound=None, drop_duplicates=False, skip_bad=False)
+    rows = RepairedRows(salvage, number)
+    with handle.use() as environment:
+        adder = BatchAdder(
+            environment,
+            settings.encode(),
+            settings,
+            signer,
+            policy=policy,
+            busy_timeout=handle.busy_timeout,
+        )
+        for batch in rows.batches():
+            adder.add(batch, signer.sign(batch.items, handle.pool()))
+    return rows.report()
 
 
 @dataclass(slots=True)

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from simdb import config, kernels
 from simdb.answers.buckets.search import propose
 from simdb.answers.scan import slices
-from simdb.datatypes import AuditBin, AuditReport, Progress
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.items.symbols import SymbolSets
 from simdb.kinds.table import outer_bound, outer_value
 from simdb.opened.signer import Signer
+from simdb.results import AuditBin, AuditReport, Progress
 from simdb.storage.collection.reader import CollectionReader
 
 BIN_WIDTH = 0.05

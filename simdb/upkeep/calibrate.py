@@ -19,7 +19,6 @@ from simdb.answers.buckets.join import cross
 from simdb.answers.buckets.pairs import JoinCounters, join
 from simdb.answers.compare import read_items
 from simdb.answers.exact.join import require_same_kind
-from simdb.datatypes import PairBatch
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
 from simdb.items.records import RecordItems
@@ -27,6 +26,7 @@ from simdb.kinds.table import bound_of, is_distance, outer_bound, outer_pairs
 from simdb.measures.calibration import Calibration, Mean, Sums, calibrate_sums, require_edges
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
+from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader
 
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simdb.answers.exact.arrange import Epoch
-from simdb.datatypes import Progress
 from simdb.errors import DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings as exact_indexing
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
+from simdb.results import Progress
 from simdb.storage.collection.index_writer import IndexWriter
 from simdb.storage.collection.manifest import IndexState
 from simdb.storage.collection.reader import CollectionReader

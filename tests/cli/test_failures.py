@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -164,7 +165,7 @@ def test_a_message_that_cannot_be_written_leaves_the_exit_code(store):
 # ---------------------------------------------------------------------------- interruptions
 
 
-@pytest.mark.parametrize("module", ["numpy", "simdb.datatypes", "typer", "simdb.cli.storing"])
+@pytest.mark.parametrize("module", ["numpy", "simdb.results", "typer", "simdb.cli.storing"])
 def test_an_interruption_of_the_imports_is_quiet(module):
     code = f"""
 import sys
@@ -173,11 +174,47 @@ class Interrupting:
         if name == {module!r}:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupting())
-sys.argv = ["simdb", "plan"]
+sys.argv = ["/usr/bin/simdb", "plan"]
 from simdb.cli import main  # as the command does that pip makes
 main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (130, "", "")
+
+
+def test_an_interruption_of_another_programs_imports_is_told():
+    code = """
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+import simdb
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "KeyboardInterrupt" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["numpy", "simdb.results", "typer"])
+def test_an_interruption_of_python_m_is_quiet(module, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "simdb", "plan"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
     assert (done.returncode, done.stderr, done.stdout) == (130, "", "")
 
 
@@ -191,13 +228,15 @@ def test_an_interruption_before_the_command_begins_is_quiet(monkeypatch):
     assert "Traceback" not in result.stderr
 
 
-def test_nothing_is_imported_before_interruptions_are_quiet():
-    code = (
-        "import sys; before = set(sys.modules); from simdb.cli import main; "
-        "print(sorted(set(sys.modules) - before))"
-    )
+def test_the_usual_report_of_errors_is_back_when_simdb_is_imported():
+    code = """
+import sys
+usual, sys.argv = sys.excepthook, ["simdb"]
+import simdb
+print(sys.excepthook is usual, simdb.starting.is_command())
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "['__future__', 'simdb', 'simdb.cli']\n"
+    assert done.stdout == "True True\n"
 
 
 def test_a_damaged_store_names_the_repair_that_takes_it(tmp_path):

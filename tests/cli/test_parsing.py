@@ -17,9 +17,9 @@ from simdb.cli.feeding import Feed
 from simdb.cli.options import key_from, shingles_from, text_kind
 from simdb.cli.output import ProgressBar, excerpt, printable
 from simdb.config import CharacterShingles, StopWordShingles, Text, WordShingles
-from simdb.datatypes import Outcome, Progress
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import ReadingOptions
+from simdb.results import Outcome, Progress
 
 COMMANDS = [
     "create",

@@ -219,7 +219,7 @@ def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
 
 def test_a_check_that_finds_problems_is_exit_code_1(store, monkeypatch):
     from simdb.database import Database
-    from simdb.datatypes import CheckReport, Problem
+    from simdb.results import CheckReport, Problem
 
     report = CheckReport(7, (Problem("documents", "item 3\x1b", "does not match its checksum"),))
     monkeypatch.setattr(Database, "check", lambda *_, **__: report)

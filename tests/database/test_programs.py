@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.ingest import load as loading
+from simdb.ingest import add as loading
 from tests.support.strategies import set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -252,7 +252,7 @@ def test_a_child_forked_in_the_middle_of_a_read_says_what_is_wrong(tmp_path):
 
 ADDER = """
     import sys, simdb
-    from simdb.ingest import load as loading
+    from simdb.ingest import add as loading
     loading.BATCH_ITEMS = 20
     with simdb.open(sys.argv[1], busy_timeout=60, sync="batch") as db:
         news = db.collection("news", simdb.Text(simdb.WordShingles(1)), threshold=0.6, seed=1)
@@ -353,7 +353,7 @@ def test_a_process_killed_in_the_middle_of_an_add_leaves_its_last_commit(tmp_pat
     path = tmp_path / "s.simdb"
     program = """
         import os, signal, sys, simdb
-        from simdb.ingest import load as loading
+        from simdb.ingest import add as loading
         loading.BATCH_ITEMS = 50
         with simdb.open(sys.argv[1]) as db:
             news = db.collection("news", simdb.Text(simdb.WordShingles(1)), threshold=0.6)

@@ -219,15 +219,6 @@ def test_answers_describe_themselves_without_being_asked(tmp_path, monkeypatch):
         assert recall in repr(groups)
 
 
-def test_submodules_and_names_are_found_on_use_and_others_are_not():
-    loaded = loaded_by("import simdb; assert simdb.errors.UsageError is simdb.UsageError")
-    assert "simdb.errors" in loaded
-    assert "numpy" not in loaded
-    assert set(simdb.__all__) <= set(dir(simdb))
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = simdb.nonsense  # type: ignore[attr-defined]
-
-
 def test_plans_as_data():
     plan = simdb.plan(0.8)
     assert plan.expected_recall(0.8) >= 0.99

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from simdb.datatypes import Progress
 from simdb.errors import ConfigurationError
 from simdb.exact import identical
 from simdb.exact.identical import IdenticalReport, identical_files
+from simdb.results import Progress
 
 
 def write(folder: Path, contents: dict[str, bytes]) -> list[Path]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.ingest import load as loading
+from simdb.ingest import add as loading
 from tests.support import oracle
 from tests.support.strategies import SURE, set_text
 

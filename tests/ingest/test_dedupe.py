@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.ingest import add as loading
 from simdb.ingest import dedupe as deduplicating
-from simdb.ingest import load as loading
 from tests.support.strategies import cluster_corpus, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))

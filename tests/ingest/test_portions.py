@@ -15,7 +15,7 @@ from simdb.answers.exact import probe as exact_probing
 from simdb.answers.exact import search as exact_searching
 from simdb.recovery import repair as repairing
 from simdb.upkeep import audit as auditing
-from simdb.upkeep import check_exact as exact_checking
+from simdb.upkeep import check as exact_checking
 from tests.support.exact_stores import small_epochs
 from tests.support.strategies import SURE, cluster_corpus
 

@@ -24,7 +24,7 @@ from simdb.lsh.fingerprints import (
     share_of_functions,
     simulated_rates,
 )
-from simdb.upkeep import rule_stats as describing_rules
+from simdb.upkeep import stats as describing_rules
 from tests.support import fingerprint_oracle as oracle
 
 SECRET = b"secret"

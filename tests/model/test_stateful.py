@@ -13,7 +13,7 @@ from hypothesis import settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import simdb
-from simdb.ingest import load as loading
+from simdb.ingest import add as loading
 from simdb.ingest.rows import BATCH_ITEMS
 from simdb.upkeep import rebuild as maintaining
 from tests.support import oracle

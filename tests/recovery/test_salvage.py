@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.recovery import lost_blocks
-from simdb.recovery import pages as salvage
+from simdb.recovery import pages
 from simdb.recovery.pages import DamagedFile
 from simdb.storage.file import registry
 from simdb.storage.tables import item_blocks
@@ -126,7 +125,7 @@ def test_a_value_on_pages_that_are_none_of_values_is_noted(path, target):
     root = page_of(path, Table.DOCUMENTS)
     node = first_node(path, root)
     flags, key_size = struct.unpack_from("<HH", path.read_bytes(), node + 4)
-    assert flags & salvage.BIG_DATA
+    assert flags & pages.BIG_DATA
     number = root if target == "root" else target
     change(path, node + 8 + key_size, struct.pack("<Q", number))
     with DamagedFile(path) as file:
@@ -140,7 +139,7 @@ def test_pages_that_lead_to_each_other_in_a_circle_end(path):
         database["c"].add_many((100 + number, f"another {number}") for number in range(1_000))
     root = page_of(path, Table.KEYS)
     page = path.read_bytes()[root * PAGE :][:PAGE]
-    assert struct.unpack_from("<H", page, 10)[0] & salvage.BRANCH
+    assert struct.unpack_from("<H", page, 10)[0] & pages.BRANCH
     change(path, first_node(path, root), struct.pack("<HHH", root & 0xFFFF, root >> 16, 0))
     with DamagedFile(path) as file:
         found = list(file.records(Table.KEYS))
@@ -166,7 +165,7 @@ def test_whatever_becomes_of_a_page_no_record_is_made_up(path, seed):
                 for record in file.records(table):
                     assert isinstance(record.key, bytes)
             for record in file.scattered():
-                block = lost_blocks.block_of(record.key, record.value)
+                block = pages.block_of(record.key, record.value)
                 assert block is None or block.numbers.size > 0
             for content in file.scattered_values():
                 assert len(content) <= len(data)
@@ -229,25 +228,25 @@ def records_in(block: Any) -> list[bytes]:
 def test_a_block_is_known_by_its_checksums_whatever_follows_it(blocks):
     (text, text_records), (vector, vector_records) = blocks
     for rest in (b"", b"\0" * 50, b"what an older value left"):
-        assert records_in(lost_blocks.block_within(OWNER, text + rest)) == text_records
-        assert records_in(lost_blocks.rows_within(OWNER, 24, vector + rest)) == vector_records
+        assert records_in(pages.block_within(OWNER, text + rest)) == text_records
+        assert records_in(pages.rows_within(OWNER, 24, vector + rest)) == vector_records
 
 
 def test_a_block_of_another_owner_or_width_is_none(blocks):
     (text, _), (vector, _) = blocks
-    assert lost_blocks.block_within(OWNER + 1, text) is None
-    assert lost_blocks.rows_within(OWNER + 1, 24, vector) is None
-    assert lost_blocks.rows_within(OWNER, 32, vector) is None
-    assert lost_blocks.block_within(OWNER, vector) is None
-    assert lost_blocks.rows_within(OWNER, 24, text) is None
+    assert pages.block_within(OWNER + 1, text) is None
+    assert pages.rows_within(OWNER + 1, 24, vector) is None
+    assert pages.rows_within(OWNER, 32, vector) is None
+    assert pages.block_within(OWNER, vector) is None
+    assert pages.rows_within(OWNER, 24, text) is None
 
 
 def test_a_block_that_was_cut_short_is_none(blocks):
     (text, _), (vector, _) = blocks
     for size in range(len(text)):
-        assert lost_blocks.block_within(OWNER, text[:size]) is None
+        assert pages.block_within(OWNER, text[:size]) is None
     for size in range(len(vector)):
-        assert lost_blocks.rows_within(OWNER, 24, vector[:size]) is None
+        assert pages.rows_within(OWNER, 24, vector[:size]) is None
 
 
 def test_a_block_of_one_width_with_any_byte_changed_is_none(blocks):
@@ -255,7 +254,7 @@ def test_a_block_of_one_width_with_any_byte_changed_is_none(blocks):
     for place in range(len(vector)):
         changed = bytearray(vector)
         changed[place] ^= 0x10
-        assert lost_blocks.rows_within(OWNER, 24, bytes(changed)) is None
+        assert pages.rows_within(OWNER, 24, bytes(changed)) is None
 
 
 # -- repair ------------------------------------------------------------------------------------
@@ -270,7 +269,7 @@ def destroy_leaves_of_big_values(path: Any) -> int:
         if struct.unpack_from("<Q", page)[0] != number:
             continue
         kind, lower = struct.unpack_from("<HH", page, 10)
-        if kind & salvage.LEAF and not kind & salvage.OVERFLOW and 16 <= lower <= PAGE:
+        if kind & pages.LEAF and not kind & pages.OVERFLOW and 16 <= lower <= PAGE:
             offsets = struct.unpack_from(f"<{(lower - 16) // 2}H", page, 16)
             if any(struct.unpack_from("<H", page, offset + 4)[0] & 1 for offset in offsets):
                 leaves.append(number)

@@ -29,7 +29,7 @@ from simdb.items.kinds import items_of
 from simdb.items.ratings import Stars
 from simdb.opened.catalogue import CollectionSettings
 from simdb.recovery import pages as salvage
-from simdb.recovery.lost_blocks import block_within
+from simdb.recovery.pages import block_within
 from simdb.storage.collection.manifest import CollectionState
 from simdb.storage.tables import chunks, documents, keys, values
 from simdb.storage.tables.keys import Table

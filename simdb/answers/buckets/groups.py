@@ -20,9 +20,9 @@ from simdb.answers.buckets.pairs import (
     candidate_pairs,
     compare_stored,
 )
-from simdb.datatypes import Progress
 from simdb.exact.thresholds import Bound
 from simdb.opened.signer import Signer
+from simdb.results import Progress
 from simdb.storage.collection.reader import CollectionReader
 
 

@@ -16,9 +16,9 @@ from simdb.answers.compare import (
     compare_features_with_stored,
 )
 from simdb.answers.scan import item_slices
-from simdb.datatypes import PairBatch
 from simdb.exact.thresholds import Bound
 from simdb.opened.signer import Signed, Signer
+from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader
 
 PAIRS_AT_ONCE = 262_144

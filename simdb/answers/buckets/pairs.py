@@ -24,13 +24,13 @@ from simdb.answers.compare import (
     compare_items,
     read_items,
 )
-from simdb.datatypes import Effort, PairBatch
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
 from simdb.items.symbols import polynomial_base
 from simdb.lsh.family import BucketKeys
 from simdb.measures.compared import Compared
 from simdb.opened.signer import Signed, Signer
+from simdb.results import Effort, PairBatch
 from simdb.storage.collection.reader import CollectionReader
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs

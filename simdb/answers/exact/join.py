@@ -16,7 +16,6 @@ from simdb.answers.exact.pairs import JoinResources, pair_batch
 from simdb.answers.exact.probe import PairProber, pair_batches
 from simdb.answers.exact.search import Prober, SearchCounters, jaccard
 from simdb.answers.exact.tokens import CrossToken, parse_token
-from simdb.datatypes import PairBatch
 from simdb.errors import ConfigurationError
 from simdb.exact import joins
 from simdb.exact.joins import Counters
@@ -24,6 +23,7 @@ from simdb.exact.ranges import BEGINNING, Place
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
+from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader
 
 

@@ -14,9 +14,9 @@ from simdb.answers.exact.load import arranged_batches
 from simdb.answers.exact.pairs import JoinResources
 from simdb.answers.exact.probe import PairProber, pair_batches
 from simdb.answers.exact.search import Prober, SearchCounters
-from simdb.datatypes import PairBatch
 from simdb.errors import ConfigurationError
 from simdb.exact.measures import Criterion, Measure
+from simdb.results import PairBatch
 
 SYMMETRIC = (Measure.JACCARD, Measure.DICE, Measure.COSINE)
 

@@ -32,7 +32,6 @@ from simdb.answers.exact.tokens import (
     SweepToken,
     parse_token,
 )
-from simdb.datatypes import Effort, PairBatch
 from simdb.errors import ConfigurationError
 from simdb.exact import joins
 from simdb.exact.joins import CHUNK, Counters, PairColumns
@@ -41,6 +40,7 @@ from simdb.exact.ranges import BEGINNING, OWN_PAIRS, Workers, numbered
 from simdb.exact.thresholds import Threshold
 from simdb.ingest.postings import current_epoch
 from simdb.opened.signer import Signer
+from simdb.results import Effort, PairBatch
 from simdb.storage.collection.reader import CollectionReader
 
 

@@ -13,10 +13,10 @@ from simdb.answers.exact.arrange import first_identical
 from simdb.answers.exact.classes import stored_sets
 from simdb.answers.exact.load import Batch
 from simdb.answers.exact.search import Prober, similarities_of
-from simdb.datatypes import PairBatch
 from simdb.exact.joins import CHUNK
 from simdb.measures.compared import Compared
 from simdb.opened.signer import Signer
+from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader
 
 COMPARED_AT_ONCE = 256  # items

@@ -18,13 +18,13 @@ from simdb import kernels
 from simdb.answers.buckets.search import Candidates, Similar
 from simdb.answers.compare import compare_with_probe
 from simdb.answers.exact.arrange import Epoch, Prefixes, arrange
-from simdb.datatypes import Effort
 from simdb.errors import ConfigurationError
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
 from simdb.ingest.postings import current_epoch
 from simdb.measures.compared import Compared
 from simdb.opened.signer import Signer
+from simdb.results import Effort
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.tables.epochs import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.tables.run_views import RunView

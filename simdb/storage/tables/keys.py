@@ -27,8 +27,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import cast
 
-from simdb.datatypes import Key
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
+from simdb.results import Key
 
 
 class Table(IntEnum):

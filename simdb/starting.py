@@ -1,0 +1,40 @@
+"""Ctrl-C while the command ``simdb`` starts: it ends without a traceback.
+
+``simdb.cli.main`` sees to that once it runs. Before it, Python imports the package ``simdb``, and
+numpy with it; so the package itself is quiet for as long, and only in the command's own process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import PurePath
+from types import TracebackType
+
+INTERRUPTED = 130  # the exit code: 128 and the number of SIGINT
+
+_usual_hook = sys.excepthook
+
+
+def _quiet_hook(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        os._exit(INTERRUPTED)
+    _usual_hook(kind, error, trace)
+
+
+def is_command() -> bool:
+    """Whether this process is ``simdb``, or ``python -m simdb`` that looks for the package."""
+    program = sys.argv[0] if sys.argv else ""
+    return program == "-m" or PurePath(program).name == "simdb"
+
+
+def finish() -> None:
+    """Let an interruption be told as usual: the package is imported."""
+    if sys.excepthook is _quiet_hook:
+        sys.excepthook = _usual_hook
+
+
+if is_command():
+    sys.excepthook = _quiet_hook
