@@ -56,9 +56,8 @@ from simdb.results import (
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.environment import Environment
 from simdb.storage.file.transactions import ReadTransaction
-from simdb.storage.tables import values
-from simdb.storage.tables.documents import Document
-from simdb.storage.tables.keys import decode_user_key, encode_user_key
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
 from simdb.upkeep import audit, calibrate, check, rebuild, stats
 
 DELETED_AT_ONCE = 10_000
@@ -194,7 +193,7 @@ class CollectionView:
             return answer.keys_of_live(collection, numbers)
 
     def _record(self, document: Document) -> Entry:
-        metadata = values.unpack(document.metadata) if len(document.metadata) else None
+        metadata = layout.unpack(document.metadata) if len(document.metadata) else None
         return Entry(
             decode_user_key(document.key),
             self._known.signer.items.decode(document.item),

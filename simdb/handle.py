@@ -13,10 +13,10 @@ from simdb.errors import (
     DatabaseClosedError,
     ReadOnlyError,
 )
-from simdb.storage.file import registry
+from simdb.storage.file import environment as environments
 from simdb.storage.file.environment import Environment
+from simdb.storage.file.locks import User
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
-from simdb.storage.file.users import User
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
@@ -47,7 +47,7 @@ class Handle:
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
         self._closed = False
         user = User()
-        self._environment = registry.acquire(
+        self._environment = environments.acquire(
             path,
             read_only=read_only,
             sync=sync,
@@ -57,7 +57,7 @@ class Handle:
             user=user,
         )
         # Also when nobody has closed it.
-        self._give_back = weakref.finalize(self, registry.release, self._environment, user)
+        self._give_back = weakref.finalize(self, environments.release, self._environment, user)
         self._give_back.atexit = False
         self._uses: weakref.WeakSet[User] = weakref.WeakSet()
 

@@ -11,7 +11,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from simdb.storage.file import registry
+from simdb.storage.file import environment as environments
 from simdb.storage.file.environment import Environment
 from tests.support.campaigns import ShortForms
 
@@ -123,8 +123,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def environment(path: Path) -> Iterator[Environment]:
     """A new open file, closed at the end."""
-    environment = registry.acquire(
+    environment = environments.acquire(
         path, read_only=False, sync="batch", map_size=None, busy_timeout=10
     )
     yield environment
-    registry.release(environment)
+    environments.release(environment)

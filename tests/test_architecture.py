@@ -46,12 +46,11 @@ ALLOWED_IMPORTS = {
 
 # Where an outside library may be imported: prefixes of module names.
 OUTSIDE = {
-    # The open file is used by the first only; the others open, make or verify one, or name errors.
+    # The file is made, opened and used by the first; the others name errors, and verify pages.
     "lmdb": tuple(
-        f"simdb.storage.file.{module}"
-        for module in ("environment", "opening", "creation", "structure", "lmdb_errors")
+        f"simdb.storage.file.{module}" for module in ("environment", "errors", "preflight")
     ),
-    "msgpack": ("simdb.storage.tables.values",),
+    "msgpack": ("simdb.storage.tables.layout",),
     "numba": ("simdb.kernels",),
     "llvmlite": ("simdb.kernels",),
     "typer": ("simdb.cli",),

@@ -80,7 +80,7 @@ TARGETS = (
         "simdb.storage.tables.runs",
         (*RUN_TESTS, "-k", " and ".join(f"not {name}" for name in SLOW_RUNS)),
     ),
-    Target("keys", "simdb.storage.tables.keys", ("tests/storage/test_keys.py",)),
+    Target("keys", "simdb.storage.tables.layout", ("tests/storage/test_keys.py",)),
     Target("keys", "simdb.lsh.family", ("tests/lsh/test_bucket_keys.py",)),
     Target("keys", "simdb.lsh.banding", ("tests/lsh/test_banding.py",)),
 )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from simdb import engine
 from simdb.errors import KeyNotFoundError, WrongTypeError
 from simdb.results import Effort, Key, Match, Matches, Pair, PairBatch, Progress
-from simdb.storage.tables.keys import decode_user_key
+from simdb.storage.tables.layout import decode_user_key
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

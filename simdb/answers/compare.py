@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from simdb.measures.compared import Compared
 from simdb.opened.signer import Signer
-from simdb.storage.collection.bulk import cut_rows
-from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.documents import Document
+from simdb.storage.collection.reader import CollectionReader, cut_rows
+from simdb.storage.tables.layout import Document
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches

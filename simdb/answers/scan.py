@@ -22,8 +22,7 @@ from simdb.measures.compared import Compared
 from simdb.measures.vectors import VectorMeasure
 from simdb.opened.signer import Signer
 from simdb.results import Effort, PairBatch
-from simdb.storage.collection.bulk import cut_rows, live_items
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, cut_rows, live_items
 
 READ_AT_ONCE = 2_000  # items
 

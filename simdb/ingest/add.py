@@ -28,7 +28,7 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.file.transactions import WriteTransaction
-from simdb.storage.tables.keys import decode_user_key
+from simdb.storage.tables.layout import decode_user_key
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4

@@ -30,7 +30,7 @@ from simdb.lsh.family import BucketKeys
 from simdb.measures.compared import Compared
 from simdb.opened.signer import Signed, Signer
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.run_views import NO_LIMIT
+from simdb.storage.tables.views import NO_LIMIT
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
 COMPARED_A_WAVE = 4  # stored candidates of a row compared at once

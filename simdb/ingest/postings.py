@@ -17,19 +17,18 @@ from simdb.answers.exact.arrange import Epoch, Prefixes, open_epoch
 from simdb.exact.order import SymbolOrder
 from simdb.opened import catalogue
 from simdb.opened.signer import Signed, Signer
-from simdb.storage.collection.bulk import chosen_items
-from simdb.storage.collection.manifest import IndexState
-from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.file.transactions import WriteTransaction
-from simdb.storage.tables.epochs import (
+from simdb.storage.collection.manifest import (
     EpochState,
     ExactState,
+    IndexState,
     open_postings,
     postings_writer,
     write_frequent,
 )
-from simdb.storage.tables.keys import Table
+from simdb.storage.collection.reader import CollectionReader, chosen_items
+from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import RunWriter
 
 FIRST_TABLE = 10_000  # live items at which the first table of frequent symbols is made

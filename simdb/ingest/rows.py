@@ -10,12 +10,12 @@ from typing import Any
 from simdb.errors import BadItemError, UsageError
 from simdb.items.kinds import Items, encode_many
 from simdb.results import Key
-from simdb.storage.tables import values
-from simdb.storage.tables.keys import encode_user_key, encode_user_keys
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import encode_user_key, encode_user_keys
 
 BATCH_ITEMS = 10_000
 PART_ROWS = 500  # rows read column by column
-LARGEST_METADATA = values.LARGEST_METADATA
+LARGEST_METADATA = layout.LARGEST_METADATA
 ELEMENT_BYTES = 64  # about what Python takes for an element of a set
 _SIZED = frozenset((list, tuple, set, frozenset))  # told sooner than what else has a length
 
@@ -181,10 +181,10 @@ def encode_metadata(metadata: Any) -> bytes:
     if not isinstance(metadata, dict):
         raise BadItemError(f"metadata must be a dict or None, not {type(metadata).__name__}")
     try:
-        if values.nesting(metadata) > values.DEEPEST_NESTING:
-            raise BadItemError(f"metadata is nested deeper than {values.DEEPEST_NESTING}")
+        if layout.nesting(metadata) > layout.DEEPEST_NESTING:
+            raise BadItemError(f"metadata is nested deeper than {layout.DEEPEST_NESTING}")
         _require_names(metadata)
-        packed = values.pack(metadata)
+        packed = layout.pack(metadata)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadItemError(f"metadata cannot be stored: {error}") from error
     if len(packed) > LARGEST_METADATA:

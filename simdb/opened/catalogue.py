@@ -26,11 +26,10 @@ from simdb.kinds.table import (
 from simdb.kinds.values import describe_kind, restore_kind
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
-from simdb.storage.collection.manifest import CollectionState, IndexState
+from simdb.storage.collection.manifest import CollectionState, EpochState, ExactState, IndexState
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
-from simdb.storage.tables import values
-from simdb.storage.tables.epochs import EpochState, ExactState
-from simdb.storage.tables.keys import (
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import (
     COLLECTION_PREFIX,
     GARBAGE_KEY,
     LONGEST_NAME,
@@ -127,7 +126,7 @@ class CollectionSettings:
 
     def encode(self) -> bytes:
         """Return the payload of the settings record."""
-        return values.pack(
+        return layout.pack(
             {
                 "number": self.number,
                 "kind": describe_kind(self.kind),
@@ -150,7 +149,7 @@ class CollectionSettings:
         Raises:
             CorruptionError: the record is not one of settings that this version knows.
         """
-        stored = values.unpack(payload)
+        stored = layout.unpack(payload)
         try:
             stored["kind"] = restore_kind(stored["kind"])
             stored["threshold"] = Fraction(stored["threshold"])
@@ -200,7 +199,7 @@ def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:
     """Return the settings of a collection as they are stored, to be compared, or None."""
     key = collection_key(name)
     value = transaction.get(Table.META, key)
-    return None if value is None else bytes(values.unseal(Table.META, key, value))
+    return None if value is None else bytes(layout.unseal(Table.META, key, value))
 
 
 def settings_of(transaction: ReadTransaction, name: str) -> CollectionSettings | None:
@@ -251,14 +250,14 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
         item_width=items_of(settings.kind, settings.secret).width,
     )
     key = state_key(number)
-    transaction.put(Table.META, key, values.seal(Table.META, key, state.encode()))
+    transaction.put(Table.META, key, layout.seal(Table.META, key, state.encode()))
     return settings
 
 
 def write_settings(transaction: WriteTransaction, settings: CollectionSettings) -> None:
     """Store the settings of a collection."""
     key = collection_key(settings.name)
-    transaction.put(Table.META, key, values.seal(Table.META, key, settings.encode()))
+    transaction.put(Table.META, key, layout.seal(Table.META, key, settings.encode()))
 
 
 def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> IndexState:
@@ -295,7 +294,7 @@ def free_owner(transaction: ReadTransaction, *others: IndexState) -> int:
     """
     taken = [owner for _, owner in garbage(transaction)]
     stored = [
-        CollectionState.decode(values.unseal(Table.META, bytes(key), value)).index
+        CollectionState.decode(layout.unseal(Table.META, bytes(key), value)).index
         for key, value in transaction.scan(Table.META, STATE_PREFIX)
     ]
     for index in (*stored, *others):
@@ -310,7 +309,7 @@ def drop(transaction: WriteTransaction, name: str) -> None:
     value = transaction.get(Table.META, key)
     if value is None:
         raise CorruptionError(f"the state of collection {name!r} is missing")
-    index = CollectionState.decode(values.unseal(Table.META, key, value)).index
+    index = CollectionState.decode(layout.unseal(Table.META, key, value)).index
     transaction.delete(Table.META, collection_key(name))
     transaction.delete(Table.META, key)
     owned = [(table, settings.number) for table in _COLLECTION_TABLES]
@@ -338,7 +337,7 @@ def garbage(transaction: ReadTransaction) -> list[tuple[Table, int]]:
     value = transaction.get(Table.META, GARBAGE_KEY)
     if value is None:
         return []
-    stored = values.unpack(values.unseal(Table.META, GARBAGE_KEY, value))
+    stored = layout.unpack(layout.unseal(Table.META, GARBAGE_KEY, value))
     return [(Table(table), owner) for table, owner in stored]
 
 
@@ -355,8 +354,8 @@ def keep_from_garbage(transaction: WriteTransaction, owned: list[tuple[Table, in
 
 
 def _write_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
-    payload = values.pack([[int(table), owner] for table, owner in owned])
-    transaction.put(Table.META, GARBAGE_KEY, values.seal(Table.META, GARBAGE_KEY, payload))
+    payload = layout.pack([[int(table), owner] for table, owner in owned])
+    transaction.put(Table.META, GARBAGE_KEY, layout.seal(Table.META, GARBAGE_KEY, payload))
 
 
 def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:

@@ -29,10 +29,15 @@ from typing import NamedTuple, Self
 
 from simdb.errors import CorruptionError, NotADatabaseError
 from simdb.storage.file import preflight
-from simdb.storage.tables import values
-from simdb.storage.tables.block_format import HEADER_SIZE, Block, split_block
-from simdb.storage.tables.documents import decode_document
-from simdb.storage.tables.keys import TABLE_NAMES, Table, decode_user_key, pack_numbered
+from simdb.storage.tables import layout
+from simdb.storage.tables.blocks import HEADER_SIZE, Block, split_block
+from simdb.storage.tables.layout import (
+    TABLE_NAMES,
+    Table,
+    decode_document,
+    decode_user_key,
+    pack_numbered,
+)
 
 BRANCH, LEAF, OVERFLOW = 1, 2, 4
 BIG_DATA, SUB_DATABASE = 1, 2
@@ -329,7 +334,7 @@ def block_within(owner: int, content: bytes) -> Block | None:
 def rows_of(key: bytes, value: bytes, width: int) -> Block | None:
     """Return a block of items of one width if its checksum holds, else None."""
     try:
-        values.unseal(Table.ITEMS, key, memoryview(value))
+        layout.unseal(Table.ITEMS, key, memoryview(value))
         return split_block(key, memoryview(value), width)[0]
     except (struct.error, ValueError, IndexError, CorruptionError):
         return None

@@ -47,13 +47,12 @@ from simdb.recovery.pages import (
 )
 from simdb.results import Problem, RepairedCollection, RepairReport
 from simdb.storage.collection.tombstones import MARK_BYTES, MARKS_PER_RECORD
-from simdb.storage.file import creation
-from simdb.storage.file.lmdb_errors import translated
-from simdb.storage.file.paths import parse_path
-from simdb.storage.file.watching import file_mode
-from simdb.storage.tables import values
-from simdb.storage.tables.block_format import Block
-from simdb.storage.tables.keys import (
+from simdb.storage.file import environment as environments
+from simdb.storage.file.errors import translated
+from simdb.storage.file.preflight import file_mode, parse_path
+from simdb.storage.tables import layout
+from simdb.storage.tables.blocks import Block
+from simdb.storage.tables.layout import (
     COLLECTION_PREFIX,
     GARBAGE_KEY,
     Table,
@@ -96,11 +95,11 @@ def repair(
         raise StorageError(f"{target} exists; name a file that does not")
     if not target.parent.is_dir():
         raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
-    temporary = creation.temporary_beside(target)
+    temporary = environments.temporary_beside(target)
     mode = file_mode(source)  # what was private stays private
     try:
         with translated(target):
-            creation.create(temporary, mode)
+            environments.create(temporary, mode)
         with translated(source), _no_writer(source), DamagedFile(source) as file:
             salvage = Salvage(file)
             with (
@@ -119,7 +118,7 @@ def repair(
             tuple(found), tuple(salvage.lost), salvage.certain, tuple(salvage.problems())
         )
     finally:
-        creation.discard(temporary)
+        environments.discard(temporary)
 
 
 @contextlib.contextmanager
@@ -245,7 +244,7 @@ class Salvage:
             return False
         try:
             if key == GARBAGE_KEY:
-                self._removed |= {tuple(entry) for entry in values.unpack(payload)}
+                self._removed |= {tuple(entry) for entry in layout.unpack(payload)}
             elif key.startswith(COLLECTION_PREFIX):
                 settings = CollectionSettings.decode(key[1:].decode(), payload)
                 if settings.name not in self._names():
@@ -458,7 +457,7 @@ def _marked(marks: dict[int, bytes], number: int) -> bool:
 
 def _unsealed(table: Table, key: bytes, value: bytes) -> bytes | None:
     try:
-        return bytes(values.unseal(table, key, memoryview(value)))
+        return bytes(layout.unseal(table, key, memoryview(value)))
     except CorruptionError:
         return None
 

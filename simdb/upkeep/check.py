@@ -15,14 +15,13 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
 from simdb.results import CheckReport, Problem, Progress
+from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochState, open_postings
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.tombstones import marked
-from simdb.storage.tables import values
-from simdb.storage.tables.block_format import Block
-from simdb.storage.tables.documents import decode_document
-from simdb.storage.tables.epochs import ITEM, POSITION, SIZE, EpochState, open_postings
-from simdb.storage.tables.keys import Table, owner_prefix, pack_chunk
-from simdb.storage.tables.run_views import RunView
+from simdb.storage.tables import layout
+from simdb.storage.tables.blocks import Block
+from simdb.storage.tables.layout import Table, decode_document, owner_prefix, pack_chunk
+from simdb.storage.tables.views import RunView
 
 MOST_PROBLEMS = 1_000
 SWEEP_ENTRIES = 262_144
@@ -118,7 +117,7 @@ class Checker:
                 self._note("keys", str(number), "the key of the item does not lead to it")
             if self._deep and len(document.metadata):
                 # Within the limits that hold for those who store it.
-                encode_metadata(values.unpack(document.metadata))
+                encode_metadata(layout.unpack(document.metadata))
         except BadItemError as error:
             self._note("documents", str(number), str(error))
             return 0

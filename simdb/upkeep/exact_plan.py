@@ -13,7 +13,7 @@ from simdb import config, kernels
 from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold
 from simdb.items.kinds import Items, symbols_of
-from simdb.storage.tables.chunks import POSTING_BYTES
+from simdb.storage.tables.runs import POSTING_BYTES
 
 _AT_ONCE = 100  # items
 

@@ -15,14 +15,12 @@ from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
 from simdb.results import Progress
-from simdb.storage.collection.index_writer import IndexWriter
-from simdb.storage.collection.manifest import IndexState
+from simdb.storage.collection.manifest import IndexState, write_frequent
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.collection.writer import CollectionWriter, IndexWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.file.transactions import WriteTransaction
 from simdb.storage.tables.blocks import BlockWriter
-from simdb.storage.tables.epochs import write_frequent
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

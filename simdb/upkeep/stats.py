@@ -16,10 +16,10 @@ from simdb.kinds.values import describe_kind
 from simdb.lsh.fingerprints import SquaresFamily
 from simdb.lsh.records import RecordFamily, large_bucket_warnings, rule_costs
 from simdb.opened.catalogue import CollectionSettings
+from simdb.storage.collection.manifest import open_postings
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.bucket_sizes import largest_bucket
-from simdb.storage.tables.chunks import HEADER_SIZE, POSTING_BYTES
-from simdb.storage.tables.epochs import open_postings
+from simdb.storage.tables.runs import HEADER_SIZE, POSTING_BYTES
+from simdb.storage.tables.views import largest_bucket
 
 SYMBOL_BYTES = 8
 CHUNK_ENTRY_BYTES = 12  # bucket key and item number

@@ -14,9 +14,9 @@ from simdb.exact.thresholds import Threshold
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.settings import plan_settings
-from simdb.storage.file import registry
-from simdb.storage.tables import values
-from simdb.storage.tables.keys import Table, collection_key, state_key
+from simdb.storage.file import environment as environments
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table, collection_key, state_key
 
 KINDS = [
     simdb.Text(),
@@ -32,11 +32,11 @@ KINDS = [
 
 @pytest.fixture
 def environment(tmp_path):
-    environment = registry.acquire(
+    environment = environments.acquire(
         tmp_path / "store.simdb", read_only=False, sync="batch", map_size=None
     )
     yield environment
-    registry.release(environment)
+    environments.release(environment)
 
 
 def settings(name="news", kind=KINDS[0], seed=1):
@@ -156,9 +156,9 @@ def test_garbage_is_kept_from_removal_only_if_all_of_it_was_listed(environment):
 def test_damaged_settings_are_damage(environment):
     create(environment, "a")
     key = collection_key("a")
-    for payload in (values.pack({"number": 1}), values.pack([1, 2]), values.pack({"kind": 5})):
+    for payload in (layout.pack({"number": 1}), layout.pack([1, 2]), layout.pack({"kind": 5})):
         with environment.write(1) as transaction:
-            transaction.put(Table.META, key, values.seal(Table.META, key, payload))
+            transaction.put(Table.META, key, layout.seal(Table.META, key, payload))
         with environment.read() as transaction, pytest.raises(CorruptionError):
             catalogue.require_settings(transaction, "a")
     with environment.write(1) as transaction:
@@ -168,10 +168,10 @@ def test_damaged_settings_are_damage(environment):
 
 
 def test_a_kind_of_a_later_version_is_refused(environment):
-    stored = values.unpack(settings().encode())
+    stored = layout.unpack(settings().encode())
     stored["kind"]["kind"] = "hologram"
     with pytest.raises(CorruptionError, match="hologram"):
-        CollectionSettings.decode("news", values.pack(stored))
+        CollectionSettings.decode("news", layout.pack(stored))
 
 
 def test_every_flipped_byte_of_the_meta_table_is_damage_or_changes_nothing(tmp_path):
@@ -179,7 +179,7 @@ def test_every_flipped_byte_of_the_meta_table_is_damage_or_changes_nothing(tmp_p
     with simdb.open(path, threads=1) as database:
         texts = database.collection("texts", simdb.Text(), threshold=0.8)
         texts.add("a", "a text that is long enough to have some shingles")
-    environment = registry.acquire(path, read_only=False, sync="full", map_size=None)
+    environment = environments.acquire(path, read_only=False, sync="full", map_size=None)
     with environment.read() as transaction:
         records = [
             (bytes(key), bytes(value))
@@ -197,6 +197,6 @@ def test_every_flipped_byte_of_the_meta_table_is_damage_or_changes_nothing(tmp_p
                 database["texts"].get("a")
         with environment.write(1) as transaction:
             transaction.put(Table.META, key, value)
-    registry.release(environment)
+    environments.release(environment)
     with simdb.open(path) as database:
         assert database.check(deep=True).sound

@@ -14,7 +14,7 @@ import simdb
 from simdb.cli.app import app
 from simdb.errors import DatabaseBusyError, DatabaseFailedError, DatabaseFullError
 from simdb.opened import catalogue
-from simdb.storage.tables.keys import Table
+from simdb.storage.tables.layout import Table
 from simdb.upkeep import rebuild as maintaining
 from tests.support.guarded_stores import WORDS
 

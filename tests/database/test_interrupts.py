@@ -17,10 +17,11 @@ import pytest
 
 import simdb
 from simdb import handle
-from simdb.storage.file import environment, locks, registry, transactions
+from simdb.storage.file import environment as environments
+from simdb.storage.file import locks, transactions
 from tests.support.forked import answer_of
 
-FILES = {module.__file__ for module in (environment, handle, locks, registry, transactions)}
+FILES = {module.__file__ for module in (environments, handle, locks, transactions)}
 LOCKS = ("_gate:", "_mutex:", "_registry_lock:")
 WORDS = simdb.Text(simdb.WordShingles(1))
 

@@ -13,8 +13,8 @@ import pytest
 import simdb
 from simdb.errors import ConfigurationError, DatabaseClosedError, StorageError, WrongTypeError
 from simdb.ingest import rows as reading_rows
-from simdb.storage.file.lmdb_errors import translated
-from simdb.storage.tables import values
+from simdb.storage.file.errors import translated
+from simdb.storage.tables import layout
 from tests.support.forked import answer_of
 
 
@@ -99,13 +99,13 @@ def test_metadata_that_nobody_could_have_stored_is_found_by_a_deep_check(
     tmp_path, monkeypatch, bad
 ):
     nested: object = 1
-    for _ in range(values.DEEPEST_NESTING + 5):
+    for _ in range(layout.DEEPEST_NESTING + 5):
         nested = [nested]
     metadata = {"a": nested} if bad == "deep" else bad
     with simdb.open(tmp_path / "s.simdb") as database:
         texts = database.collection("c", simdb.Text())
         with monkeypatch.context() as patched:
-            patched.setattr(values, "nesting", lambda _: 0)
+            patched.setattr(layout, "nesting", lambda _: 0)
             patched.setattr(reading_rows, "LARGEST_METADATA", 2**24)
             texts.add(1, "a text", metadata=metadata)
         assert database.check().sound

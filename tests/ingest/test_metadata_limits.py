@@ -11,13 +11,13 @@ import msgpack
 import pytest
 
 from simdb.errors import BadItemError
-from simdb.storage.tables import values
+from simdb.storage.tables import layout
 from tests.support import guarded_stores
 
 database = guarded_stores.database
 collection = guarded_stores.collection
 
-LIMIT = values.LARGEST_METADATA
+LIMIT = layout.LARGEST_METADATA
 PATIENCE = 30.0  # seconds; each of these took minutes, or for ever
 
 
@@ -80,8 +80,8 @@ def test_what_is_once_in_itself_is_nested_too_deeply(collection):
 
 def test_what_just_fits_is_stored_though_its_parts_are_shared(collection):
     part = [0, "", {"": b""}]
-    largest = {"a": [part] * ((LIMIT - 8) // len(values.pack(part)))}
-    assert LIMIT - 16 < len(values.pack(largest)) <= LIMIT
+    largest = {"a": [part] * ((LIMIT - 8) // len(layout.pack(part)))}
+    assert LIMIT - 16 < len(layout.pack(largest)) <= LIMIT
     collection.add("k", "hello", metadata=largest)
     assert collection.get("k").metadata == largest
     flat = {"a": [0] * (LIMIT - 16)}
@@ -103,8 +103,8 @@ def test_what_is_just_too_large_is_refused(collection, value):
 def test_the_least_bytes_are_never_more_than_the_packed_ones(monkeypatch):
     some: list[Any] = [[], {}, [[]], {"": {}}, ["é", b"a", {"é": ["a", 1, None, 2.5, (1,)]}], "a"]
     for value in some:
-        monkeypatch.setattr(values, "LARGEST_METADATA", len(values.pack(value)))
-        values.nesting(value)
+        monkeypatch.setattr(layout, "LARGEST_METADATA", len(layout.pack(value)))
+        layout.nesting(value)
 
 
 def test_extension_types_which_could_not_be_read_again_are_refused(collection):

@@ -13,9 +13,9 @@ import pytest
 import simdb
 from simdb.errors import CorruptionError, NotADatabaseError, StorageError
 from simdb.recovery import untrusted as distrusting
-from simdb.storage.file import registry
-from simdb.storage.tables import item_blocks, runs, values
-from simdb.storage.tables.keys import Table, pack_chunk
+from simdb.storage.file import environment as environments
+from simdb.storage.tables import blocks, layout, runs
+from simdb.storage.tables.layout import Table, pack_chunk
 from tests.support.damage import damage_behind, filled, repaired
 from tests.support.environments import MIB
 
@@ -39,7 +39,7 @@ def test_check_reads_again_what_this_process_has_verified_before(path, table, na
 
 def test_a_merge_that_another_process_began_verifies_the_rest_of_a_chunk(path, monkeypatch):
     monkeypatch.setattr(runs, "CHUNK_ENTRIES", 64)
-    environment = registry.acquire(path, read_only=False, sync="batch", map_size=None)
+    environment = environments.acquire(path, read_only=False, sync="batch", map_size=None)
     directory = runs.RunDirectory()
     keys = np.arange(1_000, dtype=np.uint64)
 
@@ -62,7 +62,7 @@ def test_a_merge_that_another_process_began_verifies_the_rest_of_a_chunk(path, m
     environment.caches.clear()  # as in another process
     with pytest.raises(CorruptionError), environment.write(1) as transaction:
         writer(transaction).step(lambda: np.empty(0, np.uint8))
-    registry.release(environment)
+    environments.release(environment)
 
 
 # -- files that are not trusted --------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_a_file_whose_checksums_hold_and_whose_numbers_lie_is_not_opened_as_untr
             assert cursor.first()
             key, value = bytes(cursor.key()), bytearray(cursor.value())
             value[-4:] = b"\xf0\xff\xff\x7f"  # an item number far past the last
-            value[:8] = values.CHECKSUM.pack(values.checksum(Table.BANDS, key, bytes(value[8:])))
+            value[:8] = layout.CHECKSUM.pack(layout.checksum(Table.BANDS, key, bytes(value[8:])))
             transaction.put(key, bytes(value), db=handle)
     with pytest.raises(CorruptionError, match="not opened"):
         simdb.open(path, untrusted=True)
@@ -135,7 +135,7 @@ def test_a_foreign_file_is_no_database_for_untrusted_either(path):
 @pytest.fixture
 def vectors(path, monkeypatch):
     """A store of 300 vectors in 38 blocks of items, and the vectors."""
-    monkeypatch.setattr(item_blocks, "ITEM_BLOCK_BYTES", 2_048)
+    monkeypatch.setattr(blocks, "ITEM_BLOCK_BYTES", 2_048)
     rows = np.random.default_rng(1).normal(size=(300, 64)).astype(np.float32)
     with simdb.open(path, threads=1) as database:
         stored = database.collection("v", simdb.Vector(64, "euclidean"), max_distance=1, seed=1)
@@ -221,7 +221,7 @@ def test_items_under_other_numbers_than_the_documents_are_found(path, vectors):
         assert numbers[0] == 299
         value[16 + 4 * (len(value) // 260 - 1)] ^= 0x80  # 299 becomes 427
         key = blocks[-1][0]
-        transaction.put(Table.ITEMS, key, values.seal(Table.ITEMS, key, bytes(value[8:])))
+        transaction.put(Table.ITEMS, key, layout.seal(Table.ITEMS, key, bytes(value[8:])))
 
     change_items(path, renumber)
     with simdb.open(path, threads=1) as database:
@@ -234,7 +234,7 @@ def test_an_item_that_nobody_could_have_stored_is_found_by_a_deep_check(path, ve
     def spoil(transaction, blocks):
         key, value = blocks[3]
         spoilt = value[8:-4] + np.float32(np.nan).tobytes()
-        transaction.put(Table.ITEMS, key, values.seal(Table.ITEMS, key, spoilt))
+        transaction.put(Table.ITEMS, key, layout.seal(Table.ITEMS, key, spoilt))
 
     change_items(path, spoil)
     with simdb.open(path, threads=1) as database:
@@ -252,9 +252,9 @@ def test_a_state_whose_numbers_cannot_be_is_refused(path, vectors, place, value)
             name, sealed = next(
                 (bytes(key), bytes(value)) for key, value in transaction.scan(Table.META, b"#")
             )
-            state = values.unpack(values.unseal(Table.META, name, memoryview(sealed)))
+            state = layout.unpack(layout.unseal(Table.META, name, memoryview(sealed)))
             state[place] = value
-            transaction.put(Table.META, name, values.seal(Table.META, name, values.pack(state)))
+            transaction.put(Table.META, name, layout.seal(Table.META, name, layout.pack(state)))
         environment.caches.clear()
         with pytest.raises(CorruptionError):
             list(database["v"].items())
@@ -267,9 +267,9 @@ def test_a_state_of_another_width_is_found(path, vectors):
             name, sealed = next(
                 (bytes(key), bytes(value)) for key, value in transaction.scan(Table.META, b"#")
             )
-            state = values.unpack(values.unseal(Table.META, name, memoryview(sealed)))
+            state = layout.unpack(layout.unseal(Table.META, name, memoryview(sealed)))
             state[7] = 0
-            transaction.put(Table.META, name, values.seal(Table.META, name, values.pack(state)))
+            transaction.put(Table.META, name, layout.seal(Table.META, name, layout.pack(state)))
         environment.caches.clear()
         problems = {problem.problem for problem in database.check().problems}
     assert "items of 0 bytes, not of 256" in problems

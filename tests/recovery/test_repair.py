@@ -9,8 +9,8 @@ import pytest
 
 import simdb
 from simdb.errors import NotADatabaseError, StorageError
-from simdb.storage.file import registry
-from simdb.storage.tables.keys import Table, collection_key
+from simdb.storage.file import environment as environments
+from simdb.storage.tables.layout import Table, collection_key
 from tests.support.damage import damage_behind, filled, repaired
 from tests.support.environments import MIB
 
@@ -102,7 +102,7 @@ def test_repair_refuses_what_exists_what_is_absent_and_what_is_no_store(path, tm
 
 def test_repair_waits_for_no_writer(path):
     filled(path)
-    environment = registry.acquire(path, read_only=False, sync="batch", map_size=None)
+    environment = environments.acquire(path, read_only=False, sync="batch", map_size=None)
     with environment.write(1), pytest.raises(simdb.DatabaseBusyError):
         simdb.repair(path, path.with_name("new.simdb"))
-    registry.release(environment)
+    environments.release(environment)

@@ -14,10 +14,10 @@ import pytest
 import simdb
 from simdb.recovery import pages
 from simdb.recovery.pages import DamagedFile
-from simdb.storage.file import registry
-from simdb.storage.tables import item_blocks
+from simdb.storage.file import environment as environments
+from simdb.storage.tables import blocks
 from simdb.storage.tables.blocks import BlockWriter, Tail
-from simdb.storage.tables.keys import Table, pack_numbered
+from simdb.storage.tables.layout import Table, pack_numbered
 from tests.support.environments import acquire
 
 PAGE = 4_096
@@ -67,7 +67,7 @@ def test_every_record_of_a_sound_file_is_read_as_lmdb_reads_it(path):
             for table in Table
             for key, value in transaction.scan(table, b"")
         }
-    registry.release(environment)
+    environments.release(environment)
     assert found.items() >= expected.items()
     assert {table for table, _ in found} == {table for table, _ in expected}
 
@@ -200,7 +200,7 @@ def test_a_file_that_was_cut_short_says_how_many_bytes_are_left(path):
 
 
 @pytest.fixture
-def blocks(tmp_path):
+def stored_blocks(tmp_path):
     """The values of a block of texts and of one of vectors, each with the records in it."""
     environment = acquire(tmp_path / "blocks.simdb")
     numbers = np.array([4, 5, 9], np.uint32)
@@ -216,7 +216,7 @@ def blocks(tmp_path):
         assert text is not None
         assert vector is not None
         yield (bytes(text), of_any_size), (bytes(vector), of_one)
-    registry.release(environment)
+    environments.release(environment)
 
 
 def records_in(block: Any) -> list[bytes]:
@@ -225,15 +225,15 @@ def records_in(block: Any) -> list[bytes]:
     return [bytes(block.record(place)) for place in range(3)]
 
 
-def test_a_block_is_known_by_its_checksums_whatever_follows_it(blocks):
-    (text, text_records), (vector, vector_records) = blocks
+def test_a_block_is_known_by_its_checksums_whatever_follows_it(stored_blocks):
+    (text, text_records), (vector, vector_records) = stored_blocks
     for rest in (b"", b"\0" * 50, b"what an older value left"):
         assert records_in(pages.block_within(OWNER, text + rest)) == text_records
         assert records_in(pages.rows_within(OWNER, 24, vector + rest)) == vector_records
 
 
-def test_a_block_of_another_owner_or_width_is_none(blocks):
-    (text, _), (vector, _) = blocks
+def test_a_block_of_another_owner_or_width_is_none(stored_blocks):
+    (text, _), (vector, _) = stored_blocks
     assert pages.block_within(OWNER + 1, text) is None
     assert pages.rows_within(OWNER + 1, 24, vector) is None
     assert pages.rows_within(OWNER, 32, vector) is None
@@ -241,16 +241,16 @@ def test_a_block_of_another_owner_or_width_is_none(blocks):
     assert pages.rows_within(OWNER, 24, text) is None
 
 
-def test_a_block_that_was_cut_short_is_none(blocks):
-    (text, _), (vector, _) = blocks
+def test_a_block_that_was_cut_short_is_none(stored_blocks):
+    (text, _), (vector, _) = stored_blocks
     for size in range(len(text)):
         assert pages.block_within(OWNER, text[:size]) is None
     for size in range(len(vector)):
         assert pages.rows_within(OWNER, 24, vector[:size]) is None
 
 
-def test_a_block_of_one_width_with_any_byte_changed_is_none(blocks):
-    _, (vector, _) = blocks
+def test_a_block_of_one_width_with_any_byte_changed_is_none(stored_blocks):
+    _, (vector, _) = stored_blocks
     for place in range(len(vector)):
         changed = bytearray(vector)
         changed[place] ^= 0x10
@@ -290,7 +290,7 @@ def test_long_texts_are_found_again_though_no_page_leads_to_them(path):
 
 
 def test_vectors_are_found_again_though_no_page_leads_to_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(item_blocks, "ITEM_BLOCK_BYTES", 8_192)
+    monkeypatch.setattr(blocks, "ITEM_BLOCK_BYTES", 8_192)
     path, new = tmp_path / "store.simdb", tmp_path / "new.simdb"
     rows = np.random.default_rng(3).normal(size=(96, 64)).astype(np.float32)
     with simdb.open(path, threads=1) as database:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from simdb.errors import CorruptionError
-from simdb.storage.file import registry
-from simdb.storage.tables import block_format, blocks, values
+from simdb.storage.file import environment as environments
+from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockReader, BlockWriter, Tail
-from simdb.storage.tables.keys import Table, pack_numbered
+from simdb.storage.tables.layout import Table, pack_numbered
 
 OWNER = 3
 WAITING_A_CLASS = 7  # blocks of one size class, which are a factor of 8
@@ -25,11 +25,11 @@ class AbortError(Exception):
 
 @pytest.fixture
 def environment(tmp_path):
-    environment = registry.acquire(
+    environment = environments.acquire(
         tmp_path / "store.simdb", read_only=False, sync="batch", map_size=None
     )
     yield environment
-    registry.release(environment)
+    environments.release(environment)
 
 
 @pytest.fixture
@@ -329,9 +329,9 @@ def test_what_is_known_to_be_verified_is_bounded(environment, monkeypatch):
 
 def test_a_record_checksum_names_owner_and_number():
     sums = {
-        block_format.record_checksum(owner, number, b"record")
+        blocks.record_checksum(owner, number, b"record")
         for owner in (b"\0\0\0\1", b"\0\0\0\2")
         for number in (0, 1, 2**32 - 1)
     }
     assert len(sums) == 6
-    assert values.checksum(Table.DOCUMENTS, b"\0\0\0\1", b"record") not in sums
+    assert layout.checksum(Table.DOCUMENTS, b"\0\0\0\1", b"record") not in sums

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.storage.tables import bucket_sizes, runs
-from simdb.storage.tables.bucket_sizes import largest_bucket
-from simdb.storage.tables.epochs import open_postings
+from simdb.storage.collection.manifest import open_postings
+from simdb.storage.tables import runs, views
+from simdb.storage.tables.views import largest_bucket
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 
@@ -53,8 +53,8 @@ def test_no_bucket_exceeds_the_bound_and_large_ones_are_found(
         ):
             expected = counted(view)
             assert largest_bucket(view) == (expected, expected)
-            monkeypatch.setattr(bucket_sizes, "COUNTED", 0)
-            monkeypatch.setattr(bucket_sizes, "SAMPLED", sampled)
+            monkeypatch.setattr(views, "COUNTED", 0)
+            monkeypatch.setattr(views, "SAMPLED", sampled)
             found = largest_bucket(view)
             assert found.entries <= expected <= found.bound
             if equal == 400:

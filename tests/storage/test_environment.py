@@ -18,9 +18,9 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError, DatabaseClosedError, DatabaseFullError, ReadOnlyError
-from simdb.storage.file import registry
-from simdb.storage.tables import values
-from simdb.storage.tables.keys import Table
+from simdb.storage.file import environment as environments
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
 from tests.support.forked import Child, answer_of
 
@@ -41,7 +41,7 @@ def test_a_creation_that_is_killed_leaves_no_store(path):
 
         def work(child, stage=stage):
             die_after(stage)
-            registry.release(acquire(path))
+            environments.release(acquire(path))
             child.say("done")
 
         child = Child(work)
@@ -70,7 +70,7 @@ def die_after(stage):
 
         return call
 
-    for module, name in ((lmdb, "open"), (values, "pack"), (os, "link"), (os, "fsync")):
+    for module, name in ((lmdb, "open"), (layout, "pack"), (os, "link"), (os, "fsync")):
         setattr(module, name, dying(getattr(module, name)))
 
 
@@ -90,7 +90,7 @@ def test_many_processes_that_create_one_store_share_it(path):
         environment = acquire(path)
         put(environment, str(os.getpid()).encode())
         child.say(environment.uuid)
-        registry.release(environment)
+        environments.release(environment)
 
     children = [Child(work) for _ in range(6)]
     for child in children:
@@ -99,7 +99,7 @@ def test_many_processes_that_create_one_store_share_it(path):
     assert [child.end() for child in children] == [0] * 6
     environment = acquire(path)
     assert all(get(environment, str(child.pid).encode()) for child in children)
-    registry.release(environment)
+    environments.release(environment)
 
 
 # -- sharing ---------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_two_openings_of_one_file_share_one_environment(path, environment, tmp_p
     for other in (path, tmp_path / "symbolic", tmp_path / "hard"):
         again = acquire(other)
         assert again is environment
-        registry.release(again)
+        environments.release(again)
     put(environment, b"still open")
 
 
@@ -119,42 +119,42 @@ def test_a_second_opening_with_other_promises_is_refused(path, environment):
     with pytest.raises(ConfigurationError, match="sync"):
         acquire(path, sync="full")
     assert acquire(path, read_only=True) is environment
-    registry.release(environment)
+    environments.release(environment)
 
 
 def test_a_writable_opening_beside_a_read_only_one_is_refused(path):
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     reader = acquire(path, read_only=True)
     with pytest.raises(ConfigurationError, match="read_only"):
         acquire(path)
-    registry.release(reader)
-    registry.release(acquire(path))
+    environments.release(reader)
+    environments.release(acquire(path))
 
 
 def test_a_read_only_environment_does_not_write(path):
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     before = path.read_bytes()
     reader = acquire(path, read_only=True)
     with pytest.raises(ReadOnlyError):
         reader.write(1)
     assert get(reader, b"a") is None
-    registry.release(reader)
+    environments.release(reader)
     assert path.read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_written_is_read_without_a_lock_file(path, monkeypatch):
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     for beside in path.parent.glob("*-*"):
         beside.unlink()
     monkeypatch.setattr(os, "access", lambda *_: False)
     reader = acquire(path, read_only=True)
     assert get(reader, b"a") is None
-    registry.release(reader)
+    environments.release(reader)
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_read_only_file_system_is_read_and_refuses_writers(path, tmp_path):
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     mounted = tmp_path / "mounted"
     mounted.mkdir()
     program = f"""
@@ -187,7 +187,7 @@ except simdb.StorageError as error:
 def test_what_is_closed_says_so(path):
     environment = acquire(path)
     transaction = environment.read()
-    registry.release(environment)
+    environments.release(environment)
     for use in (
         environment.read,
         lambda: environment.write(1),
@@ -209,7 +209,7 @@ def test_the_map_outlives_the_closing_until_the_last_snapshot_has_ended(path):
     transaction = environment.read()
     view = transaction.get(Table.KEYS, b"a")
     assert view is not None
-    registry.release(environment)
+    environments.release(environment)
     assert bytes(view) == b"x" * 100_000  # would end the process if it were unmapped
     assert not environment.is_finished
     transaction.close()
@@ -219,17 +219,17 @@ def test_the_map_outlives_the_closing_until_the_last_snapshot_has_ended(path):
 def test_a_store_closed_while_it_is_iterated_can_be_opened_again(path):
     environment = acquire(path)
     transaction = environment.read()
-    registry.release(environment)
+    environments.release(environment)
     again = acquire(path)
     put(again, b"b")
     assert get(again, b"b")
     transaction.close()
     assert get(again, b"b")
-    registry.release(again)
+    environments.release(again)
     assert again.is_finished
     third = acquire(path)
     assert get(third, b"b")
-    registry.release(third)
+    environments.release(third)
 
 
 def test_iterators_of_a_closed_database_end_with_an_error(path):
@@ -280,7 +280,7 @@ def test_closing_while_threads_read_and_write_harms_nobody(path):
                 thread.start()
             started.wait()
             time.sleep(0.01)
-            registry.release(environment)
+            environments.release(environment)
             for thread in threads:
                 thread.join(20)
             if problems or not environment.is_finished:

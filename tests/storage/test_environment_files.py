@@ -10,10 +10,10 @@ import lmdb
 import pytest
 
 from simdb.errors import DatabaseNotFoundError, FormatVersionError, NotADatabaseError, StorageError
-from simdb.storage.file import registry
-from simdb.storage.file.header import FORMAT_VERSION
-from simdb.storage.tables import values
-from simdb.storage.tables.keys import HEADER_KEY, Table
+from simdb.storage.file import environment as environments
+from simdb.storage.file.environment import FORMAT_VERSION
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import HEADER_KEY, Table
 from tests.support.environments import MIB, acquire, get, put
 from tests.support.forked import answer_of
 
@@ -30,7 +30,7 @@ def test_a_store_whose_file_was_removed_is_not_written_to(path, environment):
 
 def test_a_store_whose_file_was_replaced_is_not_written_to(path, environment, tmp_path):
     put(environment, b"a")
-    registry.release(acquire(tmp_path / "other.simdb"))
+    environments.release(acquire(tmp_path / "other.simdb"))
     (tmp_path / "other.simdb").rename(path)
     with pytest.raises(StorageError, match="replaced"):
         put(environment, b"b")
@@ -42,18 +42,18 @@ def test_a_store_whose_file_was_replaced_is_not_written_to(path, environment, tm
 def test_the_file_that_replaced_a_store_is_opened_once_that_is_closed(path, tmp_path):
     old = acquire(path)
     put(old, b"a")
-    registry.release(acquire(tmp_path / "other.simdb"))
+    environments.release(acquire(tmp_path / "other.simdb"))
     (tmp_path / "other.simdb").rename(path)
-    registry.release(old)
+    environments.release(old)
     again = acquire(path)
     assert get(again, b"a") is None
-    registry.release(again)
+    environments.release(again)
 
 
 def test_a_file_replaced_between_fork_and_next_use_is_not_taken_for_the_old_one(
     path, environment, tmp_path
 ):
-    registry.release(acquire(tmp_path / "other.simdb"))
+    environments.release(acquire(tmp_path / "other.simdb"))
     assert answer_of(lambda: 1) == "1"  # the fork closes the file
     (tmp_path / "other.simdb").rename(path)
     with pytest.raises(StorageError, match="replaced"):
@@ -71,14 +71,14 @@ def change_header(path, **changed):
     ):
         meta = raw.open_db(b"meta", transaction)
         sealed = transaction.get(HEADER_KEY, db=meta) or b""
-        header = values.unpack(values.unseal(Table.META, HEADER_KEY, memoryview(sealed)))
-        sealed = values.seal(Table.META, HEADER_KEY, values.pack(header | changed))
+        header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, memoryview(sealed)))
+        sealed = layout.seal(Table.META, HEADER_KEY, layout.pack(header | changed))
         transaction.put(HEADER_KEY, sealed, db=meta)
     return header
 
 
 def test_the_header_tells_what_wrote_the_file(path):
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     header = change_header(path)
     assert header["magic"] == "simdb"
     assert header["format"] == FORMAT_VERSION
@@ -88,7 +88,7 @@ def test_the_header_tells_what_wrote_the_file(path):
 
 
 def test_a_newer_format_is_refused_with_both_numbers_and_left_as_it_is(path):
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     change_header(path, format=7, created_by="simdb-store 9.9")
     before = path.read_bytes()
     for read_only in (False, True):
@@ -98,7 +98,7 @@ def test_a_newer_format_is_refused_with_both_numbers_and_left_as_it_is(path):
 
 
 def test_another_magic_is_refused(path):
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     change_header(path, magic="other")
     with pytest.raises(NotADatabaseError):
         acquire(path)
@@ -106,7 +106,7 @@ def test_another_magic_is_refused(path):
 
 def test_the_environment_variable_of_lmdb_does_not_change_the_format(path, monkeypatch):
     monkeypatch.setenv("LMDB_DEFAULT_LIB_VERSION", "1")
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     assert path.read_bytes()[16:24] == bytes.fromhex("dec0efbe01000000")
 
 
@@ -137,7 +137,7 @@ def test_a_copy_made_while_others_write_is_one_commit(path, environment, tmp_pat
         copied = acquire(tmp_path / f"copy{number}")
         assert get(copied, b"a") == get(copied, b"b")
         assert copied.uuid == environment.uuid
-        registry.release(copied)
+        environments.release(copied)
 
 
 def test_a_copy_does_not_overwrite(path, environment, tmp_path):

@@ -14,8 +14,9 @@ import time
 import pytest
 
 from simdb.errors import DatabaseBusyError, DatabaseClosedError
-from simdb.storage.file import opening, registry
-from simdb.storage.tables.keys import Table
+from simdb.storage.file import environment as environments
+from simdb.storage.file import preflight
+from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
 from tests.support.forked import Child, answer_of
 
@@ -71,9 +72,9 @@ def test_opening_waits_for_another_writer_no_longer_than_its_timeout(path):
     child = hold_writer(path)
     with pytest.raises(DatabaseBusyError):
         acquire(path, busy_timeout=0.1)
-    registry.release(acquire(path, read_only=True))  # for which nobody waits
+    environments.release(acquire(path, read_only=True))  # for which nobody waits
     child.say("end")
-    registry.release(acquire(path, busy_timeout=10))
+    environments.release(acquire(path, busy_timeout=10))
     assert child.end() == 0
 
 
@@ -184,7 +185,7 @@ def test_threads_read_whole_commits_while_one_writes(environment):
 
 
 def test_more_snapshots_than_there_are_slots_are_refused_and_then_served(path, monkeypatch):
-    monkeypatch.setattr(opening, "MOST_READERS", 5)
+    monkeypatch.setattr(preflight, "MOST_READERS", 5)
     environment = acquire(path)
     held = []
     with pytest.raises(DatabaseBusyError, match="reader slots"):
@@ -193,7 +194,7 @@ def test_more_snapshots_than_there_are_slots_are_refused_and_then_served(path, m
     for transaction in held:
         transaction.close()
     assert get(environment, b"a") is None
-    registry.release(environment)
+    environments.release(environment)
 
 
 def test_the_slots_of_killed_readers_are_cleared(path, environment):
@@ -208,10 +209,10 @@ def test_the_slots_of_killed_readers_are_cleared(path, environment):
     assert environment.statistics()["snapshots"] == 1
     child.signal(signal.SIGKILL)
     child.end()
-    registry.release(acquire(path))
+    environments.release(acquire(path))
     with acquire(path).read():
         pass
-    registry.release(environment)
+    environments.release(environment)
     environment._environment.reader_check()
     assert environment.statistics()["snapshots"] == 0
 
@@ -264,7 +265,7 @@ def test_a_child_forked_while_a_snapshot_is_open_is_refused_and_the_snapshot_sta
         if end == "close":
             held[0].close()
         if end == "release":
-            registry.release(environment)
+            environments.release(environment)
         if end == "collect":
             held.clear()
             gc.collect()
@@ -316,7 +317,7 @@ def test_a_child_does_not_keep_the_writers_lock_of_a_parent_that_died(path):
     try:
         environment = acquire(path, busy_timeout=1)
         put(environment, b"a", timeout=1)
-        registry.release(environment)
+        environments.release(environment)
     finally:
         os.kill(grandchild, signal.SIGKILL)
 

@@ -13,8 +13,8 @@ import pytest
 
 import simdb
 from simdb.errors import DatabaseFullError, StorageError
-from simdb.storage.file import map_room, registry
-from simdb.storage.tables.keys import Table
+from simdb.storage.file import environment as environments
+from simdb.storage.tables.layout import Table
 from tests.support.environments import MIB, acquire, get, put
 from tests.support.forked import Child, answer_of
 
@@ -36,11 +36,11 @@ def test_a_full_map_refuses_writes_keeps_all_commits_and_takes_more_with_a_large
         put(environment, b"more", b"x" * 400_000)
     assert all(get(environment, b"%06d" % number) for number in range(count))
     assert get(environment, b"more") is None
-    registry.release(environment)
+    environments.release(environment)
     larger = acquire(path, map_size=4 * MIB)
     put(larger, b"more", b"x" * 400_000)
     assert get(larger, b"more")
-    registry.release(larger)
+    environments.release(larger)
 
 
 def test_a_full_collection_takes_more_after_deleting_and_compacting_or_with_a_larger_map(path):
@@ -81,7 +81,7 @@ def test_a_limit_on_file_size_leaves_the_last_commit(path):
     assert answer_of(work) == "(True, True, None)"
     environment = acquire(path)
     assert get(environment, b"small")
-    registry.release(environment)
+    environments.release(environment)
 
 
 def limited_address_space(megabytes):
@@ -103,7 +103,7 @@ def test_little_address_space_makes_the_map_smaller(path):
 
 
 def test_too_little_address_space_is_a_clear_error(path):
-    registry.release(acquire(path))
+    environments.release(acquire(path))
 
     def work():
         limited_address_space(100)
@@ -114,8 +114,8 @@ def test_too_little_address_space_is_a_clear_error(path):
 
 @pytest.mark.parametrize(("more", "grows"), [(900, True), (120, False)])
 def test_a_map_that_fills_up_grows_while_the_system_gives_space(path, monkeypatch, more, grows):
-    monkeypatch.setattr(map_room, "SMALLEST_MAP", 32 * MIB)
-    monkeypatch.setattr(map_room, "LARGEST_MAP", 64 * MIB)
+    monkeypatch.setattr(environments, "SMALLEST_MAP", 32 * MIB)
+    monkeypatch.setattr(environments, "LARGEST_MAP", 64 * MIB)
 
     def work():
         environment = acquire(path)
@@ -134,8 +134,8 @@ def test_a_map_that_fills_up_grows_while_the_system_gives_space(path, monkeypatc
 
 
 def test_a_map_is_not_moved_under_a_snapshot(path, monkeypatch):
-    monkeypatch.setattr(map_room, "SMALLEST_MAP", 4 * MIB)
-    monkeypatch.setattr(map_room, "LARGEST_MAP", 4 * MIB)
+    monkeypatch.setattr(environments, "SMALLEST_MAP", 4 * MIB)
+    monkeypatch.setattr(environments, "LARGEST_MAP", 4 * MIB)
     environment = acquire(path)
     put(environment, b"a", b"a" * 100_000)
     with environment.read() as transaction:
@@ -150,16 +150,16 @@ def test_a_map_is_not_moved_under_a_snapshot(path, monkeypatch):
     for number in range(100):
         put(environment, b"c%d" % number, b"x" * 100_000)
     assert environment.statistics()["map_bytes"] >= 8 * MIB
-    registry.release(environment)
+    environments.release(environment)
 
 
 def test_a_process_adopts_a_file_that_another_has_grown_past_its_map(path, monkeypatch):
-    monkeypatch.setattr(map_room, "LARGEST_MAP", 2 * MIB)
-    registry.release(acquire(path))
+    monkeypatch.setattr(environments, "LARGEST_MAP", 2 * MIB)
+    environments.release(acquire(path))
 
     def work(child):
         child.hear()
-        monkeypatch.setattr(map_room, "LARGEST_MAP", 64 * MIB)
+        monkeypatch.setattr(environments, "LARGEST_MAP", 64 * MIB)
         other = acquire(path)
         for number in range(100):
             put(other, b"%d" % number, b"x" * 100_000)
@@ -177,4 +177,4 @@ def test_a_process_adopts_a_file_that_another_has_grown_past_its_map(path, monke
     assert len(get(environment, b"99") or b"") == 100_000
     assert environment.generation == mapped + 1
     put(environment, b"b")
-    registry.release(environment)
+    environments.release(environment)

@@ -22,8 +22,9 @@ from simdb.errors import (
     WrongTypeError,
 )
 from simdb.storage.file import environment as environments
-from simdb.storage.file import lmdb_errors, map_room, opening, registry, watching
-from simdb.storage.tables.keys import Table
+from simdb.storage.file import errors as file_errors
+from simdb.storage.file import preflight
+from simdb.storage.tables.layout import Table
 from tests.support.damage import WORDS, filled
 from tests.support.environments import MIB
 from tests.support.forked import Child, answer_of
@@ -67,7 +68,7 @@ def write_with(database, code, method="commit"):
 def test_after_a_failed_write_nothing_is_written_until_the_store_is_opened_again(
     path, code, method, monkeypatch
 ):
-    monkeypatch.setattr(lmdb_errors, "CUT_SHORT", 0)  # however full this machine's disk is
+    monkeypatch.setattr(file_errors, "CUT_SHORT", 0)  # however full this machine's disk is
     filled(path)
     with simdb.open(path, threads=1) as database:
         texts = database["c"]
@@ -105,7 +106,7 @@ def test_a_full_disk_or_a_read_only_one_stops_one_write_and_not_the_next(path, c
 
 def test_an_input_output_error_on_a_full_disk_is_a_write_cut_short(path, monkeypatch):
     filled(path)
-    monkeypatch.setattr(watching, "is_full", lambda *_: True)
+    monkeypatch.setattr(preflight, "is_full", lambda *_: True)
     with simdb.open(path, threads=1) as database:
         with pytest.raises(DatabaseFullError):
             write_with(database, errno.EIO)
@@ -120,10 +121,10 @@ def test_the_room_of_a_disk_and_the_limit_on_a_file_are_told(path):
 
         size = path.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + MIB, size + MIB))
-        return watching.is_full(path, MIB // 2), watching.is_full(path, 2 * MIB)
+        return preflight.is_full(path, MIB // 2), preflight.is_full(path, 2 * MIB)
 
     assert answer_of(limited) == "(False, True)"
-    assert watching.is_full(path, 2**62)
+    assert preflight.is_full(path, 2**62)
 
 
 # -- full maps -------------------------------------------------------------------------------------
@@ -172,8 +173,8 @@ def test_a_map_filled_with_vectors_can_be_emptied_in_any_order(path):
 
 def test_a_map_is_larger_than_insertions_may_fill_by_a_twentieth_at_most():
     for size in (MIB, 3 * MIB, 64 * MIB, 2**30, 2**40):
-        whole = map_room.with_reserve(size)
-        assert abs(map_room.without_reserve(whole) - size) <= 1
+        whole = environments.with_reserve(size)
+        assert abs(environments.without_reserve(whole) - size) <= 1
         assert whole - size <= max(size // 20, 4 * MIB)
 
 
@@ -223,9 +224,9 @@ def test_a_store_whose_lock_file_was_removed_is_not_written_to(path, replaced):
 
 
 def test_a_lock_file_has_its_room_on_the_disk_before_it_is_mapped(path):
-    registry.release(registry.acquire(path, read_only=False, sync="batch", map_size=None))
+    environments.release(environments.acquire(path, read_only=False, sync="batch", map_size=None))
     status = path.with_name("store.simdb-lock").stat()
-    assert status.st_blocks * 512 >= status.st_size >= 64 * (opening.MOST_READERS - 1)
+    assert status.st_blocks * 512 >= status.st_size >= 64 * (preflight.MOST_READERS - 1)
 
 
 def test_no_room_for_a_lock_file_is_a_full_disk_and_leaves_none(path, monkeypatch):
@@ -242,14 +243,14 @@ def test_no_room_for_a_lock_file_is_a_full_disk_and_leaves_none(path, monkeypatc
 
 def test_a_reader_that_was_killed_does_not_make_the_file_grow_for_ever(path, monkeypatch):
     monkeypatch.setattr(environments, "READERS_CHECKED_EVERY", 8)
-    environment = registry.acquire(path, read_only=False, sync="batch", map_size=None)
+    environment = environments.acquire(path, read_only=False, sync="batch", map_size=None)
 
     def put(value):
         with environment.write(10) as transaction:
             transaction.put(Table.KEYS, b"key", value * 100_000)
 
     def hold(child):
-        transaction = registry.acquire(path, read_only=True, sync="batch", map_size=None).read()
+        transaction = environments.acquire(path, read_only=True, sync="batch", map_size=None).read()
         child.say("reading")
         child.hear()
         transaction.close()
@@ -263,7 +264,7 @@ def test_a_reader_that_was_killed_does_not_make_the_file_grow_for_ever(path, mon
         put(b"%d" % (number % 10))
     assert environment.statistics()["snapshots"] == 0
     assert path.stat().st_size < 4 * MIB
-    registry.release(environment)
+    environments.release(environment)
 
 
 # -- who may read and write ------------------------------------------------------------------------

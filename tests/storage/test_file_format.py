@@ -16,13 +16,17 @@ import pytest
 
 import simdb
 from simdb.opened.catalogue import CollectionSettings
-from simdb.storage.collection.manifest import CollectionState, IndexState
-from simdb.storage.file import header, registry
-from simdb.storage.tables import chunks, keys, values
+from simdb.storage.collection.manifest import (
+    COLUMNS,
+    CollectionState,
+    EpochState,
+    ExactState,
+    IndexState,
+)
+from simdb.storage.file import environment as environments
+from simdb.storage.tables import layout, runs
 from simdb.storage.tables.blocks import BlockWriter, Tail
-from simdb.storage.tables.documents import encode_document
-from simdb.storage.tables.epochs import COLUMNS, EpochState, ExactState
-from simdb.storage.tables.keys import Table
+from simdb.storage.tables.layout import Table, encode_document
 from simdb.storage.tables.runs import Merge, Run, RunDirectory
 from tools import make_golden
 
@@ -46,29 +50,29 @@ def documented():
 
 
 def sealed(table, key, payload):
-    return values.seal(table, key, payload)
+    return layout.seal(table, key, payload)
 
 
 def block_of(tmp_path, table, owner, *, width, numbers, records):
     """Return the value that a block writer stores."""
-    store = registry.acquire(
+    store = environments.acquire(
         tmp_path / f"{table.name}.simdb", read_only=False, sync="batch", map_size=None
     )
     with store.write(1) as transaction:
         writer = BlockWriter(transaction, table, owner, Tail(), width=width)
         writer.append(np.array(numbers, np.uint32), records)
-        value = transaction.get(table, keys.pack_numbered(owner, numbers[0]))
+        value = transaction.get(table, layout.pack_numbered(owner, numbers[0]))
         assert value is not None
         stored = bytes(value)
-    registry.release(store)
+    environments.release(store)
     return stored
 
 
 def header_payload():
-    return values.pack(
+    return layout.pack(
         {
-            "magic": header.MAGIC,
-            "format": header.FORMAT_VERSION,
+            "magic": environments.MAGIC,
+            "format": environments.FORMAT_VERSION,
             "uuid": uuid.UUID("00112233-4455-6677-8899-aabbccddeeff").bytes,
             "lmdb": [0, 9, 36],
             "created_by": "simdb-store 0.1.0",
@@ -110,30 +114,30 @@ def exact():
 def examples(tmp_path):
     """Return what the code writes for every example of the document."""
     documents = [
-        encode_document(keys.encode_user_key("a1"), b"caf\xc3\xa9", b""),
-        encode_document(keys.encode_user_key(7), b"tea", values.pack({"n": 1})),
+        encode_document(layout.encode_user_key("a1"), b"caf\xc3\xa9", b""),
+        encode_document(layout.encode_user_key(7), b"tea", layout.pack({"n": 1})),
     ]
-    chunk_key = keys.pack_chunk(2, 772, 0)
-    posting_key = keys.pack_chunk(3, 1_024, 0)
-    number_name = keys.owner_prefix(1) + keys.encode_user_key("a1")
+    chunk_key = layout.pack_chunk(2, 772, 0)
+    posting_key = layout.pack_chunk(3, 1_024, 0)
+    number_name = layout.owner_prefix(1) + layout.encode_user_key("a1")
     bitmap = bytearray(1_024)
     bitmap[0] = 0b10
-    marks_key = keys.pack_numbered(1, 0)
-    symbols_key = keys.pack_numbered(3, 0)
+    marks_key = layout.pack_numbered(1, 0)
+    symbols_key = layout.pack_numbered(3, 0)
     return {
-        "key of the header": keys.HEADER_KEY,
-        "key of settings": keys.collection_key("news"),
-        "key of a state": keys.state_key(1),
-        "key of the garbage": keys.GARBAGE_KEY,
-        "key of a block": keys.pack_numbered(1, 300),
-        "key of a text": keys.owner_prefix(1) + keys.encode_user_key("a1"),
-        "key of an integer": keys.owner_prefix(1) + keys.encode_user_key(-2),
+        "key of the header": layout.HEADER_KEY,
+        "key of settings": layout.collection_key("news"),
+        "key of a state": layout.state_key(1),
+        "key of the garbage": layout.GARBAGE_KEY,
+        "key of a block": layout.pack_numbered(1, 300),
+        "key of a text": layout.owner_prefix(1) + layout.encode_user_key("a1"),
+        "key of an integer": layout.owner_prefix(1) + layout.encode_user_key(-2),
         "key of a chunk": chunk_key,
-        "header": sealed(Table.META, keys.HEADER_KEY, header_payload()),
-        "settings": sealed(Table.META, keys.collection_key("news"), settings_payload()),
-        "state": sealed(Table.META, keys.state_key(1), state().encode()),
-        "exact state": values.pack(exact().encode()),
-        "garbage": sealed(Table.META, keys.GARBAGE_KEY, values.pack([[5, 2], [6, 2]])),
+        "header": sealed(Table.META, layout.HEADER_KEY, header_payload()),
+        "settings": sealed(Table.META, layout.collection_key("news"), settings_payload()),
+        "state": sealed(Table.META, layout.state_key(1), state().encode()),
+        "exact state": layout.pack(exact().encode()),
+        "garbage": sealed(Table.META, layout.GARBAGE_KEY, layout.pack([[5, 2], [6, 2]])),
         "item number": sealed(Table.KEYS, number_name, (0).to_bytes(4, "little")),
         "document": documents[0],
         "block of documents": block_of(
@@ -148,13 +152,13 @@ def examples(tmp_path):
             records=[b"\1\0\2\0", b"\3\0\4\0", b"\5\0\6\0"],
         ),
         "first marks": sealed(Table.MARKS, marks_key, bytes(bitmap))[:16],
-        "chunk": chunks.encode(
+        "chunk": runs.encode_chunk(
             Table.BANDS,
             chunk_key,
             np.array([0x1122334455667788, 2**64 - 1], np.uint64),
             np.array([[2, 1]], np.uint32),
         ),
-        "postings": chunks.encode(
+        "postings": runs.encode_chunk(
             Table.POSTINGS,
             posting_key,
             np.array([5, 9], np.uint64),
@@ -189,9 +193,9 @@ def test_the_document_names_every_table_with_its_number():
 
 def test_the_document_names_the_present_format_and_every_field():
     text = DOCUMENT.read_text("utf-8")
-    assert f"format {header.FORMAT_VERSION}" in text
+    assert f"format {environments.FORMAT_VERSION}" in text
     assert f"{COLUMNS} columns" in text
-    for name in [*values.unpack(header_payload()), *values.unpack(settings_payload())]:
+    for name in [*layout.unpack(header_payload()), *layout.unpack(settings_payload())]:
         assert f"`{name}`" in text, name
     for described in (
         Run,
@@ -207,14 +211,14 @@ def test_the_document_names_the_present_format_and_every_field():
 
 
 def test_the_header_of_a_new_store_has_the_documented_fields():
-    assert list(header.new_header((0, 9, 36))) == list(values.unpack(header_payload()))
+    assert list(environments.new_header((0, 9, 36))) == list(layout.unpack(header_payload()))
 
 
 # -- golden stores ---------------------------------------------------------------------------------
 
 
 def test_there_is_a_golden_store_of_the_present_format():
-    assert f"format-{header.FORMAT_VERSION}.simdb" in [path.name for path in GOLDEN]
+    assert f"format-{environments.FORMAT_VERSION}.simdb" in [path.name for path in GOLDEN]
     assert all(path.stat().st_size <= make_golden.LARGEST_FILE for path in GOLDEN)
 
 

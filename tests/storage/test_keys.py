@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import BadItemError, CorruptionError
-from simdb.storage.tables import keys
-from simdb.storage.tables.keys import Table, decode_user_key, encode_user_key, encode_user_keys
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table, decode_user_key, encode_user_key, encode_user_keys
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(min_size=1, max_size=100).filter(
@@ -65,7 +65,7 @@ def test_many_keys_may_be_as_long_and_as_large_as_one(some_keys):
 
 @pytest.mark.parametrize("some_keys", [["a"], ["x" * 500, "a"], ["é" * 250], [-(2**63), 2**63 - 1]])
 def test_many_keys_that_can_be_stored_are_not_looked_at_one_by_one(some_keys, monkeypatch):
-    monkeypatch.delattr(keys, "encode_user_key")
+    monkeypatch.delattr(layout, "encode_user_key")
     assert [decode_user_key(key) for key in encode_user_keys(some_keys)] == some_keys
 
 
@@ -120,7 +120,7 @@ def test_keys_that_cannot_be_stored_are_refused_with_the_reason(key, message):
 
 @pytest.mark.parametrize("key", ["x" * 500, "\0", "é" * 250, "\U0010ffff" * 125])
 def test_the_longest_and_strangest_keys_fit_into_a_key_of_lmdb(key):
-    assert len(keys.owner_prefix(1) + encode_user_key(key)) <= 511
+    assert len(layout.owner_prefix(1) + encode_user_key(key)) <= 511
 
 
 @pytest.mark.parametrize(
@@ -142,29 +142,29 @@ def test_bytes_that_are_no_key_are_damage(stored, message):
 @pytest.mark.parametrize("size", [0, 7, 9, 15, 17])
 def test_keys_of_another_length_are_damage_and_not_an_error_of_their_own(size):
     with pytest.raises(CorruptionError, match=f"a key of {size} bytes is damaged"):
-        keys.unpack_numbered(bytes(size))
+        layout.unpack_numbered(bytes(size))
     with pytest.raises(CorruptionError, match=f"a key of {size} bytes is damaged"):
-        keys.unpack_chunk(memoryview(bytes(size)))
+        layout.unpack_chunk(memoryview(bytes(size)))
 
 
 def test_the_keys_of_a_collection_begin_with_what_they_are():
-    assert keys.collection_key("né") == b"cn\xc3\xa9"
-    assert keys.state_key(258) == b"#\x00\x00\x01\x02"
-    assert keys.owner_prefix(258) == b"\x00\x00\x01\x02"
-    assert (keys.HEADER_KEY, keys.GARBAGE_KEY) == (b"simdb", b"g")
+    assert layout.collection_key("né") == b"cn\xc3\xa9"
+    assert layout.state_key(258) == b"#\x00\x00\x01\x02"
+    assert layout.owner_prefix(258) == b"\x00\x00\x01\x02"
+    assert (layout.HEADER_KEY, layout.GARBAGE_KEY) == (b"simdb", b"g")
 
 
 def test_numbered_keys_and_chunk_keys_sort_as_their_numbers():
     generator = random.Random(1)
     numbered = [(generator.getrandbits(32), generator.getrandbits(32)) for _ in range(500)]
-    packed = sorted(keys.pack_numbered(*key) for key in numbered)
-    assert [keys.unpack_numbered(key) for key in packed] == sorted(numbered)
+    packed = sorted(layout.pack_numbered(*key) for key in numbered)
+    assert [layout.unpack_numbered(key) for key in packed] == sorted(numbered)
     many = [
         (generator.getrandbits(2), generator.getrandbits(64), generator.getrandbits(32))
         for _ in range(500)
     ]
-    packed = sorted(keys.pack_chunk(*key) for key in many)
-    assert [keys.unpack_chunk(memoryview(key)) for key in packed] == sorted(many)
+    packed = sorted(layout.pack_chunk(*key) for key in many)
+    assert [layout.unpack_chunk(memoryview(key)) for key in packed] == sorted(many)
 
 
 def test_table_numbers_never_change():
@@ -181,12 +181,12 @@ def test_table_numbers_never_change():
         "ITEMS",
     ]
     assert list(Table) == list(range(9))
-    assert keys.TABLE_NAMES[Table.DOCUMENTS] == b"documents"
+    assert layout.TABLE_NAMES[Table.DOCUMENTS] == b"documents"
 
 
 def test_stored_keys_and_names_stay_within_the_limits():
-    assert (keys.LONGEST_KEY, keys.LONGEST_NAME) == (500, 200)
+    assert (layout.LONGEST_KEY, layout.LONGEST_NAME) == (500, 200)
 
 
 def test_the_longest_name_of_a_collection_fits():
-    assert len(keys.collection_key("x" * keys.LONGEST_NAME)) <= 511
+    assert len(layout.collection_key("x" * layout.LONGEST_NAME)) <= 511

@@ -26,9 +26,10 @@ from simdb.errors import (
     StorageError,
 )
 from simdb.storage.file import environment as environments
-from simdb.storage.file import lmdb_errors, map_room, registry, watching
-from simdb.storage.tables import values
-from simdb.storage.tables.keys import HEADER_KEY, Table
+from simdb.storage.file import errors as file_errors
+from simdb.storage.file import preflight
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import HEADER_KEY, Table
 from tests.support.environments import MIB, acquire, get, put
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -70,7 +71,7 @@ def with_code(error: Any, code: int) -> Any:
     ids=lambda value: repr(value) if isinstance(value, Exception) else value.__name__,
 )
 def test_each_error_becomes_the_one_that_says_what_to_do_and_keeps_its_cause(path, error, expected):
-    with pytest.raises(StorageError) as raised, lmdb_errors.translated(path):
+    with pytest.raises(StorageError) as raised, file_errors.translated(path):
         raise error
     assert type(raised.value) is expected
     assert raised.value.__cause__ is error
@@ -79,7 +80,7 @@ def test_each_error_becomes_the_one_that_says_what_to_do_and_keeps_its_cause(pat
 
 def test_an_error_of_simdb_passes_as_it_is(path):
     known = DatabaseNotFoundError("known")
-    with pytest.raises(DatabaseNotFoundError) as raised, lmdb_errors.translated(path):
+    with pytest.raises(DatabaseNotFoundError) as raised, file_errors.translated(path):
         raise known
     assert raised.value is known
 
@@ -90,8 +91,8 @@ def test_an_input_output_error_of_a_file_that_is_gone_is_a_failure_not_a_full_di
     def fail(*_: object) -> bool:
         raise FileNotFoundError
 
-    monkeypatch.setattr(watching, "is_full", fail)
-    with pytest.raises(DatabaseFailedError), lmdb_errors.translated(path):
+    monkeypatch.setattr(preflight, "is_full", fail)
+    with pytest.raises(DatabaseFailedError), file_errors.translated(path):
         raise OSError(errno.EIO, "s")
 
 
@@ -125,7 +126,7 @@ def test_after_a_failed_meta_page_reading_goes_on_and_writing_does_not(stored, p
             put(stored, b"b")
     assert get(stored, b"b") is None
     other = acquire(path)
-    registry.release(other)
+    environments.release(other)
     assert get(stored, b"a") == b"value"
 
 
@@ -147,13 +148,13 @@ def test_a_full_table_of_readers_is_cleared_and_asked_again(stored):
 GROW = """
 import sys
 from pathlib import Path
-from simdb.storage.file import registry
-from simdb.storage.tables.keys import Table
-environment = registry.acquire(Path(sys.argv[1]), read_only=False, sync="batch", map_size=None)
+from simdb.storage.file import environment as environments
+from simdb.storage.tables.layout import Table
+environment = environments.acquire(Path(sys.argv[1]), read_only=False, sync="batch", map_size=None)
 for number in range(120):
     with environment.write(10) as transaction:
         transaction.put(Table.KEYS, b"%d" % number, b"x" * 100_000)
-registry.release(environment)
+environments.release(environment)
 """
 
 
@@ -165,12 +166,12 @@ def grow_elsewhere(path: Path) -> None:
 @pytest.fixture
 def small(path, monkeypatch):
     """A store whose map is of 4 MiB in this process."""
-    monkeypatch.setattr(map_room, "SMALLEST_MAP", MIB)
-    monkeypatch.setattr(map_room, "LARGEST_MAP", 4 * MIB)
+    monkeypatch.setattr(environments, "SMALLEST_MAP", MIB)
+    monkeypatch.setattr(environments, "LARGEST_MAP", 4 * MIB)
     environment = acquire(path)
     put(environment, b"a")
     yield environment
-    registry.release(environment)
+    environments.release(environment)
 
 
 def test_a_file_that_another_process_has_grown_past_the_map_is_mapped_anew(small, path):
@@ -210,7 +211,7 @@ def test_a_map_that_the_system_does_not_let_grow_is_asked_for_once(small, monkey
 
 
 def test_an_lmdb_file_with_tables_of_the_same_names_is_no_store_without_a_header(path):
-    registry.release(acquire(path, sync="full"))
+    environments.release(acquire(path, sync="full"))
     with lmdb.open(str(path), subdir=False, max_dbs=16, map_size=16 * MIB, lib_version=0) as raw:
         meta = raw.open_db(b"meta")
         with raw.begin(write=True) as transaction:
@@ -220,7 +221,7 @@ def test_an_lmdb_file_with_tables_of_the_same_names_is_no_store_without_a_header
 
 
 def test_a_lock_that_the_system_cannot_give_is_an_error_not_a_wait(path, monkeypatch):
-    registry.release(acquire(path, sync="full"))
+    environments.release(acquire(path, sync="full"))
     environment = acquire(path, sync="full")
 
     flock = fcntl.flock
@@ -236,7 +237,7 @@ def test_a_lock_that_the_system_cannot_give_is_an_error_not_a_wait(path, monkeyp
     monkeypatch.undo()
     put(environment, b"b")
     assert get(environment, b"b") == b"value"
-    registry.release(environment)
+    environments.release(environment)
 
 
 def test_a_checkout_that_is_not_installed_makes_stores_too(path, monkeypatch):
@@ -249,8 +250,8 @@ def test_a_checkout_that_is_not_installed_makes_stores_too(path, monkeypatch):
     simdb.open(path).close()
     environment = acquire(path, read_only=True)
     with environment.read() as transaction:
-        header = values.unpack(
-            values.unseal(Table.META, HEADER_KEY, transaction.get(Table.META, HEADER_KEY))
+        header = layout.unpack(
+            layout.unseal(Table.META, HEADER_KEY, transaction.get(Table.META, HEADER_KEY))
         )
-    registry.release(environment)
+    environments.release(environment)
     assert header["created_by"] == "simdb-store of a checkout"

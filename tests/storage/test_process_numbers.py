@@ -18,7 +18,7 @@ import pytest
 
 import simdb
 from simdb.errors import DatabaseBusyError
-from simdb.storage.file import lmdb_errors
+from simdb.storage.file import errors as file_errors
 from tests.support.forked import Child
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,8 +94,8 @@ def test_the_second_of_two_containers_with_one_number_is_told_why(path):
 def test_only_lmdb_itself_says_it_so(path):
     refused: Any = lmdb.LockError("m")
     refused.code = errno.EAGAIN
-    with pytest.raises(DatabaseBusyError, match=TOLD), lmdb_errors.translated(path):
+    with pytest.raises(DatabaseBusyError, match=TOLD), file_errors.translated(path):
         raise refused
-    with pytest.raises(simdb.StorageError) as raised, lmdb_errors.translated(path):
+    with pytest.raises(simdb.StorageError) as raised, file_errors.translated(path):
         raise BlockingIOError(errno.EAGAIN, "again")
     assert type(raised.value) is simdb.StorageError

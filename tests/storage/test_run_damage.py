@@ -9,9 +9,9 @@ import pytest
 
 from simdb.errors import CorruptionError
 from simdb.storage.tables import runs
-from simdb.storage.tables.keys import Table, pack_chunk
-from simdb.storage.tables.run_views import RunView
+from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import RunDirectory, RunWriter
+from simdb.storage.tables.views import RunView
 from tests.support import run_twins
 from tests.support.run_twins import INDEX, NO_MARKS, Twin, append_runs
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simdb.storage.tables import runs
-from simdb.storage.tables.keys import Table, pack_chunk
+from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import MergeCounters, Run, RunDirectory, RunWriter
 from tests.support import run_twins
 from tests.support.run_twins import INDEX, NO_MARKS, append_runs

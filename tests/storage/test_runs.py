@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simdb.storage.tables import chunks, runs
-from simdb.storage.tables.keys import Table, pack_chunk
+from simdb.storage.tables import runs
+from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import RunDirectory
 from tests.support import run_twins
 from tests.support.run_twins import INDEX, Twin
@@ -56,7 +56,7 @@ def test_chunks_read_in_place_answer_as_a_list_does(environment, monkeypatch):
         if step % 8 == 7:
             twin.check()
     twin.check()
-    assert max(chunk.size for chunk in stored_chunks(environment, twin)) >= chunks.COPY_BELOW
+    assert max(chunk.size for chunk in stored_chunks(environment, twin)) >= runs.COPY_BELOW
 
 
 def stored_chunks(environment, twin):

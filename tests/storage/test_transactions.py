@@ -10,17 +10,17 @@ import random
 import pytest
 
 from simdb.errors import DatabaseClosedError, DatabaseFullError, StorageError
-from simdb.storage.file import registry
-from simdb.storage.tables.keys import Table
+from simdb.storage.file import environment as environments
+from simdb.storage.tables.layout import Table
 
 
 @pytest.fixture
 def environment(tmp_path):
-    environment = registry.acquire(
+    environment = environments.acquire(
         tmp_path / "store.simdb", read_only=False, sync="batch", map_size=2**24
     )
     yield environment
-    registry.release(environment)
+    environments.release(environment)
 
 
 def fill(environment, records, table=Table.KEYS):

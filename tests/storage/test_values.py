@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import CorruptionError
-from simdb.storage.tables import values
-from simdb.storage.tables.keys import Table
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table
 
 TEXT = st.text(st.characters(codec="utf-8"))
 PLAIN = st.recursive(
@@ -30,13 +30,13 @@ PLAIN = st.recursive(
 
 @given(PLAIN)
 def test_plain_values_come_back_as_they_were(value):
-    assert values.unpack(values.pack(value)) == value
+    assert layout.unpack(layout.pack(value)) == value
 
 
 @given(st.binary())
 def test_foreign_bytes_are_decoded_or_refused_and_nothing_else(data):
     with contextlib.suppress(CorruptionError):
-        values.unpack(data)
+        layout.unpack(data)
 
 
 @pytest.mark.parametrize(
@@ -57,38 +57,38 @@ def test_foreign_bytes_are_decoded_or_refused_and_nothing_else(data):
 )
 def test_bytes_that_were_never_packed_are_damage(data):
     with pytest.raises(CorruptionError):
-        values.unpack(data)
+        layout.unpack(data)
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**64, "\ud800"])
 def test_what_cannot_be_packed_is_refused(value):
     with pytest.raises((TypeError, ValueError, OverflowError)):
-        values.pack([value])
+        layout.pack([value])
 
 
 def test_no_flipped_bit_of_a_sealed_value_goes_unnoticed():
-    sealed = values.seal(Table.KEYS, b"key", b"payload")
-    assert bytes(values.unseal(Table.KEYS, b"key", memoryview(sealed))) == b"payload"
+    sealed = layout.seal(Table.KEYS, b"key", b"payload")
+    assert bytes(layout.unseal(Table.KEYS, b"key", memoryview(sealed))) == b"payload"
     for position in range(len(sealed)):
         for bit in range(8):
             damaged = bytearray(sealed)
             damaged[position] ^= 1 << bit
             with pytest.raises(CorruptionError):
-                values.unseal(Table.KEYS, b"key", memoryview(damaged))
+                layout.unseal(Table.KEYS, b"key", memoryview(damaged))
 
 
 def test_a_sealed_value_belongs_to_its_table_and_its_key():
-    sealed = memoryview(values.seal(Table.KEYS, b"key", b"payload"))
+    sealed = memoryview(layout.seal(Table.KEYS, b"key", b"payload"))
     for table, key in ((Table.META, b"key"), (Table.KEYS, b"kez"), (Table.KEYS, b"")):
         with pytest.raises(CorruptionError):
-            values.unseal(table, key, sealed)
+            layout.unseal(table, key, sealed)
 
 
 def test_no_cut_off_value_is_taken_for_a_whole_one():
-    sealed = values.seal(Table.KEYS, b"key", b"payload")
+    sealed = layout.seal(Table.KEYS, b"key", b"payload")
     for size in range(len(sealed)):
         with pytest.raises(CorruptionError):
-            values.unseal(Table.KEYS, b"key", memoryview(sealed[:size]))
+            layout.unseal(Table.KEYS, b"key", memoryview(sealed[:size]))
 
 
 def nested(depth):
@@ -99,12 +99,12 @@ def nested(depth):
 
 
 def test_nesting_is_counted_up_to_its_limit():
-    assert [values.nesting(nested(depth)) for depth in (0, 1, 5, 64)] == [0, 1, 5, 64]
-    assert values.nesting(nested(5_000)) > values.DEEPEST_NESTING
-    assert values.nesting({"a": [{"b": 1}], "c": 1}) == 3
-    assert values.nesting([]) == values.nesting({}) == 1
+    assert [layout.nesting(nested(depth)) for depth in (0, 1, 5, 64)] == [0, 1, 5, 64]
+    assert layout.nesting(nested(5_000)) > layout.DEEPEST_NESTING
+    assert layout.nesting({"a": [{"b": 1}], "c": 1}) == 3
+    assert layout.nesting([]) == layout.nesting({}) == 1
 
 
 def test_the_deepest_nesting_that_is_stored_can_be_read():
-    deepest = nested(values.DEEPEST_NESTING)
-    assert values.unpack(values.pack(deepest)) == deepest
+    deepest = nested(layout.DEEPEST_NESTING)
+    assert layout.unpack(layout.pack(deepest)) == deepest

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from simdb.storage.file import registry
-from simdb.storage.tables.keys import Table
+from simdb.storage.file import environment as environments
+from simdb.storage.tables.layout import Table
 
 MIB = 2**20
 
 
 def acquire(path, *, read_only=False, sync="batch", map_size=None, busy_timeout=10):
-    return registry.acquire(
+    return environments.acquire(
         path, read_only=read_only, sync=sync, map_size=map_size, busy_timeout=busy_timeout
     )
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from simdb.storage.tables import runs
-from simdb.storage.tables.keys import Table
-from simdb.storage.tables.run_views import RunView
+from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import MergeCounters, RunDirectory, RunWriter, due_merges
+from simdb.storage.tables.views import RunView
 
 NO_MARKS = np.empty(0, np.uint8)
 INDEX = 7

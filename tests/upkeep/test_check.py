@@ -12,8 +12,8 @@ from simdb.opened import catalogue
 from simdb.opened.signer import Signer
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
-from simdb.storage.tables import values
-from simdb.storage.tables.keys import Table, collection_key, owner_prefix
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table, collection_key, owner_prefix
 from tests.support.strategies import SURE, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -65,7 +65,7 @@ def test_a_key_that_leads_to_another_item_is_found(database):
     with transaction:
         prefix = owner_prefix(writer.number)
         name = next(bytes(key) for key, _ in transaction.scan(Table.KEYS, prefix))
-        value = values.seal(Table.KEYS, name, (17).to_bytes(4, "little"))
+        value = layout.seal(Table.KEYS, name, (17).to_bytes(4, "little"))
         transaction.put(Table.KEYS, name, value)
     assert ("keys", "the key of the item does not lead to it") in problems(database)
 
@@ -74,7 +74,7 @@ def test_a_key_without_an_item_is_found(database):
     transaction, writer, _ = writer_of(database)
     with transaction:
         name = owner_prefix(writer.number) + b"\x02surplus"
-        transaction.put(Table.KEYS, name, values.seal(Table.KEYS, name, bytes(4)))
+        transaction.put(Table.KEYS, name, layout.seal(Table.KEYS, name, bytes(4)))
     assert ("keys", "51 keys for 50 items") in problems(database)
 
 
@@ -144,8 +144,8 @@ def test_settings_that_cannot_be_read_are_a_problem_not_an_error(database):
     transaction, writer, settings = writer_of(database)
     with transaction:
         key = collection_key("c")
-        payload = values.pack({"number": settings.number, "kind": {"kind": "unknown"}})
-        transaction.put(Table.META, key, values.seal(Table.META, key, payload))
+        payload = layout.pack({"number": settings.number, "kind": {"kind": "unknown"}})
+        transaction.put(Table.META, key, layout.seal(Table.META, key, payload))
         assert writer.number == settings.number
     report = database.check()
     assert [(problem.table, problem.record) for problem in report.problems] == [("meta", "c")]

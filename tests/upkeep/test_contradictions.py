@@ -11,10 +11,10 @@ import simdb
 from simdb.errors import CorruptionError, StorageError
 from simdb.opened import catalogue
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.tables import chunks, values
-from simdb.storage.tables.block_format import HEADER_SIZE
-from simdb.storage.tables.chunks import POSTING_COLUMNS
-from simdb.storage.tables.keys import Table, owner_prefix, pack_numbered, state_key
+from simdb.storage.tables import layout, runs
+from simdb.storage.tables.blocks import HEADER_SIZE
+from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered, state_key
+from simdb.storage.tables.runs import POSTING_COLUMNS
 from tests.support.exact_stores import small_epochs
 from tests.support.strategies import SURE, set_text
 
@@ -55,10 +55,10 @@ class Change:
     def rewrite_chunk(self, table: Table, owner: int, columns: int, change: Any) -> None:
         """Change the arrays of the first chunk of an index, and give it a new checksum."""
         key, value = self.first(table, owner)
-        chunk = chunks.decode(table, key, memoryview(value), columns)
+        chunk = runs.decode_chunk(table, key, memoryview(value), columns)
         keys, rows = chunk.keys.copy(), chunk.columns.copy().reshape(columns, -1)
         change(keys, rows)
-        self.transaction.put(table, key, chunks.encode(table, key, keys, rows))
+        self.transaction.put(table, key, runs.encode_chunk(table, key, keys, rows))
 
 
 def problems(db: Any, **options: Any) -> set[tuple[str, str]]:
@@ -76,8 +76,8 @@ def test_a_block_that_stands_under_a_second_key_is_found(database):
         again = pack_numbered(change.writer.number, 1_000)
         count = int.from_bytes(value[8:12], "little")
         head = HEADER_SIZE + 4 * count + 4 * (count % 2) + 16 * count
-        sealed = values.seal(Table.DOCUMENTS, again, value[8:head])
-        assert values.seal(Table.DOCUMENTS, key, value[8:head]) == value[:head]
+        sealed = layout.seal(Table.DOCUMENTS, again, value[8:head])
+        assert layout.seal(Table.DOCUMENTS, key, value[8:head]) == value[:head]
         change.transaction.put(Table.DOCUMENTS, again, sealed + value[head:])
     assert ("documents", "item numbers do not ascend") in problems(database)
 
@@ -165,7 +165,7 @@ def frequent_record(change: Change) -> tuple[bytes, bytes]:
 def test_an_order_of_symbols_that_was_cut_short_is_found_and_not_used(ordered):
     with Change(ordered) as change:
         key, value = frequent_record(change)
-        cut = values.seal(Table.SYMBOLS, key, value[8:-8])
+        cut = layout.seal(Table.SYMBOLS, key, value[8:-8])
         change.transaction.put(Table.SYMBOLS, key, cut)
     assert any("cut short" in problem for _, problem in problems(ordered))
     with pytest.raises(CorruptionError, match="cut short"):

@@ -24,7 +24,7 @@ from simdb.lsh.fingerprints import (
     share_of_functions,
     simulated_rates,
 )
-from simdb.storage.file.header import FORMAT_VERSION
+from simdb.storage.file.environment import FORMAT_VERSION
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.registry import Bench, Figure

@@ -18,7 +18,7 @@ import simdb
 from simdb import config
 from simdb.items.text import TextItems
 from simdb.lsh.sketching import Sketcher
-from simdb.storage.file.header import FORMAT_VERSION
+from simdb.storage.file.environment import FORMAT_VERSION
 from tools.benchmarks.children import in_child, memory_watched
 from tools.benchmarks.registry import Bench
 from tools.make_corpus import Corpus, PlantedPair

@@ -31,8 +31,8 @@ from simdb.opened.catalogue import CollectionSettings
 from simdb.recovery import pages as salvage
 from simdb.recovery.pages import block_within
 from simdb.storage.collection.manifest import CollectionState
-from simdb.storage.tables import chunks, documents, keys, values
-from simdb.storage.tables.keys import Table
+from simdb.storage.tables import layout, runs
+from simdb.storage.tables.layout import Table
 from tools.campaigns import children, kills
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
@@ -40,7 +40,7 @@ from tools.campaigns.subjects import SUBJECTS
 
 SLOWEST = 1.0  # seconds
 INPUTS_A_CHILD = 4_000
-KEY = keys.pack_chunk(1, 2, 3)
+KEY = layout.pack_chunk(1, 2, 3)
 
 
 def _read_file(folder: Path, name: str, options: ReadingOptions) -> Callable[[bytes], None]:
@@ -56,14 +56,14 @@ def _read_file(folder: Path, name: str, options: ReadingOptions) -> Callable[[by
 
 
 def _decode_chunk(data: bytes) -> None:
-    chunk = chunks.decode(Table.BANDS, KEY, memoryview(data), 1)
+    chunk = runs.decode_chunk(Table.BANDS, KEY, memoryview(data), 1)
     assert chunk.keys.size
 
 
 def _decode_sealed_chunk(data: bytes) -> None:
     """Take the bytes for what follows the checksums, which an attacker can compute."""
-    summary = values.seal(Table.BANDS, KEY, data[:16])
-    _decode_chunk(values.seal(Table.BANDS, KEY, summary + data[16:]))
+    summary = layout.seal(Table.BANDS, KEY, data[:16])
+    _decode_chunk(layout.seal(Table.BANDS, KEY, summary + data[16:]))
 
 
 def _decode_block(data: bytes) -> None:
@@ -72,7 +72,7 @@ def _decode_block(data: bytes) -> None:
 
 
 def _decode_document(data: bytes) -> None:
-    document = documents.decode_document(1, memoryview(data))
+    document = layout.decode_document(1, memoryview(data))
     assert len(document.key) + len(document.item) < len(data)
 
 
@@ -142,10 +142,10 @@ def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
         "ratings": _read_file(
             folder, "m.csv", ReadingOptions(("item",), "user", kind="bag", ratings=Stars())
         ),
-        "values": values.unpack,
+        "values": layout.unpack,
         "settings": lambda data: CollectionSettings.decode("name", data),
         "state": _decode_state,
-        "user keys": keys.decode_user_key,
+        "user keys": layout.decode_user_key,
         "chunks": _decode_chunk,
         "sealed chunks": _decode_sealed_chunk,
         "blocks": _decode_block,
@@ -176,7 +176,7 @@ def corpus(folder: Path, seed: int) -> list[bytes]:
         *(b"id,text\n1,0110\n2,ffff\n", b"name,town\nBill,York\n,\n", b"[[1.5,2,90],[3,4,-1e9]]"),
         *(b"user,item,rating\nann,m1,5\nann,m2,0.5\nbob,m1,x\n", b'{"text":{"a":2,"b":-1}}'),
         *(b'{"text": ["a", 5]}', b'{"id": ' + b"9" * 5_000 + b"}", b"\0" * 100),
-        *(values.pack({"a": [1, "b", 2.5, b"c", None]}), values.pack([[1] * 9] * 9)),
+        *(layout.pack({"a": [1, "b", 2.5, b"c", None]}), layout.pack([[1] * 9] * 9)),
         b'"kind":"record","fields":["a",{"name":"b","weight":2}],"candidates":[["a"],["b"]]}',
         *(b'"kind":"text","shingles":{"of":"word","size":3}}', b'"kind":"bits","length":9e9}'),
         *(b"\x01" + bytes(8), b"\x02key", b"\x02\xff"),
@@ -195,7 +195,7 @@ def corpus(folder: Path, seed: int) -> list[bytes]:
             found += [record.value for record in file.records(table)][:20]
             found += [record.value[8:] for record in file.records(table)][:20]
     number = np.arange(9, dtype=np.uint64)
-    found.append(chunks.encode(Table.BANDS, KEY, number, number.astype(np.uint32)[np.newaxis]))
+    found.append(runs.encode_chunk(Table.BANDS, KEY, number, number.astype(np.uint32)[np.newaxis]))
     return found
 
 

@@ -15,14 +15,14 @@ from tools.campaigns import subjects
 def small_parts() -> Iterator[None]:
     """Make chunks, blocks, merges and epochs small, so that little data meets all of them."""
     from simdb.ingest import postings as exact_indexing
-    from simdb.storage.tables import blocks, item_blocks, runs
+    from simdb.storage.tables import blocks, runs
 
     knobs = (
         (runs, "CHUNK_ENTRIES", 256),
         (runs, "SMALL_MERGE", 128),
         (runs, "FAN_IN", 4),
         (blocks, "TARGET_BYTES", 4_096),
-        (item_blocks, "ITEM_BLOCK_BYTES", 1_024),
+        (blocks, "ITEM_BLOCK_BYTES", 1_024),
         (exact_indexing, "FIRST_TABLE", 60),
         (exact_indexing, "LEAST_REPOSTED", 20),
         (exact_indexing, "MEASURED_EVERY", 4),

@@ -16,8 +16,8 @@ from simdb.answers.compare import ComparedStored, compare_probe_with_stored
 from simdb.exact.thresholds import Bound
 from simdb.opened.signer import Signed, Signer
 from simdb.storage.collection.reader import FEW, CollectionReader
-from simdb.storage.tables.documents import Document
-from simdb.storage.tables.run_views import NO_LIMIT
+from simdb.storage.tables.layout import Document
+from simdb.storage.tables.views import NO_LIMIT
 
 
 class Candidates(NamedTuple):

@@ -13,9 +13,9 @@ from simdb import kernels
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.items.symbols import SymbolSets
+from simdb.storage.collection.manifest import EpochState, decode_frequent, frequent_record
 from simdb.storage.file.transactions import ReadTransaction
-from simdb.storage.tables.epochs import EpochState, decode_frequent, frequent_record
-from simdb.storage.tables.values import CHECKSUM_SIZE
+from simdb.storage.tables.layout import CHECKSUM_SIZE
 
 ORDERS_KEPT = 8
 _BY_VALUE = SymbolOrder()

@@ -20,8 +20,8 @@ from simdb.answers.exact.load import arranged_batches
 from simdb.errors import CorruptionError
 from simdb.exact.order import ArrangedSets
 from simdb.opened.signer import Signer
+from simdb.storage.collection.manifest import ITEM, SIZE
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.epochs import ITEM, SIZE
 
 CONFIRMED_SYMBOLS = 2**20  # compared at once
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4)

@@ -15,8 +15,7 @@ from simdb.answers.exact.arrange import Epoch, arrange
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.ingest.postings import current_epoch, sampled_order
 from simdb.opened.signer import Signer
-from simdb.storage.collection.bulk import live_items
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, live_items
 
 SHARE_OF_MEMORY = 2
 BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings

@@ -25,9 +25,9 @@ from simdb.ingest.postings import current_epoch
 from simdb.measures.compared import Compared
 from simdb.opened.signer import Signer
 from simdb.results import Effort
+from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.epochs import ITEM, POSITION, SIZE, open_postings
-from simdb.storage.tables.run_views import RunView
+from simdb.storage.tables.views import RunView
 
 if TYPE_CHECKING:
     from simdb.kernels.postings import Bounds

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.exact.thresholds import Threshold
+from simdb.storage.collection.manifest import COLUMNS, ITEM, POSITION, SIZE, open_postings
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.epochs import COLUMNS, ITEM, POSITION, SIZE, open_postings
 
 SLICE_SHARE = 2  # a slice takes half of the memory setting
 BYTES_AN_ENTRY = 72  # a posting of a slice and all that is made of it

@@ -24,8 +24,8 @@ from simdb.exact.order import ArrangedSets
 from simdb.exact.ranges import Workers, in_order
 from simdb.exact.thresholds import Threshold
 from simdb.opened.signer import Signer
+from simdb.storage.collection.manifest import ITEM, POSITION, SIZE
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.epochs import ITEM, POSITION, SIZE
 
 if TYPE_CHECKING:
     from simdb.kernels.postings import Candidates, Postings, Sets

@@ -1,23 +1,34 @@
-"""Reads one collection within a transaction: keys, documents, items, signatures, bucket runs."""
+"""Reads one collection within a transaction: keys, documents, items, signatures, bucket runs.
+
+Items come one by one, as documents, or in bulk: whole blocks, without an object for each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from simdb.errors import CorruptionError
 from simdb.storage.collection import tombstones as deletion_marks
 from simdb.storage.collection.manifest import CollectionState
 from simdb.storage.collection.tombstones import MARKS_PER_RECORD, marked
 from simdb.storage.file.transactions import ReadTransaction
-from simdb.storage.tables import item_blocks, values
-from simdb.storage.tables.blocks import BlockReader
-from simdb.storage.tables.documents import ITEM_NUMBER, Document, decode_document
-from simdb.storage.tables.item_blocks import ItemBlocks
-from simdb.storage.tables.keys import Table, owner_prefix, state_key
-from simdb.storage.tables.run_views import RunView
+from simdb.storage.tables import blocks, layout
+from simdb.storage.tables.blocks import Block, BlockReader, ItemBlocks
+from simdb.storage.tables.layout import (
+    DOCUMENT_HEADER,
+    ITEM_NUMBER,
+    Document,
+    Table,
+    decode_document,
+    owner_prefix,
+    state_key,
+)
+from simdb.storage.tables.views import RunView
 
 FEW = 16  # items that are read one by one
 
@@ -54,7 +65,7 @@ class CollectionReader:
         caches = self.transaction.environment.caches
         name = f"state {self.number}"
         record = self._state_record()
-        checksum = bytes(record[: values.CHECKSUM_SIZE])
+        checksum = bytes(record[: layout.CHECKSUM_SIZE])
         known: tuple[bytes, CollectionState] | None = caches.get(name)
         if known is None or known[0] != checksum:
             known = checksum, self._load_state(record)
@@ -68,7 +79,7 @@ class CollectionReader:
         return record
 
     def _load_state(self, record: memoryview) -> CollectionState:
-        return CollectionState.decode(values.unseal(Table.META, state_key(self.number), record))
+        return CollectionState.decode(layout.unseal(Table.META, state_key(self.number), record))
 
     def _open_documents(self) -> BlockReader:
         return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)
@@ -98,7 +109,7 @@ class CollectionReader:
         value = self.transaction.get(Table.KEYS, name)
         if value is None:
             return None
-        number: int = ITEM_NUMBER.unpack(values.unseal(Table.KEYS, name, value))[0]
+        number: int = ITEM_NUMBER.unpack(layout.unseal(Table.KEYS, name, value))[0]
         return number
 
     def find_many(self, keys: list[bytes]) -> list[int | None]:
@@ -106,7 +117,7 @@ class CollectionReader:
         prefix = owner_prefix(self.number)
         names = [prefix + key for key in keys]
         found = {
-            bytes(name): values.unseal(Table.KEYS, bytes(name), value)
+            bytes(name): layout.unseal(Table.KEYS, bytes(name), value)
             for name, value in self.transaction.get_many(Table.KEYS, names)
         }
         if not found:
@@ -149,10 +160,10 @@ class CollectionReader:
             (n, width).
         """
         assert self.items is not None
-        block_count = self.state.next_number * self.state.item_width // item_blocks.ITEM_BLOCK_BYTES
-        blocks = self.item_blocks(only_known=numbers.size <= max(FEW, block_count))
-        if blocks is not None:
-            return blocks.pick(numbers)
+        block_count = self.state.next_number * self.state.item_width // blocks.ITEM_BLOCK_BYTES
+        known = self.item_blocks(only_known=numbers.size <= max(FEW, block_count))
+        if known is not None:
+            return known.pick(numbers)
         positions, rows = [], []
         for block, wanted, places in self.items.locate(numbers):
             positions.append(wanted)
@@ -168,7 +179,7 @@ class CollectionReader:
             CorruptionError: a block is damaged, or one is missing.
         """
         assert self.items is not None
-        return item_blocks.item_blocks(
+        return blocks.item_blocks(
             self.transaction,
             self.items,
             self.number,
@@ -249,3 +260,107 @@ class CollectionReader:
         if numbers.size > MARKS_PER_RECORD or self._marks is not None:
             return ~marked(self.marks, numbers)
         return ~deletion_marks.marked_among(self.transaction, self.number, numbers)
+
+
+CHOSEN_AT_ONCE = 4_096
+
+
+class Items(NamedTuple):
+    """The live items of a block: their numbers, uint32 ascending, and their bytes."""
+
+    numbers: npt.NDArray[np.uint32]
+    items: list[bytes]
+
+
+def live_items(collection: CollectionReader, start: int = 0) -> Iterator[Items]:
+    """Yield the live items from a number on, block by block; every record is verified.
+
+    Raises:
+        CorruptionError: a record does not match its checksum.
+    """
+    marks = collection.marks
+    live = 0
+    if collection.items is not None:
+        for block in collection.items.scan(start):
+            places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
+            live += places.size
+            if places.size:
+                rows = block.as_rows(np.uint8)[places]
+                yield Items(block.numbers[places].copy(), cut_rows(rows))
+    else:
+        for block in collection.documents.scan(start):
+            places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
+            live += places.size
+            if places.size:
+                yield Items(block.numbers[places].copy(), _items(block, places))
+    if not start:
+        collection.require_all(live)
+
+
+def chosen_items(
+    collection: CollectionReader, numbers: npt.NDArray[np.uint32]
+) -> Iterator[list[bytes]]:
+    """Yield the items of ascending item numbers, some at a time; every record is verified.
+
+    Raises:
+        CorruptionError: a record does not match its checksum.
+    """
+    items: list[bytes] = []
+    if collection.items is not None:
+        for begin in range(0, numbers.size, CHOSEN_AT_ONCE):
+            _, rows = collection.item_rows(numbers[begin : begin + CHOSEN_AT_ONCE])
+            yield cut_rows(rows)
+        return
+    for block, _, places in collection.documents.locate(numbers):
+        if places.size > FEW:
+            items += _items(block, places)
+        else:  # a copy of the whole block would cost more than these records
+            for place in places.tolist():
+                number = int(block.numbers[place])
+                record = block.verified_record(place)
+                items.append(bytes(decode_document(number, record).item))
+        if len(items) >= CHOSEN_AT_ONCE:
+            yield items
+            items = []
+    if items:
+        yield items
+
+
+def cut_rows(rows: npt.NDArray[np.uint8]) -> list[bytes]:
+    """Return the rows of an array as bytes each."""
+    data, width = rows.tobytes(), rows.shape[1]
+    return [data[begin : begin + width] for begin in range(0, len(data), width)]
+
+
+def _items(block: Block, places: npt.NDArray[np.int64]) -> list[bytes]:
+    """Return the items of some records of a block."""
+    data = bytes(block.records)
+    all_ends = block.ends.astype(np.int64)
+    ends = all_ends[places]
+    begins = np.where(places > 0, all_ends[places - 1], 0)
+    owner = int.from_bytes(block.key[:4], "big") << 32
+    digest = xxhash.xxh3_64_intdigest
+    digests = [
+        digest(data[begin:end], owner | number)
+        for begin, end, number in zip(
+            begins.tolist(), ends.tolist(), block.numbers[places].tolist(), strict=True
+        )
+    ]
+    damaged = np.array(digests, np.uint64) != block.checksums[places]
+    raw = np.frombuffer(data, np.uint8)
+    short = ends - begins < DOCUMENT_HEADER.size
+    if not (damaged | short).any():
+        sizes = sum(raw[begins + byte].astype(np.int64) << 8 * byte for byte in range(4))
+        keys = raw[begins + 4].astype(np.int64) + (raw[begins + 5].astype(np.int64) << 8)
+        item_begins = begins + DOCUMENT_HEADER.size + keys
+        item_ends = item_begins + sizes
+        short = item_ends > ends
+    if (damaged | short).any():
+        number = int(block.numbers[places][damaged | short][0])
+        raise CorruptionError(
+            f"item number {number} is damaged; "
+            "run 'simdb check', then 'simdb repair' or restore a backup"
+        )
+    return [
+        data[begin:end] for begin, end in zip(item_begins.tolist(), item_ends.tolist(), strict=True)
+    ]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
-from simdb.storage.tables import values
-from simdb.storage.tables.keys import Table, owner_prefix, pack_numbered
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered
 
 MARKS_PER_RECORD = 8_192
 MARK_BYTES = MARKS_PER_RECORD // 8
@@ -34,7 +34,7 @@ def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> Bitm
     marks = np.zeros(-(-next_number // MARKS_PER_RECORD) * MARK_BYTES, np.uint8)
     for key, value in transaction.scan(Table.MARKS, owner_prefix(owner)):
         record = int.from_bytes(key[4:8], "big")
-        payload = values.unseal(Table.MARKS, bytes(key), value)
+        payload = layout.unseal(Table.MARKS, bytes(key), value)
         marks[record * MARK_BYTES : (record + 1) * MARK_BYTES] = np.frombuffer(payload, np.uint8)
     return marks
 
@@ -75,13 +75,13 @@ def _read_record(transaction: ReadTransaction, owner: int, record: int) -> Bitma
     value = transaction.get(Table.MARKS, key)
     if value is None:
         return np.zeros(MARK_BYTES, np.uint8)
-    return np.frombuffer(values.unseal(Table.MARKS, key, value), np.uint8).copy()
+    return np.frombuffer(layout.unseal(Table.MARKS, key, value), np.uint8).copy()
 
 
 def _write_record(transaction: WriteTransaction, owner: int, record: int, bitmap: Bitmap) -> None:
     key = pack_numbered(owner, record)
     if bitmap.any():
-        value = values.seal(Table.MARKS, key, bitmap.tobytes())
+        value = layout.seal(Table.MARKS, key, bitmap.tobytes())
         transaction.put(Table.MARKS, key, value)
     else:
         transaction.delete(Table.MARKS, key)

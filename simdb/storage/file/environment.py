@@ -1,15 +1,20 @@
-"""The opened LMDB file, one a process: opening, transactions, growth, forks, closing.
+"""The LMDB file of a store: made, opened, shared in a process, grown, forked, copied, closed.
 
 Rules that hold the store together:
 
-- One environment a file and process (``registry``): LMDB forbids a second.
-- The file is inspected before LMDB maps it (``preflight``, ``opening``).
+- One environment a file and process (``acquire``): LMDB forbids a second, whose POSIX record locks
+  closing either would release.
+- A new file, or a copy, is written under a temporary name and linked into place, so that nobody
+  ever sees one that is not whole.
+- The file is inspected before LMDB maps it (``preflight``).
+- Never ``writemap`` or ``sync=False``, which could lose more than the last commit.
 - The lock file that LMDB keeps is never opened here: closing it would release LMDB's locks.
 - Writers queue in ``locks.WriterQueue`` and only then begin LMDB's transaction.
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
   their next use. A fork while transactions are open leaves the child without the store.
 - The map is reserved so large that it need not grow; it is grown only while no transaction of
-  this process is open, since growing moves it.
+  this process is open, since growing moves it. It is larger than insertions may fill
+  (``with_reserve``), so that deleting works when they may not any more.
 - A store that is closed while transactions are open is unmapped when the last of them has ended:
   kernels and iterators may hold addresses into the map.
 - After an input or output error nothing more is written until the file has been opened anew: the
@@ -18,31 +23,347 @@ Rules that hold the store together:
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 import uuid
 import weakref
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import lmdb
 
 from simdb.errors import (
+    ConfigurationError,
     DatabaseBusyError,
     DatabaseClosedError,
     DatabaseFailedError,
+    DatabaseFullError,
+    DatabaseNotFoundError,
+    FormatVersionError,
     NotADatabaseError,
     ReadOnlyError,
+    StorageError,
 )
-from simdb.storage.file import creation, map_room, opening, preflight, watching
-from simdb.storage.file.failures import FailureLatch
-from simdb.storage.file.header import read_uuid
-from simdb.storage.file.lmdb_errors import translated
-from simdb.storage.file.locks import WriterQueue
-from simdb.storage.file.structure import page_problems
+from simdb.storage.file import preflight
+from simdb.storage.file.errors import FailureLatch, translated
+from simdb.storage.file.locks import User, Users, WriterQueue
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
-from simdb.storage.file.users import User, Users
-from simdb.storage.tables.keys import Table
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import HEADER_KEY, TABLE_NAMES, Table
+
+ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable chooses another
+MOST_TABLES = 16
+
+
+def open_map(path: Path, size: int, *, read_only: bool, after_failure: bool, metasync: bool) -> Any:
+    """Map a file, with room for so many bytes of insertions or as much of it as the system gives.
+
+    Args:
+        path: an inspected file.
+        size: in bytes.
+        read_only: for a process that does not write.
+        after_failure: of a write: the map is for reading only, and the lock file stays as it is.
+        metasync: whether a commit waits until the medium has its meta page.
+
+    Raises:
+        lmdb.MemoryError: the system does not even give the least size.
+    """
+    lock = True
+    if read_only and not os.access(path.parent, os.W_OK):
+        # Nobody can be writing where no lock file can be made.
+        lock = Path(f"{path}-lock").exists()
+    elif not after_failure:
+        preflight.reserve_lock_file(path, preflight.MOST_READERS)
+    while True:
+        try:
+            return lmdb.open(
+                str(path),
+                subdir=False,
+                create=False,
+                readonly=read_only or after_failure,
+                lock=lock,
+                map_size=with_reserve(size),
+                metasync=metasync,
+                max_readers=preflight.MOST_READERS,
+                max_dbs=MOST_TABLES,
+                lib_version=ENGINE,
+            )
+        except lmdb.MemoryError:
+            # The system limits the address space (RLIMIT_AS, containers).
+            if size <= max(SMALLEST_MAP, path.stat().st_size):
+                raise
+            size //= 2
+
+
+def open_tables(path: Path, environment: Any) -> list[Any]:
+    """Return the handles of the tables, in the order of ``keys.Table``.
+
+    Raises:
+        NotADatabaseError: one is not there.
+    """
+    try:
+        return [environment.open_db(name, create=False) for name in TABLE_NAMES]
+    except lmdb.NotFoundError as error:
+        raise NotADatabaseError(
+            f"{path} is an LMDB file of another program, not a simdb store"
+        ) from error
+
+
+PLENTY_OF_ROOM = 2**36
+LARGEST_PAGE = 2**16
+LARGEST_MAP = 2**40
+SMALLEST_MAP = 2**28
+FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
+RESERVE_SHARE = 20  # so much is added to the map for deleting, within the next two bounds
+SMALLEST_RESERVE = 2**22  # a few chunks and blocks beside their copies; or as much as the map
+LARGEST_RESERVE = 2**30
+
+
+def structure_problems(path: Path) -> list[str]:
+    """Return what is wrong with the pages of a file, without handing it to LMDB."""
+    with translated(path):
+        preflight.inspect(path, preflight.page_problems)
+    return preflight.page_problems(str(path))
+
+
+def with_reserve(size: int) -> int:
+    """Return the size of a map of which insertions may fill so many bytes."""
+    return size + min(LARGEST_RESERVE, max(size // RESERVE_SHARE, min(size, SMALLEST_RESERVE)))
+
+
+def without_reserve(size: int) -> int:
+    """Return how many bytes of a map insertions may fill."""
+    share = size // (RESERVE_SHARE + 1)
+    return size - min(LARGEST_RESERVE, max(share, min(size // 2, SMALLEST_RESERVE)))
+
+
+def used_bytes(environment: Any) -> int:
+    """Return the bytes up to the last page that was ever used."""
+    pages: int = environment.info()["last_pgno"] + 1
+    size: int = environment.stat()["psize"]
+    return pages * size
+
+
+def has_plenty_of_room(environment: Any) -> bool:
+    """Return whether so much of the map is unused that no single transaction could fill it."""
+    information = environment.info()
+    unused: int = information["map_size"] - (information["last_pgno"] + 1) * LARGEST_PAGE
+    return unused > PLENTY_OF_ROOM
+
+
+def pages_in_use(environment: Any, tables: Iterable[dict[str, int]]) -> int:
+    """Return the pages of all tables, given LMDB's figures of each."""
+    parts = ("branch_pages", "leaf_pages", "overflow_pages")
+    return sum(table[part] for table in (environment.stat(), *tables) for part in parts)
+
+
+def room_to_rewrite(environment: Any, pages: int) -> int:
+    """Return the bytes of the map that can surely be used for large values.
+
+    Those past the last page that was ever used; or, where a quarter of the map is free, half of
+    that, however scattered.
+
+    Args:
+        environment: LMDB's.
+        pages: in use.
+    """
+    size: int = environment.info()["map_size"]
+    after = size - used_bytes(environment)
+    free = size - pages * environment.stat()["psize"]
+    return max(after, free // 2 if free > size // 4 else 0)
+
+
+def require_reserve(path: Path, environment: Any, *, before: int, after: int) -> None:
+    """Raise if insertions leave too little of the map for deleting.
+
+    Args:
+        path: of the store.
+        environment: LMDB's.
+        before: pages in use when they began.
+        after: pages in use now.
+
+    Raises:
+        DatabaseFullError: they do.
+    """
+    information = environment.info()
+    limit = without_reserve(information["map_size"]) // environment.stat()["psize"]
+    # Free pages may be too scattered for a large value: then the file grows instead.
+    end = information["last_pgno"] + 1 + max(0, after - before)
+    if after > limit or (end > limit and after > limit // 2):
+        raise DatabaseFullError(
+            f"{path}: the map is full, but for what is kept for deleting; delete items, "
+            "or open with a larger map_size"
+        )
+
+
+def grown_size(environment: Any) -> int | None:
+    """Return the size of a larger map if this one is nearly full, else None."""
+    limit = without_reserve(environment.info()["map_size"])
+    if used_bytes(environment) < limit - limit // FREE_MAP_SHARE:
+        return None
+    return with_reserve(2 * limit)
+
+
+def usage(environment: Any) -> dict[str, Any]:
+    """Return how much of the map is used, and the snapshots that keep pages from being reused."""
+    information = environment.info()
+    readers = environment.readers().splitlines()[1:]
+    snapshots = [int(line.split()[-1]) for line in readers if line.split()[-1].isdigit()]
+    commits = information["last_txnid"]
+    return {
+        "used_bytes": (information["last_pgno"] + 1) * environment.stat()["psize"],
+        "map_bytes": without_reserve(information["map_size"]),
+        "commits": commits,
+        "snapshots": len(snapshots),
+        "oldest_snapshot_commits": commits - min(snapshots) if snapshots else 0,
+    }
+
+
+MAGIC = "simdb"
+FORMAT_VERSION = 2
+
+
+def new_header(engine_version: tuple[int, ...]) -> dict[str, Any]:
+    """Return the header of a new store, with an identifier of its own.
+
+    Args:
+        engine_version: of LMDB.
+    """
+    from importlib import metadata
+
+    try:
+        version = metadata.version("simdb-store")
+    except metadata.PackageNotFoundError:  # used from a checkout that is not installed
+        version = "of a checkout"
+    return {
+        "magic": MAGIC,
+        "format": FORMAT_VERSION,
+        "uuid": uuid.uuid4().bytes,
+        "lmdb": list(engine_version),
+        "created_by": f"simdb-store {version}",
+    }
+
+
+def seal_header(header: dict[str, Any]) -> bytes:
+    """Return the record of a header."""
+    return layout.seal(Table.META, HEADER_KEY, layout.pack(header))
+
+
+def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
+    """Return the identifier of a store from its header.
+
+    Args:
+        path: of the store.
+        environment: LMDB's.
+        meta: the handle of table ``meta``.
+
+    Raises:
+        NotADatabaseError: there is no header, or it is another program's.
+        FormatVersionError: the file has a format that this simdb does not know.
+        CorruptionError: the header is damaged.
+    """
+    with environment.begin(buffers=True) as transaction:
+        record = transaction.get(HEADER_KEY, None, meta)
+        if record is None:
+            raise NotADatabaseError(f"{path} is an LMDB file of another program, not a simdb store")
+        header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
+    if header.get("magic") != MAGIC:
+        raise NotADatabaseError(f"{path} is not a simdb store")
+    if header.get("format") != FORMAT_VERSION:
+        raise FormatVersionError(
+            f"{path} has format {header.get('format')}, this simdb reads and writes "
+            f"{FORMAT_VERSION}; use the simdb that wrote it ({header.get('created_by')})"
+        )
+    return uuid.UUID(bytes=header["uuid"])
+
+
+def create(path: Path, mode: int | None = None) -> None:
+    """Make an empty store under a temporary name and link it into place, so that it is whole.
+
+    Args:
+        path: of the store.
+        mode: who may read and write it, as for ``chmod``; 0o644 less the umask if not given.
+    """
+    temporary = temporary_beside(path)
+    try:
+        created = lmdb.open(
+            str(temporary),
+            subdir=False,
+            map_size=SMALLEST_MAP,
+            max_dbs=MOST_TABLES,
+            mode=0o644 if mode is None else mode & 0o600,
+            lib_version=ENGINE,
+        )
+        with created:
+            if mode is not None:
+                temporary.chmod(mode)
+            header = seal_header(new_header(lmdb.version(lib_version=ENGINE)))
+            with created.begin(write=True) as transaction:
+                handles = [created.open_db(name, transaction) for name in TABLE_NAMES]
+                transaction.put(HEADER_KEY, header, db=handles[Table.META])
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        discard(temporary)
+
+
+@contextlib.contextmanager
+def written_whole(target: Path, mode: int) -> Iterator[int]:
+    """Open a file beside ``target`` to be written, then link it into place.
+
+    Args:
+        target: a file that does not exist.
+        mode: who may read and write it.
+
+    Yields:
+        the descriptor of the file.
+    """
+    temporary = temporary_beside(target)
+    with translated(target):
+        try:
+            descriptor = os.open(
+                temporary,
+                os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+                mode,
+            )
+            try:
+                yield descriptor
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            try:
+                os.link(temporary, target)  # fails, unlike a rename, where the target exists
+            except FileExistsError as error:
+                raise StorageError(f"{target} exists; name a file that does not") from error
+        finally:
+            discard(temporary)
+        _sync_folder(target.parent)
+
+
+def temporary_beside(target: Path) -> Path:
+    """Return a new name in the folder of a file, not longer for a long name."""
+    return target.with_name(f".simdb-{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+
+
+def discard(temporary: Path) -> None:
+    """Remove a file that has got its name, or will not, and the lock files beside it."""
+    for file in (temporary, Path(f"{temporary}-lock"), Path(f"{temporary}-turn")):
+        # On a read-only file system that is an error even where there is none.
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
@@ -74,7 +395,7 @@ class Environment:
         self.caches: dict[str, Any] = {}
         self._environment: Any = None
         self._queue: WriterQueue | None = None
-        self._watch: watching.FileWatch | None = None
+        self._watch: preflight.FileWatch | None = None
         self._failure = FailureLatch(path)
         # The lock is taken itself, not by its condition: an interrupt may fall into the latter's
         # methods. What is counted are objects, which an interrupt cannot forget to uncount.
@@ -95,12 +416,12 @@ class Environment:
             DatabaseBusyError: another writer held the store for longer than ``timeout``.
         """
         with translated(self.path):
-            preflight.inspect(self.path, page_problems)
+            preflight.inspect(self.path, preflight.page_problems)
             beside = [Path(f"{self.path}-lock"), Path(f"{self.path}-turn")]
             made_here = [file for file in beside if not file.exists()]
             try:
-                self._environment = self._map(self.map_size or map_room.LARGEST_MAP)
-                self._watch = watching.FileWatch(self.path)
+                self._environment = self._map(self.map_size or LARGEST_MAP)
+                self._watch = preflight.FileWatch(self.path)
                 self.handles = self._open_tables_in_turn(timeout)
                 self.uuid = read_uuid(self.path, self._environment, self.handles[Table.META])
             except BaseException as error:
@@ -115,7 +436,7 @@ class Environment:
         self.caches.clear()
 
     def _map(self, size: int) -> Any:
-        return opening.open_map(
+        return open_map(
             self.path,
             size,
             read_only=self.read_only,
@@ -129,11 +450,11 @@ class Environment:
         LMDB does it in a write transaction, for which it would wait without end and deaf to Ctrl-C.
         """
         if self.read_only:
-            return opening.open_tables(self.path, self._environment)
+            return open_tables(self.path, self._environment)
         self._queue = WriterQueue(self.path)
         self._queue.acquire(timeout)
         try:
-            return opening.open_tables(self.path, self._environment)
+            return open_tables(self.path, self._environment)
         finally:
             self._queue.release()
 
@@ -216,7 +537,7 @@ class Environment:
         with self._gate:
             self._require_open()
             self._failure.require_none()
-            watching.require_same_file(self.path, self.identity)
+            preflight.require_same_file(self.path, self.identity)
             assert self._watch is not None
             self._watch.require_lock()
             self._watch.require_whole()
@@ -273,7 +594,7 @@ class Environment:
             raise DatabaseClosedError(f"{self.path} is closed")
         if self._environment is None:
             if self.generation:
-                watching.require_same_file(self.path, self.identity)
+                preflight.require_same_file(self.path, self.identity)
             self.open(timeout)
 
     def commit(self, transaction: Any, pages_before: int | None) -> None:
@@ -291,23 +612,21 @@ class Environment:
         with self._failure.noted():
             if pages_before is not None:
                 after = self.pages_in_use(transaction)
-                map_room.require_reserve(
-                    self.path, self._environment, before=pages_before, after=after
-                )
+                require_reserve(self.path, self._environment, before=pages_before, after=after)
             transaction.commit()
 
     @property
     def has_plenty_of_room(self) -> bool:
         """Whether so much of the map is unused that no single transaction could fill it."""
-        return map_room.has_plenty_of_room(self._environment)
+        return has_plenty_of_room(self._environment)
 
     def pages_in_use(self, transaction: Any) -> int:
         """Return the pages of all tables as a transaction sees them."""
-        return map_room.pages_in_use(self._environment, map(transaction.stat, self.handles))
+        return pages_in_use(self._environment, map(transaction.stat, self.handles))
 
     def room_to_rewrite(self, transaction: Any) -> int:
         """Return the bytes of the map that a transaction can surely use for large values."""
-        return map_room.room_to_rewrite(self._environment, self.pages_in_use(transaction))
+        return room_to_rewrite(self._environment, self.pages_in_use(transaction))
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
@@ -322,7 +641,7 @@ class Environment:
         if self.map_size is not None or self._live_count:
             return
         size = self._environment.info()["map_size"]
-        larger = map_room.grown_size(self._environment)
+        larger = grown_size(self._environment)
         if larger is None or size <= self._refused_size:
             return
         self._remap(larger)
@@ -349,8 +668,8 @@ class Environment:
                 # The old map is gone as well, where the system refuses the new one.
                 self._environment.close()
                 self._environment = None
-                self._environment = self._map(size or self.map_size or map_room.LARGEST_MAP)
-                self.handles = opening.open_tables(self.path, self._environment)
+                self._environment = self._map(size or self.map_size or LARGEST_MAP)
+                self.handles = open_tables(self.path, self._environment)
         self.generation += 1
         self.caches.clear()
 
@@ -362,7 +681,7 @@ class Environment:
             self._require_open()
             assert self._watch is not None
             self._watch.require_whole()
-            return {"file_bytes": self._watch.size, **map_room.usage(self._environment)}
+            return {"file_bytes": self._watch.size, **usage(self._environment)}
 
     def copy(self, target: Path, *, compact: bool) -> None:
         """Write a consistent copy beside ``target`` and link it into place."""
@@ -370,7 +689,7 @@ class Environment:
         with self.read():
             assert self._watch is not None
             mode = self._watch.mode
-            with creation.written_whole(target, mode) as descriptor:
+            with written_whole(target, mode) as descriptor:
                 self._environment.copyfd(descriptor, compact=compact)
 
     # -- forks -----------------------------------------------------------------------------
@@ -393,3 +712,110 @@ class Environment:
                 self._queue = None
             return
         self._gate.release()
+
+
+_registry: dict[tuple[int, int], Environment] = {}
+_registry_lock = threading.RLock()
+
+
+def _before_fork() -> None:
+    _registry_lock.acquire()
+    for environment in _registry.values():
+        environment.before_fork()
+
+
+def _after_fork(*, child: bool) -> None:
+    global _registry_lock  # noqa: PLW0603 - a child starts with a lock of its own
+    for environment in _registry.values():
+        environment.after_fork(child=child)
+    if child:
+        _registry_lock = threading.RLock()
+    else:
+        _registry_lock.release()
+
+
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=lambda: _after_fork(child=False),
+    after_in_child=lambda: _after_fork(child=True),
+)
+
+
+def acquire(
+    path: Path,
+    *,
+    read_only: bool,
+    sync: Sync,
+    map_size: int | None,
+    busy_timeout: float | None = OPENING_PATIENCE,
+    mode: int | None = None,
+    user: object = None,
+) -> Environment:
+    """Return the environment of a file, creating the file, with that mode, unless ``read_only``.
+
+    It stays open until it is released, or ``user``, if one is given, is gone.
+
+    Raises:
+        DatabaseBusyError: another process was writing for longer than ``busy_timeout`` seconds.
+        DatabaseNotFoundError: the file, or its folder, does not exist.
+        NotADatabaseError, FormatVersionError, CorruptionError: it cannot be opened.
+    """
+    with _registry_lock:
+        for known in list(_registry.values()):
+            _close_if_unused(known)
+        _require_not_replaced(path)
+        if not path.exists():
+            if read_only or not path.parent.is_dir():
+                raise DatabaseNotFoundError(f"{path} does not exist")
+            with translated(path):
+                create(path, mode)
+        status = path.stat()
+        environment = _registry.get((status.st_dev, status.st_ino))
+        if environment is None or environment.is_finished:
+            environment = Environment(path, read_only=read_only, sync=sync, map_size=map_size)
+            environment.open(busy_timeout)
+            environment.users.add(user)
+            _registry[environment.identity] = environment
+        elif environment.sync != sync or (environment.read_only and not read_only):
+            raise ConfigurationError(
+                f"{path} is open in this process already, with sync={environment.sync!r} and "
+                f"read_only={environment.read_only}; use the same, or close it first"
+            )
+        elif map_size not in (None, environment.map_size):
+            raise ConfigurationError(
+                f"{path} is open in this process already, with map_size={environment.map_size}; "
+                "use the same or give none, or close it first"
+            )
+        else:
+            environment.users.add(user)
+        return environment
+
+
+def _require_not_replaced(path: Path) -> None:
+    """Raise if this process has another file open that was at this path."""
+    try:
+        status = path.stat()
+        present = status.st_dev, status.st_ino
+    except OSError:
+        present = None
+    for known in _registry.values():
+        if known.path == path and known.identity != present and not known.is_finished:
+            raise StorageError(
+                f"{path} was removed or replaced while it was open in this process; close what is "
+                "open first"
+            )
+
+
+def release(environment: Environment, user: object = None) -> None:
+    """Give an environment back; the last user closes it. A second time does nothing."""
+    with _registry_lock:
+        environment.users.discard(user)
+        _close_if_unused(environment)
+
+
+def _close_if_unused(environment: Environment) -> None:
+    if not environment.users.recount():
+        environment.close()
+        # One whose iterators are still open stays mapped, and known, until they end.
+        if environment.is_finished:
+            _registry.pop(environment.identity, None)

@@ -1,13 +1,16 @@
-"""Locks between processes and threads: who may write.
+"""Locks between processes and threads, and who uses an open file.
 
 LMDB has a writer lock of its own, but waiting for it can neither be interrupted nor timed. So
 writers queue here first, on two files that simdb alone uses: whoever wants to write takes the
-*turn*, waits for the *pen*, and gives the turn back. A bulk load that takes the pen again and
-again cannot starve the others, since a waiting writer holds the turn.
+*queue lock*, waits for the *writer lock*, and gives the queue lock back. A bulk load that takes
+the writer lock again and again cannot starve the others, since a waiting writer holds the queue.
 
 Both are ``flock`` locks, which belong to the open file and not to the process: closing another
 descriptor of the same file does not release them, as it would release POSIX record locks. The
 lock file that LMDB keeps is never opened here for that reason.
+
+What holds a lock, and what uses a file, are objects, which an interrupt cannot forget to release
+or uncount: when they are gone, so is the lock.
 """
 
 from __future__ import annotations
@@ -22,8 +25,49 @@ from io import FileIO
 from pathlib import Path
 
 from simdb.errors import DatabaseBusyError, StorageError
-from simdb.storage.file import watching
-from simdb.storage.file.users import User
+from simdb.storage.file import preflight
+
+
+class User:
+    """Stands for one use of something; when it is gone, so is the use."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Users:
+    """The users of a file. One that is collected is none any more.
+
+    Attributes:
+        present: whether there was any when they were last counted; looked at in every read.
+    """
+
+    __slots__ = ("_known", "_unnamed", "present")
+
+    def __init__(self) -> None:
+        self.present = False
+        self._known: weakref.WeakSet[object] = weakref.WeakSet()
+        self._unnamed = 0
+
+    def add(self, user: object) -> None:
+        """Add a user; None stands for one that is taken away by another None."""
+        self.present = True
+        if user is None:
+            self._unnamed += 1
+        else:
+            self._known.add(user)
+
+    def discard(self, user: object) -> None:
+        """Take a user away, if it is one."""
+        if user is None:
+            self._unnamed -= 1
+        else:
+            self._known.discard(user)
+
+    def recount(self) -> bool:
+        """Return whether there are any."""
+        self.present = bool(self._unnamed or self._known)
+        return self.present
+
 
 FIRST_PAUSE = 0.000_5  # seconds
 LONGEST_PAUSE = 0.02
@@ -58,7 +102,7 @@ class _QueuedLock:
             if self._owner is not None and self._owner() is not None:
                 return False
             # The owner first: if it goes before it is locked, that is undone.
-            self._owner = weakref.ref(owner, self._forsaken)
+            self._owner = weakref.ref(owner, self._owner_gone)
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -74,7 +118,7 @@ class _QueuedLock:
             if self._owner is not None and self._owner() is owner:
                 self._unlock()
 
-    def _forsaken(self, owner: weakref.ref[object]) -> None:
+    def _owner_gone(self, owner: weakref.ref[object]) -> None:
         with self._mutex:
             if self._owner is owner:
                 self._unlock()
@@ -102,7 +146,7 @@ class WriterQueue:
     def __init__(self, path: Path) -> None:
         self._path = path
         turn = Path(f"{path}-turn")
-        mode = watching.file_mode(path)
+        mode = preflight.file_mode(path)
         is_new = not turn.exists()
 
         def opened(name: str, flags: int) -> int:

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from simdb.errors import DatabaseClosedError, StorageError
-from simdb.storage.file.users import User
-from simdb.storage.tables.keys import Table
+from simdb.storage.file.locks import User
+from simdb.storage.tables.layout import Table
 
 if TYPE_CHECKING:
     from simdb.storage.file.environment import Environment

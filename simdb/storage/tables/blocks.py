@@ -3,39 +3,149 @@
 A document of its own would waste a third of its last page, so records are kept in blocks of
 about ``TARGET_BYTES``. A commit writes its records as new blocks. Small blocks at the end are
 joined, ``FAN_IN`` of them or more, when together they are of a higher size class than each of
-them, a class being a factor of 8: so a record is rewritten a few times at most.
+them, a class being a factor of 8: so a record is rewritten a few times at most. Deleted items
+stay in their block until more than ``DEAD_SHARE`` of it is dead.
 
-``block_format`` has the layout. With a variable width the head of a block and each record are
-verified whenever they are read. With a fixed width a block is verified when a process first uses
-it, since scans read it at the speed of memory; again before it is written anew, so that damage is
-not sealed by a new checksum; and again by whoever hands out its records (``verify``).
+====== ======== ==============================================================
+offset bytes    field
+====== ======== ==============================================================
+0      8        checksum of the head (variable width) or of all (fixed width)
+8      4        records n
+12     4        width of a record, 0 when it varies
+16     4 n      item numbers, uint32, ascending
+..     0 or 4   zeros up to a multiple of 8
+..     8 n      (variable width) end of each record, counted from the first, uint64
+..     8 n      (variable width) checksum of each record, uint64
+..              the records
+====== ======== ==============================================================
 
-Deleted items stay in their block until more than ``DEAD_SHARE`` of it is dead.
+The *head* is all before the records. With a variable width the head and each record are verified
+whenever they are read. With a fixed width a block is verified when a process first uses it, since
+scans read it at the speed of memory; again before it is written anew, so that damage is not
+sealed by a new checksum; and again by whoever hands out its records (``verify``).
+
+``ItemBlocks`` is all blocks of items of one width of a collection, in place: to be scanned, or
+picked from. Finding hundreds of blocks one by one would take longer than what is done with them.
+They are cached by commit: a block lies where it is as long as a snapshot of that commit can be
+opened, and the cache is emptied whenever the map moves. So they are used within the transaction
+only.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from simdb.errors import CorruptionError
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
-from simdb.storage.tables import values
-from simdb.storage.tables.block_format import (
-    HEADER,
-    HEADER_SIZE,
-    Block,
-    Data,
-    record_checksums,
-    sizes_of,
-    split_block,
-)
-from simdb.storage.tables.keys import Table, pack_numbered, unpack_numbered
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
+
+HEADER = struct.Struct("<QII")
+HEADER_SIZE = HEADER.size
+assert HEADER_SIZE == 16
+
+Data = bytes | memoryview
+
+
+class Block(NamedTuple):
+    """A block in place; its arrays end with the transaction."""
+
+    key: bytes
+    numbers: npt.NDArray[np.uint32]
+    width: int
+    ends: npt.NDArray[np.uint64]
+    checksums: npt.NDArray[np.uint64]
+    records: memoryview
+
+    def place(self, number: int) -> int | None:
+        """Return where the record of an item number stands, or None."""
+        place = number - int(self.numbers[0])
+        if place >= self.numbers.size or int(self.numbers[place]) != number:  # there are holes
+            place = int(np.searchsorted(self.numbers, number))
+            if place == self.numbers.size or int(self.numbers[place]) != number:
+                return None
+        return place
+
+    def record(self, position: int) -> memoryview:
+        """Return a record, not verified."""
+        if self.width:
+            return self.records[position * self.width : (position + 1) * self.width]
+        begin = int(self.ends[position - 1]) if position else 0
+        return self.records[begin : int(self.ends[position])]
+
+    def verified_record(self, position: int) -> memoryview:
+        """Return a record of variable width after comparing it with its checksum.
+
+        Raises:
+            CorruptionError: they differ.
+        """
+        record = self.record(position)
+        number = int(self.numbers[position])
+        if record_checksum(self.key[:4], number, record) != int(self.checksums[position]):
+            raise CorruptionError(
+                f"item number {number} is damaged; "
+                "run 'simdb check', then 'simdb repair' or restore a backup"
+            )
+        return record
+
+    def as_rows(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return the records of fixed width as the rows of an array."""
+        return np.frombuffer(self.records, dtype).reshape(self.numbers.size, -1)
+
+
+def record_checksum(owner: bytes, number: int, record: Data) -> int:
+    """Return the checksum of a record of variable width; it does not name the block."""
+    return xxhash.xxh3_64_intdigest(record, seed=(int.from_bytes(owner, "big") << 32) | number)
+
+
+def record_checksums(
+    records: memoryview,
+    owner: bytes,
+    numbers: npt.NDArray[np.uint32],
+    ends: npt.NDArray[np.int64],
+) -> npt.NDArray[np.uint64]:
+    """Return ``record_checksum`` of records that lie one after the other."""
+    seeds = (np.uint64(int.from_bytes(owner, "big") << 32) | numbers).tolist()
+    begins = [0, *ends[:-1].tolist()]
+    cut = [records[begin:end] for begin, end in zip(begins, ends.tolist(), strict=True)]
+    return np.array(list(map(xxhash.xxh3_64_intdigest, cut, seeds)), np.uint64)
+
+
+def sizes_of(columns: Sequence[Sequence[Data]]) -> npt.NDArray[np.int64]:
+    """Return the sizes of records that are given in parts."""
+    count = len(columns[0])
+    sizes = np.zeros(count, np.int64)
+    for column in columns:
+        sizes += np.fromiter(map(len, column), np.int64, count)
+    return sizes
+
+
+def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
+    """Return the arrays of a block, not verified, and the size of its head."""
+    _, count, stored_width = HEADER.unpack_from(value)
+    if stored_width != width or not count:
+        raise ValueError(f"{count} records of width {stored_width}, expected width {width}")
+    numbers = np.frombuffer(value, np.uint32, count, HEADER_SIZE)
+    head = HEADER_SIZE + 4 * count + 4 * (count % 2)
+    if width:
+        if len(value) != head + count * width:
+            raise ValueError("wrong length")
+        empty = np.empty(0, np.uint64)
+        return Block(key, numbers, width, empty, empty, value[head:]), head
+    ends = np.frombuffer(value, np.uint64, count, head)
+    checksums = np.frombuffer(value, np.uint64, count, head + 8 * count)
+    head += 16 * count
+    if len(value) != head + int(ends[-1]):
+        raise ValueError("wrong length")
+    return Block(key, numbers, 0, ends, checksums, value[head:]), head
+
 
 TARGET_BYTES = 131_072
 FAN_IN = 8  # small blocks that wait before they are joined
@@ -136,7 +246,7 @@ class BlockReader:
         value = self._transaction.get(self._table, key)
         if value is None:
             raise CorruptionError(f"a block is missing (key {key.hex()})")
-        self._compare(key, value[values.CHECKSUM_SIZE :], HEADER.unpack_from(value)[0])
+        self._compare(key, value[layout.CHECKSUM_SIZE :], HEADER.unpack_from(value)[0])
 
     def _decode(self, key: bytes, value: memoryview) -> Block:
         try:
@@ -148,16 +258,16 @@ class BlockReader:
             verified = self._transaction.environment.caches.setdefault("verified blocks", set())
             name = (self._table, key, expected)
             if name not in verified:
-                self._compare(key, value[values.CHECKSUM_SIZE :], expected)
+                self._compare(key, value[layout.CHECKSUM_SIZE :], expected)
                 if len(verified) >= MOST_REMEMBERED:
                     verified.clear()
                 verified.add(name)
         else:
-            self._compare(key, value[values.CHECKSUM_SIZE : head], expected)
+            self._compare(key, value[layout.CHECKSUM_SIZE : head], expected)
         return block
 
     def _compare(self, key: bytes, covered: memoryview, expected: int) -> None:
-        if values.checksum(self._table, key, covered) != expected:
+        if layout.checksum(self._table, key, covered) != expected:
             raise CorruptionError(
                 f"a block of table {self._table.name} is damaged (key {key.hex()}); "
                 "run 'simdb check', then 'simdb repair' or restore a backup"
@@ -227,8 +337,8 @@ class BlockWriter(BlockReader):
         padding = b"\0" * (4 * (numbers.size % 2))
         header = HEADER.pack(0, numbers.size, self._width)[8:]
         covered = b"".join((header, numbers.tobytes(), padding, records))
-        checksum = values.checksum(self._table, key, covered)
-        return self._write(key, values.CHECKSUM.pack(checksum) + covered)
+        checksum = layout.checksum(self._table, key, covered)
+        return self._write(key, layout.CHECKSUM.pack(checksum) + covered)
 
     def _put(
         self,
@@ -250,7 +360,7 @@ class BlockWriter(BlockReader):
         ends = np.cumsum(sizes)
         if checksums is None:
             checksums = record_checksums(memoryview(value)[head:], key[:4], numbers, ends)
-        value[values.CHECKSUM_SIZE : head] = b"".join(
+        value[layout.CHECKSUM_SIZE : head] = b"".join(
             (
                 HEADER.pack(0, count, 0)[8:],
                 numbers.tobytes(),
@@ -259,9 +369,9 @@ class BlockWriter(BlockReader):
                 checksums.tobytes(),
             )
         )
-        covered = memoryview(value)[values.CHECKSUM_SIZE : head]
-        checksum = values.checksum(self._table, key, covered)
-        value[: values.CHECKSUM_SIZE] = values.CHECKSUM.pack(checksum)
+        covered = memoryview(value)[layout.CHECKSUM_SIZE : head]
+        checksum = layout.checksum(self._table, key, covered)
+        value[: layout.CHECKSUM_SIZE] = layout.CHECKSUM.pack(checksum)
         return self._write(key, value)
 
     def _write(self, key: bytes, value: bytes | bytearray) -> int:
@@ -372,3 +482,96 @@ def _first_to_join(blocks: list[list[int]], target: int = TARGET_BYTES) -> int |
 
 def _size_class(size: int) -> int:
     return size.bit_length() // 3
+
+
+ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
+
+Numbers = npt.NDArray[np.uint32]
+Rows = npt.NDArray[np.uint8]
+
+
+class ItemRows(NamedTuple):
+    """A block: the numbers of its items, uint32 ascending, and the items, uint8 (n, width)."""
+
+    numbers: Numbers
+    rows: Rows
+
+
+class ItemBlocks:
+    """The blocks in the order of item numbers, dead items included.
+
+    Args:
+        blocks: at least one.
+    """
+
+    def __init__(self, blocks: list[ItemRows]) -> None:
+        self._blocks = blocks
+        self._firsts = np.array([block.numbers[0] for block in blocks], np.uint32)
+        self._lasts = np.array([block.numbers[-1] for block in blocks], np.uint32)
+        counts = np.array([block.numbers.size for block in blocks], np.uint32)
+        self._has_holes = (self._lasts - self._firsts + np.uint32(1) != counts).tolist()
+
+    def __iter__(self) -> Iterator[ItemRows]:
+        """Yield the blocks."""
+        return iter(self._blocks)
+
+    def pick(self, numbers: Numbers) -> tuple[npt.NDArray[np.int64], Rows]:
+        """Return the positions in ascending item numbers of those stored, and a copy of these."""
+        picked = np.empty((numbers.size, self._blocks[0].rows.shape[1]), np.uint8)
+        held = np.zeros(numbers.size, np.bool_)
+        begins = np.searchsorted(numbers, self._firsts)
+        ends = np.searchsorted(numbers, self._lasts, side="right")
+        touched = np.flatnonzero(ends > begins)
+        spans = zip(touched.tolist(), begins[touched].tolist(), ends[touched].tolist(), strict=True)
+        for which, begin, end in spans:
+            block, wanted = self._blocks[which], numbers[begin:end]
+            if self._has_holes[which]:
+                places = np.searchsorted(block.numbers, wanted)
+                held[begin:end] = block.numbers[places] == wanted
+            else:
+                places = wanted - self._firsts[which]
+                held[begin:end] = True
+            # No place is outside; without a mode NumPy would go by way of a buffer.
+            block.rows.take(places, 0, picked[begin:end], "clip")
+        positions = np.flatnonzero(held)
+        return positions, (picked if positions.size == numbers.size else picked[positions])
+
+
+def item_blocks(
+    transaction: ReadTransaction,
+    reader: BlockReader,
+    owner: int,
+    changes: int,
+    *,
+    require_all: Callable[[ItemBlocks | None], None],
+    only_known: bool = False,
+) -> ItemBlocks | None:
+    """Return the blocks of a collection as a transaction sees them; None if there are none.
+
+    Args:
+        transaction: the snapshot.
+        reader: of the blocks.
+        owner: the collection's number.
+        changes: how often it was changed, as the transaction sees it.
+        require_all: raises if blocks that were found are not all; a lost page hides some.
+        only_known: None as well if they would have to be found first.
+
+    Raises:
+        CorruptionError: a block does not match its checksum, or one is missing.
+    """
+    caches, name = transaction.environment.caches, f"item blocks {owner}"
+    writes = isinstance(transaction, WriteTransaction)  # whose blocks may still change
+    # Any commit may move small blocks. Its number alone does not tell what a transaction sees: see
+    # ``CollectionReader``.
+    seen = transaction.identity, changes
+    known: tuple[tuple[int, int], ItemBlocks | None] | None = None if writes else caches.get(name)
+    if known is not None and known[0] == seen:
+        return known[1]
+    if only_known:
+        return None
+    blocks = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in reader.scan()]
+    found = ItemBlocks(blocks) if blocks else None
+    require_all(found)
+    if not writes:
+        caches[name] = seen, found
+    return found

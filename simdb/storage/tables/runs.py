@@ -15,22 +15,120 @@ Invariants:
 - Within a run rows are ordered by (key, column 0); equal rows of two runs by the order of runs.
 - A run's number is never used again, so its chunks can be cached by it; but only as seen by a
   committed snapshot, since a transaction that is undone gives its numbers back.
+
+A run is cut into chunks, one value each, all little-endian:
+
+====== ===== =============================================================
+offset bytes field
+====== ===== =============================================================
+0      8     checksum of all that follows (``layout.checksum``)
+8      8     checksum of the next 16 bytes
+16     4     entries n, at least 1
+20     4     columns c
+24     8     the first key
+32     8 n   keys, uint64, ascending
+..     4 n c columns, uint32, one column behind the other
+====== ===== =============================================================
+
+A probe decides by the first keys which chunks it reads. So these are verified whenever a chunk
+is decoded, and the whole of it only when it is first used. A chunk of more than ``COPY_BELOW``
+bytes lies on overflow pages of its own, which LMDB neither moves nor changes until the chunk is
+deleted; smaller ones may share a page with other records and are copied before they are used.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.errors import CorruptionError
 from simdb.storage.file.transactions import WriteTransaction
-from simdb.storage.tables import chunks
-from simdb.storage.tables.chunks import CHUNK_ENTRIES, Chunk
-from simdb.storage.tables.keys import Table, pack_chunk
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table, pack_chunk
+
+CHUNK_ENTRIES = 65_536
+POSTING_COLUMNS = 3  # size of the set, position of the symbol, item number
+POSTING_BYTES = 8 + 4 * POSTING_COLUMNS
+COPY_BELOW = 65_536  # bytes; LMDB's largest page is as big, and only smaller values share one
+MOST_REMEMBERED = 4_096  # chunks known to be verified
+_SUMMARY = struct.Struct("<IIQ")
+_HEADER = struct.Struct("<QQIIQ")
+HEADER_SIZE = _HEADER.size
+assert (_SUMMARY.size, HEADER_SIZE) == (16, 32)
+
+
+class Chunk(NamedTuple):
+    """A chunk in place: arrays over the map or over a copy, valid as long as those are."""
+
+    keys: npt.NDArray[np.uint64]
+    columns: npt.NDArray[np.uint32]  # one behind the other, n * c values
+
+    @property
+    def key_address(self) -> int:
+        """Where the keys lie."""
+        return int(self.keys.__array_interface__["data"][0])
+
+    @property
+    def column_address(self) -> int:
+        """Where the columns lie."""
+        return int(self.columns.__array_interface__["data"][0])
+
+
+def encode_chunk(
+    table: Table,
+    key: bytes,
+    keys: npt.NDArray[np.uint64],
+    columns: npt.NDArray[np.uint32],
+) -> bytes:
+    """Return the value of a chunk; ``columns`` has the shape (columns, entries)."""
+    summary = _SUMMARY.pack(keys.size, columns.shape[0], int(keys[0]))
+    payload = b"".join((layout.seal(table, key, summary), keys.tobytes(), columns.tobytes()))
+    return layout.seal(table, key, payload)
+
+
+def decode_chunk(table: Table, key: bytes, value: memoryview, column_count: int) -> Chunk:
+    """Return the arrays of a chunk, of which only the header and the first key are verified.
+
+    Raises:
+        CorruptionError: the header is damaged, or is not that of such a chunk.
+    """
+    if len(value) >= HEADER_SIZE + 8:
+        layout.unseal(table, key, value[layout.CHECKSUM_SIZE : HEADER_SIZE])
+        _, _, entries, columns, first = _HEADER.unpack_from(value)
+        size = HEADER_SIZE + entries * (8 + 4 * columns)
+        stored = int.from_bytes(value[HEADER_SIZE : HEADER_SIZE + 8], "little")
+        if (columns, size, first) == (column_count, len(value), stored):
+            if len(value) < COPY_BELOW:
+                value = memoryview(bytes(value))
+            return Chunk(
+                np.frombuffer(value, np.uint64, entries, HEADER_SIZE),
+                np.frombuffer(value, np.uint32, entries * columns, HEADER_SIZE + 8 * entries),
+            )
+    raise CorruptionError(
+        f"an index chunk is damaged (key {key.hex()}); run 'simdb check', then rebuild the index"
+    )
+
+
+def verify_chunk_once(caches: dict[str, Any], table: Table, key: bytes, value: memoryview) -> None:
+    """Compare a chunk with its checksum unless this process has: merges come back to one often.
+
+    Raises:
+        CorruptionError: they differ.
+    """
+    verified = caches.setdefault("verified chunks", set())
+    name = (table, key, bytes(value[: layout.CHECKSUM_SIZE]))
+    if name not in verified:
+        layout.unseal(table, key, value)
+        if len(verified) >= MOST_REMEMBERED:
+            verified.clear()
+        verified.add(name)
+
 
 FAN_IN = 8
 SMALL_MERGE = 8_192  # entries; merged at once
@@ -193,7 +291,7 @@ class RunWriter:
         self, run: Run, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
     ) -> None:
         key = pack_chunk(self._index, run.number, run.end_chunk)
-        value = chunks.encode(self._table, key, keys, np.ascontiguousarray(columns))
+        value = encode_chunk(self._table, key, keys, np.ascontiguousarray(columns))
         self._transaction.put(self._table, key, value)
         run.end_chunk += 1
         run.entries += keys.size
@@ -327,8 +425,8 @@ class RunWriter:
         if value is None:
             value = memoryview(b"")
         else:
-            chunks.verify_once(self._transaction.environment.caches, self._table, key, value)
-        return chunks.decode(self._table, key, value, self._column_count)
+            verify_chunk_once(self._transaction.environment.caches, self._table, key, value)
+        return decode_chunk(self._table, key, value, self._column_count)
 
     def _finish(self, merge: Merge, inputs: list[Run], output: Run) -> None:
         runs = self._directory.runs

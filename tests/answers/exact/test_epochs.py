@@ -11,8 +11,8 @@ import pytest
 
 import simdb
 from simdb.ingest import postings as exact_indexing
-from simdb.storage.tables.epochs import ExactState
-from simdb.storage.tables.keys import Table
+from simdb.storage.collection.manifest import ExactState
+from simdb.storage.tables.layout import Table
 from tests.support.exact_oracle import similar_pairs
 from tests.support.exact_stores import (
     WAYS,

@@ -17,8 +17,8 @@ from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.items.symbols import SymbolSets
-from simdb.storage.tables.epochs import ITEM, POSITION, SIZE, open_postings
-from simdb.storage.tables.keys import Table
+from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
+from simdb.storage.tables.layout import Table
 from tests.support.exact_oracle import similar_pairs
 from tests.support.exact_stores import as_floats, exact_store, pairs_found, small_epochs
 

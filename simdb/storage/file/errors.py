@@ -1,4 +1,7 @@
-"""Turns the errors of LMDB and of the system into simdb's, which say what to do."""
+"""Turns the errors of LMDB and of the system into simdb's, which say what to do.
+
+After a write that failed in a way which only opening the file anew mends, nothing more is written.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from simdb.errors import (
     NotADatabaseError,
     StorageError,
 )
-from simdb.storage.file import opening, watching
+from simdb.storage.file import preflight
 
 CUT_SHORT = 2**21  # with less free space than this a failed write is one cut short by a full disk
 
@@ -41,7 +44,7 @@ def translated(path: Path) -> Iterator[None]:
         ) from error
     except lmdb.ReadersFullError as error:
         raise DatabaseBusyError(
-            f"{path}: all {opening.MOST_READERS} reader slots are taken; "
+            f"{path}: all {preflight.MOST_READERS} reader slots are taken; "
             "close snapshots and iterators"
         ) from error
     except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError) as error:
@@ -100,6 +103,37 @@ def _is_empty(path: Path) -> bool:
 
 def _is_cut_short(path: Path) -> bool:
     try:
-        return watching.is_full(path, CUT_SHORT)
+        return preflight.is_full(path, CUT_SHORT)
     except OSError:
         return False
+
+
+class FailureLatch:
+    """Remembers such a failure of one open file.
+
+    Attributes:
+        error: the last one; None if there was none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.error: DatabaseFailedError | None = None
+        self._path = path
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Translate errors of LMDB and of the system, and remember one that is such a failure."""
+        try:
+            with translated(self._path):
+                yield
+        except DatabaseFailedError as error:
+            self.error = error
+            raise
+
+    def require_none(self) -> None:
+        """Raise if there was one.
+
+        Raises:
+            DatabaseFailedError: the same again.
+        """
+        if self.error is not None:
+            raise DatabaseFailedError(str(self.error))

@@ -4,7 +4,7 @@ The kernels are handed addresses into the map. A ``RunView`` owns the transactio
 them valid, and nothing else in simdb holds such addresses beyond one call. Tables of addresses
 are cached by run for the process: a chunk large enough to have pages of its own stays where it
 is until it is deleted, so its address holds for every snapshot whose directory lists the run
-(see ``chunks``; the cache is emptied whenever the map moves).
+(see ``runs``; the cache is emptied whenever the map moves).
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.errors import CorruptionError
 from simdb.storage.file.transactions import ReadTransaction
-from simdb.storage.tables import chunks
-from simdb.storage.tables.chunks import Chunk
-from simdb.storage.tables.keys import Table, pack_chunk
-from simdb.storage.tables.runs import Run, RunDirectory
+from simdb.storage.tables import layout, runs
+from simdb.storage.tables.layout import Table, pack_chunk
+from simdb.storage.tables.runs import Chunk, Run, RunDirectory
 
 NO_LIMIT = 2**62
 FIRST_ROOM = 1_024  # rows of a probe's output before it is enlarged
@@ -170,7 +169,7 @@ class RunView:
 
     def _chunk(self, run: Run, number: int) -> Chunk:
         key = pack_chunk(self._index, run.number, number)
-        return chunks.decode(self._table, key, self._value(key), self._column_count)
+        return runs.decode_chunk(self._table, key, self._value(key), self._column_count)
 
     def _value(self, key: bytes) -> memoryview:
         value = self._transaction.get(self._table, key)
@@ -239,7 +238,7 @@ class RunView:
             cached = addresses.cached[run.number]
             number = run.first_chunk + position - int(addresses.run_starts[which])
             key = pack_chunk(self._index, run.number, number)
-            chunks.verify(self._table, key, self._value(key))
+            layout.unseal(self._table, key, self._value(key))
             cached.verified[number - cached.base] = 1
             addresses.verified[position] = 1
 
@@ -258,7 +257,7 @@ class RunView:
         Raises:
             CorruptionError: they differ.
         """
-        chunks.verify(self._table, key, self._value(key))
+        layout.unseal(self._table, key, self._value(key))
 
     # -- sweeping --------------------------------------------------------------------------
 
@@ -341,3 +340,54 @@ def _whole_buckets(keys: npt.NDArray[np.uint64], *, last: bool) -> int:
     if last or not keys.size:
         return int(keys.size)
     return int(np.searchsorted(keys, keys[-1], side="left"))
+
+
+COUNTED = 2**20  # entries up to which all are counted
+SAMPLED = 2**16  # entries that are looked at where there are more
+LOOKED_UP = 16  # buckets whose entries are counted after that
+
+Keys = npt.NDArray[np.uint64]
+
+
+class LargestBucket(NamedTuple):
+    """The entries of the largest bucket found, and what no bucket exceeds.
+
+    Entries of deleted items that are not dropped yet are among them.
+    """
+
+    entries: int
+    bound: int
+
+
+def largest_bucket(view: RunView) -> LargestBucket:
+    """Find the largest bucket of an index.
+
+    Exact for up to ``COUNTED`` entries. Of more, every n-th of each run is looked at, and the
+    buckets met most often are counted. The entries of a bucket lie together in a run, so a bucket
+    met m times in r runs has less than n (m + r) entries.
+    """
+    runs = [list(chunks) for chunks in view.keys_of_runs()]
+    total = sum(keys.size for chunks in runs for keys in chunks)
+    if not total:
+        return LargestBucket(0, 0)
+    step = 1 if total <= COUNTED else -(-total // SAMPLED)
+    samples = np.concatenate([part for chunks in runs for part in _every(chunks, step)])
+    met, counts = np.unique(samples, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    if step == 1:
+        return LargestBucket(*[int(counts[order[0]])] * 2)
+    chosen = np.sort(met[order[:LOOKED_UP]])
+    sizes = np.zeros(chosen.size, np.int64)
+    for keys in (keys for chunks in runs for keys in chunks):
+        sizes += np.searchsorted(keys, chosen, side="right") - np.searchsorted(keys, chosen)
+    most_met_of_others = int(counts[order[LOOKED_UP]]) if order.size > LOOKED_UP else 0
+    largest = int(sizes.max())
+    return LargestBucket(largest, max(largest, step * (most_met_of_others + len(runs))))
+
+
+def _every(chunks: list[Keys], step: int) -> Iterator[Keys]:
+    """Yield every n-th key of a run, counted over all of its chunks."""
+    passed = 0
+    for keys in chunks:
+        yield keys[-passed % step :: step]
+        passed += keys.size

@@ -1,0 +1,355 @@
+"""The layout of the tables: every key, and how values are packed and sealed.
+
+=========== =========================================== ==================================
+table       key                                         value
+=========== =========================================== ==================================
+META        ``simdb``                                   header of the file
+META        ``c`` + name                                collection: number and settings
+META        ``#`` + collection (4)                      collection: manifest
+META        ``g``                                       what is to be removed
+DOCUMENTS   collection (4) + first item number (4)      block of documents
+KEYS        collection (4) + tag (1) + user's key       item number
+SIGNATURES  index (4) + first item number (4)           block of signatures
+MARKS       collection (4) + item number // 8192 (4)    bitmap of deleted items
+BANDS       index (4) + run (8) + chunk (4)             chunk of a run of bucket keys
+POSTINGS    epoch (4) + run (8) + chunk (4)             chunk of a run of postings
+SYMBOLS     epoch (4) + 0 (4)                           table of the frequent symbols
+ITEMS       collection (4) + first item number (4)      block of items of one width
+=========== =========================================== ==================================
+
+Numbers in keys are big-endian, so that the order of bytes is their order.
+
+A small record is ``checksum (8 bytes) + payload``; chunks and blocks carry theirs in a header
+of their own (``blocks``, ``runs``). The checksum is XXH3-64 over the payload, seeded with the
+XXH3-64 of table and key, so that a record moved to another key or table is caught as well as a
+changed one. It guards against damage, not against an attacker who may write to the file.
+
+Packing: ``use_bin_type`` keeps str and bytes apart; floats are stored as doubles. Unpacking:
+map keys must be str or bytes (``strict_map_key``), extension types are refused, and lengths
+claimed by the bytes are bounded by their own size. What is packed here never executes.
+
+A key leads to the item number, 4 bytes. A document record is the key, the item in canonical bytes,
+and the metadata:
+
+====== ===== ==============================================
+offset bytes field
+====== ===== ==============================================
+0      4     length of the item
+4      2     length of the key
+6            the key (``encode_user_key``), the item, and the
+             metadata in MessagePack (nothing when there is none)
+====== ===== ==============================================
+
+The only module that imports msgpack.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from itertools import repeat
+from typing import Any, NamedTuple, cast
+
+import msgpack
+import xxhash
+
+from simdb.errors import BadItemError, CorruptionError, WrongTypeError
+from simdb.results import Key
+
+
+class Table(IntEnum):
+    """The named tables of the file; the number seeds checksums and never changes."""
+
+    META = 0
+    DOCUMENTS = 1
+    KEYS = 2
+    SIGNATURES = 3
+    MARKS = 4
+    BANDS = 5
+    POSTINGS = 6
+    SYMBOLS = 7
+    ITEMS = 8
+
+
+TABLE_NAMES = tuple(table.name.lower().encode() for table in Table)
+
+HEADER_KEY = b"simdb"
+GARBAGE_KEY = b"g"
+COLLECTION_PREFIX = b"c"
+STATE_PREFIX = b"#"
+
+# LMDB's keys end at 511 bytes; collection number and tag take 5 of them.
+LONGEST_KEY = 500  # bytes of UTF-8
+LONGEST_NAME = 200
+
+INTEGER_TAG = b"\x01"
+TEXT_TAG = b"\x02"
+SMALLEST_INTEGER = -(2**63)
+LARGEST_INTEGER = 2**63 - 1
+
+_OWNER = struct.Struct(">I")
+_OWNER_NUMBER = struct.Struct(">II")
+_CHUNK = struct.Struct(">IQI")
+_INTEGER = struct.Struct(">Q")
+assert (_OWNER.size, _OWNER_NUMBER.size, _CHUNK.size, _INTEGER.size) == (4, 8, 16, 8)
+
+owner_prefix = _OWNER.pack
+pack_numbered = _OWNER_NUMBER.pack
+pack_chunk = _CHUNK.pack
+
+
+def _require_size(key: bytes | memoryview, form: struct.Struct) -> None:
+    if len(key) != form.size:
+        raise CorruptionError(
+            f"a key of {len(key)} bytes is damaged; run 'simdb check', then 'simdb repair'"
+        )
+
+
+def unpack_numbered(key: bytes | memoryview) -> tuple[int, int]:
+    """Return owner and number of a key of ``pack_numbered``.
+
+    Raises:
+        CorruptionError: it is none; a damaged page can be one of another table.
+    """
+    _require_size(key, _OWNER_NUMBER)
+    owner, number = _OWNER_NUMBER.unpack(key)
+    return owner, number
+
+
+def unpack_chunk(key: bytes | memoryview) -> tuple[int, int, int]:
+    """Return index, run and chunk of a key of ``pack_chunk``.
+
+    Raises:
+        CorruptionError: it is none.
+    """
+    _require_size(key, _CHUNK)
+    index, run, chunk = _CHUNK.unpack(key)
+    return index, run, chunk
+
+
+def collection_key(name: str) -> bytes:
+    """Return the META key of a collection's settings."""
+    return COLLECTION_PREFIX + name.encode()
+
+
+def state_key(collection: int) -> bytes:
+    """Return the META key of a collection's state."""
+    return STATE_PREFIX + _OWNER.pack(collection)
+
+
+def encode_user_key(key: object) -> bytes:
+    """Return the sortable bytes of a user's key; 1 and "1" differ.
+
+    Raises:
+        BadItemError: too long, empty, beyond 64 bits, or with a lone surrogate.
+        WrongTypeError: neither str nor a whole number.
+    """
+    if type(key) is str or isinstance(key, str):
+        return TEXT_TAG + _encode_text(key)
+    if type(key) is int:
+        return INTEGER_TAG + _encode_integer(key)
+    if isinstance(key, bool) or not hasattr(key, "__index__") or isinstance(key, bytes):
+        raise WrongTypeError(
+            f"a key must be str or int, not {type(key).__name__}: {str(key)[:60]!r}"
+        )
+    return INTEGER_TAG + _encode_integer(key.__index__())
+
+
+def encode_user_keys(keys: Sequence[Key]) -> list[bytes]:
+    """Return ``encode_user_key`` of many keys, all ``str`` or all ``int``; quicker than one by one.
+
+    Raises:
+        BadItemError: one of them cannot be stored.
+    """
+    try:
+        if type(keys[0]) is str:
+            encoded = [TEXT_TAG + key.encode() for key in cast("Sequence[str]", keys)]
+            sizes = list(map(len, encoded))
+            if min(sizes) > 1 and max(sizes) <= 1 + LONGEST_KEY:
+                return encoded
+        else:
+            shifted = [key - SMALLEST_INTEGER for key in cast("Sequence[int]", keys)]
+            return [INTEGER_TAG + packed for packed in map(_INTEGER.pack, shifted)]
+    except (UnicodeEncodeError, struct.error):
+        pass  # said below, with the key that it is
+    return list(map(encode_user_key, keys))
+
+
+def _encode_text(key: str) -> bytes:
+    try:
+        encoded = key.encode()
+    except UnicodeEncodeError as error:
+        raise BadItemError(
+            f"key {key[:60]!r} holds a lone surrogate at position {error.start}"
+        ) from error
+    if not 1 <= len(encoded) <= LONGEST_KEY:
+        raise BadItemError(
+            f"key {key[:60]!r} takes {len(encoded)} bytes of UTF-8; keys have 1 to {LONGEST_KEY}"
+        )
+    return encoded
+
+
+def _encode_integer(key: int) -> bytes:
+    if not SMALLEST_INTEGER <= key <= LARGEST_INTEGER:
+        raise BadItemError(f"key {key} does not fit into 64 bits; store it as text")
+    return _INTEGER.pack(key - SMALLEST_INTEGER)
+
+
+def decode_user_key(encoded: bytes | memoryview) -> Key:
+    """Return the user's key.
+
+    Raises:
+        CorruptionError: the bytes are no encoded key.
+    """
+    tag, payload = bytes(encoded[:1]), bytes(encoded[1:])
+    try:
+        if tag == TEXT_TAG:
+            return payload.decode()
+        if tag == INTEGER_TAG:
+            value: int = _INTEGER.unpack(payload)[0]
+            return value + SMALLEST_INTEGER
+    except (struct.error, UnicodeDecodeError) as error:
+        raise CorruptionError(f"a stored key cannot be decoded: {error}") from error
+    raise CorruptionError(f"a stored key has an unknown tag {tag.hex()}")
+
+
+CHECKSUM = struct.Struct("<Q")
+CHECKSUM_SIZE = CHECKSUM.size
+assert CHECKSUM_SIZE == 8
+
+DEEPEST_NESTING = 64
+LARGEST_METADATA = 2**20  # bytes, packed
+_TEXTS = (str, bytes, bytearray, memoryview)
+
+
+def checksum(table: int, key: bytes, payload: bytes | memoryview) -> int:
+    """Return the 64-bit checksum of a payload stored under a key of a table."""
+    return xxhash.xxh3_64_intdigest(payload, seed=xxhash.xxh3_64_intdigest(key, seed=table))
+
+
+def seal(table: int, key: bytes, payload: bytes) -> bytes:
+    """Return the payload with its checksum in front."""
+    return CHECKSUM.pack(checksum(table, key, payload)) + payload
+
+
+def seal_many(table: int, keys: Iterable[bytes], payloads: Iterable[bytes]) -> list[bytes]:
+    """Return ``seal`` of many records."""
+    digest = xxhash.xxh3_64_intdigest
+    kept = list(payloads)
+    seeds = map(digest, keys, repeat(table))
+    checksums = map(CHECKSUM.pack, map(digest, kept, seeds))
+    return list(map(bytes.__add__, checksums, kept))
+
+
+def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
+    """Return the payload of a sealed value.
+
+    Raises:
+        CorruptionError: the payload does not match its checksum.
+    """
+    payload = value[CHECKSUM_SIZE:]
+    if len(value) < CHECKSUM_SIZE or CHECKSUM.unpack_from(value)[0] != checksum(
+        table, key, payload
+    ):
+        raise CorruptionError(
+            f"a record of table {table} is damaged (key {bytes(key).hex()}); "
+            "run 'simdb check', then 'simdb repair' or restore a backup"
+        )
+    return payload
+
+
+def pack(value: Any) -> bytes:
+    """Encode a JSON-like value.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it holds something that cannot be stored.
+    """
+    return msgpack.packb(value, use_bin_type=True)
+
+
+def unpack(data: bytes | memoryview) -> Any:
+    """Decode a value that ``pack`` encoded.
+
+    Raises:
+        CorruptionError: the bytes are not such a value.
+    """
+    try:
+        return msgpack.unpackb(data, raw=False, strict_map_key=True, ext_hook=_refuse_extension)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise CorruptionError(f"a stored value cannot be decoded: {error}") from error
+
+
+def _refuse_extension(code: int, _data: bytes) -> Any:
+    raise ValueError(f"extension type {code} is not stored by simdb")
+
+
+def nesting(value: Any, deepest: int = DEEPEST_NESTING) -> int:
+    """Return how deeply lists and maps are nested, at most ``deepest + 1``.
+
+    A value that refers to itself, or to one part in many places, is endless, or far larger than
+    what it takes in memory. So the bytes that it takes at least are counted on the way down.
+
+    Raises:
+        ValueError: packed, it would take more than ``LARGEST_METADATA``.
+        TypeError: it holds an extension type, which could not be unpacked.
+    """
+    depth = least_bytes = 0
+    level = [value]
+    while depth <= deepest:
+        containers = [part for part in level if isinstance(part, dict | list | tuple)]
+        if not containers:
+            break
+        depth += 1
+        level = []
+        for container in containers:
+            if isinstance(container, msgpack.ExtType):
+                raise TypeError("extension types of msgpack are not stored")
+            least_bytes += len(container)
+            if least_bytes <= LARGEST_METADATA:
+                level.extend(container.values() if isinstance(container, dict) else container)
+                least_bytes += _least_text(container)
+            if least_bytes > LARGEST_METADATA:
+                raise ValueError(f"it takes more than {LARGEST_METADATA:,} bytes")
+    return depth
+
+
+def _least_text(container: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> int:
+    """Return the characters and bytes of what lies directly in a container, names included."""
+    parts = [*container, *container.values()] if isinstance(container, dict) else container
+    return sum(len(part) for part in parts if isinstance(part, _TEXTS))
+
+
+ITEM_NUMBER = struct.Struct("<I")
+DOCUMENT_HEADER = struct.Struct("<IH")
+assert DOCUMENT_HEADER.size == 6
+
+
+class Document(NamedTuple):
+    """A stored document; views end with the transaction."""
+
+    number: int
+    key: memoryview
+    item: memoryview
+    metadata: memoryview
+
+
+def encode_document(key: bytes, item: bytes, metadata: bytes) -> bytes:
+    """Return the record of a document."""
+    return b"".join((DOCUMENT_HEADER.pack(len(item), len(key)), key, item, metadata))
+
+
+def decode_document(number: int, record: memoryview) -> Document:
+    """Return the parts of a document record.
+
+    Raises:
+        CorruptionError: it is shorter than it says.
+    """
+    item = end = DOCUMENT_HEADER.size
+    if len(record) >= end:
+        item_size, key_size = DOCUMENT_HEADER.unpack_from(record)
+        item += key_size
+        end = item + item_size
+    if len(record) < end:
+        raise CorruptionError(f"item number {number}: the record is cut short")
+    return Document(number, record[DOCUMENT_HEADER.size : item], record[item:end], record[end:])
