@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simdb import config
-from simdb.lsh.sketching import MAXIMUM_ROWS
+from simdb.lsh.family import MAXIMUM_FUNCTIONS
 
 
 def require_possible(kind: config.Kind, bands: object, rows: object) -> None:
@@ -23,4 +23,4 @@ def _is_possible(kind: config.Kind, bands: int, rows: int) -> bool:
         return (bands, rows) == (len(kind.rules), 1)
     if isinstance(kind, config.Fingerprint):
         return (bands, rows) == (kind.groups, kind.functions)
-    return bands > 0 and rows > 0 and bands * rows <= MAXIMUM_ROWS
+    return bands > 0 and rows > 0 and bands * rows <= MAXIMUM_FUNCTIONS

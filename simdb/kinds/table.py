@@ -6,9 +6,9 @@ each function here and in ``kind_values``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from simdb.lsh.curves import (
     LineCurve,
     SumCurve,
     UnstatedCurve,
+    bucket_width_for,
 )
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan, plan
@@ -34,6 +35,7 @@ from simdb.measures.compared import Compared
 from simdb.results import PairBatch
 
 DEFAULT_THRESHOLD = Fraction(4, 5)
+_NORMS = {"manhattan": 1, "euclidean": 2, "maximum": inf}
 
 
 class Measure(Protocol):
@@ -105,9 +107,7 @@ def curve_of(kind: config.Kind, threshold: Fraction) -> Curve:
     if isinstance(kind, config.Vector):
         if kind.measure == "cosine":
             return AngleCurve() if kind.directions == "gaussian" else UnstatedCurve(falls=True)
-        from simdb.lsh.families import implied_radius
-
-        return LineCurve(bucket_width(kind, threshold), implied_radius(kind, 1.0))
+        return LineCurve(bucket_width(kind, threshold), kind.dimension, _NORMS[kind.measure])
     if isinstance(kind, config.Record):
         from simdb.lsh.records import certain_above
 
@@ -119,9 +119,8 @@ def curve_of(kind: config.Kind, threshold: Fraction) -> Curve:
 
 def bucket_width(kind: config.Vector, threshold: Fraction) -> float:
     """Return the width of the buckets on random lines, in units of distance."""
-    from simdb.lsh.families import bucket_width_for
-
-    return kind.bucket_width or bucket_width_for(kind, float(threshold)) or 1.0
+    planned = bucket_width_for(float(threshold), kind.dimension, _NORMS[kind.measure])
+    return kind.bucket_width or planned or 1.0
 
 
 def family_of(
@@ -135,16 +134,17 @@ def family_of(
 ) -> Family:
     """Return the locality-sensitive family of a kind under settings and a secret."""
     if isinstance(kind, config.Bits) and kind.measure == "hamming":
-        from simdb.lsh.families import BitSampling
+        from simdb.lsh.projections import BitSampling
 
-        return BitSampling(kind, bands, rows, secret)
+        return BitSampling(kind.length, bands, rows, secret)
     if isinstance(kind, config.Vector):
-        from simdb.lsh.families import RandomHyperplanes, RandomLines
+        from simdb.lsh.projections import RandomHyperplanes, RandomLines
 
         if kind.measure == "cosine":
-            return RandomHyperplanes(kind, bands, rows, secret)
+            gaussian = kind.directions == "gaussian"
+            return RandomHyperplanes(kind.dimension, bands, rows, secret, gaussian=gaussian)
         width = bucket_width(kind, threshold)
-        return RandomLines(replace(kind, bucket_width=width), bands, rows, secret)
+        return RandomLines(kind.dimension, width, bands, rows, secret)
     if isinstance(kind, config.Record):
         from simdb.lsh.records import RecordFamily
 
@@ -153,7 +153,7 @@ def family_of(
         from simdb.lsh.fingerprints import SquaresFamily
 
         return SquaresFamily(kind, secret)
-    from simdb.lsh.minhashing import MinHash
+    from simdb.lsh.minhash import MinHash
 
     return MinHash(sketch, bands, rows, secret)
 

@@ -9,11 +9,40 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from simdb.lsh.amplification import (
-    hamming_probability,
-    hyperplane_probability,
-    line_probability,
-)
+from simdb.errors import ConfigurationError
+from simdb.lsh.amplification import Construction
+
+_FEW_WIDTHS = 1e-6
+_WIDTHS_OF_RADIUS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """A (d1, d2, p1, p2)-sensitive family (MMDS 3.6.1).
+
+    Items at distance at most ``near`` are candidates with probability ``near_probability`` or more;
+    items at distance at least ``far`` with probability ``far_probability`` or less.
+    """
+
+    near: float
+    far: float
+    near_probability: float
+    far_probability: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.near < self.far:
+            raise ConfigurationError(
+                f"the near distance {self.near} must be below the far one {self.far}"
+            )
+
+    def amplified(self, construction: Construction) -> Sensitivity:
+        """Return the sensitivity of the family under a construction (MMDS 3.6.3)."""
+        return Sensitivity(
+            self.near,
+            self.far,
+            construction.probability(self.near_probability),
+            construction.probability(self.far_probability),
+        )
 
 
 class Curve(ABC):
@@ -39,6 +68,19 @@ class Curve(ABC):
 
         Planning weighs the false candidates between there and the value.
         """
+
+    def sensitivity(self, near: float, far: float) -> Sensitivity:
+        """State how a base function tells near items from far ones (MMDS 3.6.1).
+
+        Args:
+            near, far: distances; of a similarity, 1 minus it.
+
+        >>> HammingCurve(10).sensitivity(1, 4)
+        Sensitivity(near=1, far=4, near_probability=0.9, far_probability=0.6)
+        """
+        if self.falls:
+            return Sensitivity(near, far, self.probability(near), self.probability(far))
+        return Sensitivity(near, far, self.probability(1 - near), self.probability(1 - far))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +119,7 @@ class HammingCurve(Curve):
 
     def probability(self, value: float) -> float:
         """Return the share of places in which vectors at that distance agree."""
-        return max(0.0, hamming_probability(value, self.length))
+        return max(0.0, 1 - value / self.length)
 
     def unrelated(self, value: float) -> float:
         """Return 1/2, that of random bits, or a little less than at the value."""
@@ -93,7 +135,7 @@ class AngleCurve(Curve):
 
     def probability(self, value: float) -> float:
         """Return the probability that a random hyperplane has both vectors on one side."""
-        return max(0.0, hyperplane_probability(value))
+        return max(0.0, 1 - value / 180)
 
     def unrelated(self, value: float) -> float:
         """Return 1/2, that of a right angle, or less where similar vectors are further apart."""
@@ -104,13 +146,19 @@ class AngleCurve(Curve):
 class LineCurve(Curve):
     """Random lines cut into buckets of a width (MMDS 3.7.4).
 
+    How often two vectors share a bucket follows from their Euclidean distance, which is that of the
+    measure, or anything between two bounds of it: |x|_1 / sqrt(d) <= |x|_2 <= |x|_1, and
+    |x|_inf <= |x|_2 <= sqrt(d) |x|_inf.
+
     Attributes:
         width: of a bucket.
-        radius: how far apart by the L2 norm vectors at distance 1 by the measure can be.
+        dimension: d.
+        norm: of the measure: 1, 2 or infinity.
     """
 
     width: float
-    radius: float
+    dimension: int
+    norm: float
     falls = True
     row_budget = 256
 
@@ -119,11 +167,16 @@ class LineCurve(Curve):
 
         See ``line_probability``.
         """
-        return max(0.0, line_probability(self.radius * value, self.width))
+        return line_probability(implied_radius(value, self.dimension, self.norm), self.width)
 
     def unrelated(self, value: float) -> float:
         """Return the probability at three times the distance."""
         return self.probability(3 * value)
+
+    def sensitivity(self, near: float, far: float) -> Sensitivity:
+        """State how a line tells near vectors from far ones, also where L2 is only bounded."""
+        nearest = far / math.sqrt(self.dimension) if self.norm < 2 else far
+        return Sensitivity(near, far, self.probability(near), line_probability(nearest, self.width))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +214,33 @@ class CertainCurve(Curve):
     def unrelated(self, value: float) -> float:
         """Return nan."""
         return math.nan
+
+
+def line_probability(distance: float, bucket_width: float) -> float:
+    """Return that two points share a bucket of a line whose direction is Gaussian (MMDS 3.7.5).
+
+    For the Euclidean distance c and buckets of width a it is
+    erf(a / (c sqrt 2)) - sqrt(2 / pi) (c / a) (1 - exp(-a^2 / (2 c^2))), whatever the dimension
+    (Datar, Immorlica, Indyk and Mirrokni, SoCG 2004, 3.2). It falls with the distance.
+    """
+    if distance == 0:
+        return 1.0
+    widths = bucket_width / distance
+    if widths < _FEW_WIDTHS:  # the differences below have no digits left
+        return widths / math.sqrt(2 * math.pi)
+    tail = -math.expm1(-widths * widths / 2) / widths
+    return math.erf(widths / math.sqrt(2)) - math.sqrt(2 / math.pi) * tail
+
+
+def implied_radius(distance: float, dimension: int, norm: float) -> float:
+    """Return how far apart in the L2 norm vectors at a distance by another norm can be."""
+    return math.sqrt(dimension) * distance if norm > 2 else distance
+
+
+def bucket_width_for(distance: float, dimension: int, norm: float) -> float:
+    """Return a bucket width for finding vectors at most a distance apart: 4 implied radii.
+
+    Then two vectors at that radius share a bucket of a line with probability 0.80, and at twice
+    that radius with 0.61.
+    """
+    return _WIDTHS_OF_RADIUS * implied_radius(distance, dimension, norm)

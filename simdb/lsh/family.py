@@ -1,15 +1,33 @@
-"""What every locality-sensitive family does, and the bucket keys that items get from it.
+"""Locality-sensitive families: items to signatures, signatures to bucket keys (MMDS 3.4, 3.6.3).
 
 A family maps an item to base hash values, its *signature*; ANDs of these become 64-bit bucket
-keys, of which two items must share one to be candidates (MMDS 3.6.3). A new family is one class.
+keys, of which two items must share one to be candidates. Most families are *banded*: a signature is
+cut into bands of rows, and each band has a key: AND over rows, OR over bands. What is random about
+a family is derived from a secret by whole numbers, the same in every version of every library, so
+that a stored signature stays true. A new family is one class.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from math import comb
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from simdb import kernels
+from simdb.errors import ConfigurationError
+from simdb.items.symbols import polynomial_base, secret_words
+
+Signatures = npt.NDArray[np.uint16]
+
+MAXIMUM_FUNCTIONS = (
+    4096  # of a signature: the round of a fast sketch, up to twice that, has 16 bits
+)
+# What a similar pair may be dropped for sharing too few rows of a signature: see minimum_matches.
+FILTER_LOSS = Fraction(1, 10_000)
 
 
 class BucketKeys(NamedTuple):
@@ -104,3 +122,95 @@ class Family(Protocol):
 
     def needed_matches(self, bound: Any) -> int:
         """Return how many equal words a similar pair has with near certainty; 0 for no such."""
+
+
+class Banding:
+    """Hash each band of a signature to a 64-bit bucket key under a secret.
+
+    Two items share the key of a band if and (but for a probability below (rows + 1) / 2^58) only
+    if they agree in all its rows (MMDS 3.4.1). Different bands have different keys.
+    """
+
+    def __init__(self, bands: int, rows: int, secret: bytes) -> None:
+        self.bands = bands
+        self.rows = rows
+        words = secret_words(secret, b"simdb.bucket", 2)
+        self._base = np.uint64(polynomial_base(int(words[0])))
+        self._secret = words[1]
+
+    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
+        """Return the bucket keys, uint64 (n, bands), of signatures, uint16 (n, bands * rows)."""
+        if signatures.ndim != 2 or signatures.shape[1] != self.bands * self.rows:
+            raise ValueError(
+                f"signatures of shape {signatures.shape} do not have "
+                f"{self.bands} x {self.rows} rows"
+            )
+        return kernels.sketches.bucket_keys(signatures, self.bands, self._base, self._secret)
+
+
+class BandedFamily(ABC):
+    """A family whose signatures are bands of equal size, none of which is ever missing.
+
+    Attributes:
+        bands: bands of a signature, each with a bucket key.
+        rows: base functions of a band.
+        words: uint16 words of a signature.
+        band_words: those of a band.
+    """
+
+    def __init__(self, bands: int, rows: int, words_of_band: int, secret: bytes) -> None:
+        if bands < 1 or rows < 1 or bands * rows > MAXIMUM_FUNCTIONS:
+            raise ConfigurationError(
+                f"bands and rows must be at least 1, and bands * rows at most "
+                f"{MAXIMUM_FUNCTIONS:,}, not {bands} and {rows}"
+            )
+        self.bands = bands
+        self.rows = rows
+        self.words = bands * words_of_band
+        self.band_words = words_of_band
+        self._banding = Banding(bands, words_of_band, secret)
+
+    def bucket_keys(self, signatures: Signatures) -> BucketKeys:
+        """Return the keys of signatures, uint16 (n, words): one a band."""
+        keys = self._banding.bucket_keys(signatures)
+        offsets = np.arange(len(keys) + 1, dtype=np.int64) * self.bands
+        return BucketKeys(keys.reshape(-1), offsets)
+
+    def needed_matches(self, bound: object) -> int:
+        """Return 0: no candidate is dropped before it is compared."""
+        return 0
+
+    @abstractmethod
+    def sign(self, features: Any) -> Signatures:
+        """Return the signatures, uint16 (n, words), of a batch of items."""
+
+
+def minimum_matches(threshold: Fraction, rows: int, loss: Fraction = FILTER_LOSS) -> int:
+    """Return how many of ``rows`` rows a similar pair must share not to be dropped.
+
+    It is the largest m such that a pair *at* the threshold has fewer than m equal rows with
+    probability at most ``loss``; a more similar pair has them less often still. The number of equal
+    rows is binomial (MMDS 3.3.3); the tail is summed in integers.
+    """
+    numerator, denominator = threshold.numerator, threshold.denominator
+    allowed = loss * denominator**rows
+    tail = 0
+    for matches in range(rows):
+        others = rows - matches
+        tail += comb(rows, matches) * numerator**matches * (denominator - numerator) ** others
+        if tail > allowed:
+            return matches
+    return rows
+
+
+def derived_words(secret: bytes, purpose: bytes, count: int) -> npt.NDArray[np.uint64]:
+    """Derive ``count`` words from a secret: word i is SplitMix64's output i under a secret state.
+
+    (Steele, Lea and Flood, OOPSLA 2014.) Whole numbers only: the same on every machine.
+    """
+    with np.errstate(over="ignore"):
+        state = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        state += secret_words(secret, purpose, 1)[0]
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return state ^ (state >> np.uint64(31))

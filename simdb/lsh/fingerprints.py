@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from simdb.config import Fingerprint
 from simdb.items.fingerprints import Prints, grid_settings
-from simdb.lsh.families import Signatures, derived_words
-from simdb.lsh.family import BucketKeys
+from simdb.lsh.family import BucketKeys, Signatures, derived_words
 
 BOOK_DENSITY = 0.2
 _WORDS = 4  # a signature is a whole number of 64-bit words

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from simdb.errors import ConfigurationError
 from simdb.lsh.amplification import And, Or, s_curve
 from simdb.lsh.curves import Curve, JaccardCurve, UnstatedCurve
-from simdb.lsh.sketching import MAXIMUM_ROWS
+from simdb.lsh.family import MAXIMUM_FUNCTIONS
 
 JACCARD = JaccardCurve()
 _MOST_BANDS = 128
@@ -108,9 +108,10 @@ def plan(
     _require_whole("bands", bands)
     _require_whole("rows", rows)
     if bands is not None and rows is not None:
-        if bands * rows > MAXIMUM_ROWS:
+        if bands * rows > MAXIMUM_FUNCTIONS:
             raise ConfigurationError(
-                f"bands * rows is {bands * rows:,}, more than the {MAXIMUM_ROWS:,} of a signature"
+                f"bands * rows is {bands * rows:,}, more than the {MAXIMUM_FUNCTIONS:,} of a "
+                "signature"
             )
         return Plan(threshold, bands, rows, family)
     if isinstance(family, UnstatedCurve):

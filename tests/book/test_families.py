@@ -7,7 +7,6 @@ Examples 3.17 to 3.20, figures 3.10 and 3.11 and exercises 3.6.1 to 3.6.4 are in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import combinations, pairwise, product
 from typing import Any
 
@@ -19,17 +18,14 @@ from simdb.config import Bits
 from simdb.items.bits import BitsItems
 from simdb.kernels import bits
 from simdb.kernels import vectors as kernels
-from simdb.lsh.amplification import (
-    And,
-    Or,
-    Sensitivity,
-    hamming_probability,
-    hamming_sensitivity,
-    hyperplane_probability,
-    hyperplane_sensitivity,
+from simdb.lsh.amplification import And, Or
+from simdb.lsh.curves import (
+    AngleCurve,
+    Curve,
+    HammingCurve,
+    JaccardCurve,
+    LineCurve,
     line_probability,
-    line_sensitivity,
-    minhash_sensitivity,
 )
 from simdb.measures.vectors import angle
 
@@ -74,17 +70,18 @@ def buckets(points: npt.ArrayLike, width: float) -> list[list[int]]:
 def test_figure_3_9_near_items_are_candidates_with_p1_and_far_ones_with_no_more_than_p2(
     construction,
 ):
-    families: list[tuple[Sensitivity, Callable[[float], float], Any]] = [
-        (minhash_sensitivity(0.3, 0.6), lambda d: 1 - d, np.linspace(0, 1, 21)),
-        (hamming_sensitivity(64, 5, 20), lambda d: hamming_probability(d, 64), np.arange(65)),
-        (hyperplane_sensitivity(20, 90), hyperplane_probability, np.linspace(0, 180, 37)),
-        (line_sensitivity(4, 1, 2), lambda d: line_probability(d, 4), np.linspace(0, 9, 37)),
+    families: list[tuple[Curve, float, float, Any]] = [
+        (JaccardCurve(), 0.3, 0.6, np.linspace(0, 1, 21)),
+        (HammingCurve(64), 5, 20, np.arange(65)),
+        (AngleCurve(), 20, 90, np.linspace(0, 180, 37)),
+        (LineCurve(4, 9, 2), 1, 2, np.linspace(0, 9, 37)),
     ]
-    for sensitivity, probability, distances in families:
-        amplified = sensitivity.amplified(construction)
+    for curve, near, far, distances in families:
+        amplified = curve.sensitivity(near, far).amplified(construction)
         assert amplified.near_probability > amplified.far_probability
         for distance in distances.tolist():
-            chance = construction.probability(probability(distance))
+            value = distance if curve.falls else 1 - distance
+            chance = construction.probability(curve.probability(value))
             if distance <= amplified.near:
                 assert chance >= amplified.near_probability
             if distance >= amplified.far:
@@ -92,7 +89,7 @@ def test_figure_3_9_near_items_are_candidates_with_p1_and_far_ones_with_no_more_
 
 
 def test_section_3_7_1_the_sensitivity_of_bit_sampling():
-    family = hamming_sensitivity(10, 1, 4)
+    family = HammingCurve(10).sensitivity(1, 4)
     assert (family.near_probability, family.far_probability) == (0.9, 0.6)
     assert family.amplified(Or(4, And(4))).far_probability == pytest.approx(0.4260, abs=5e-5)
 
@@ -125,11 +122,11 @@ def test_figure_3_12_a_hyperplane_separates_in_the_share_of_the_angle(degrees):
     errors = np.full(2, 1e-6, np.float32)
     words = kernels.sign_words(vectors @ normals.T, errors, vectors, normals, 360)
     assert np.count_nonzero(words[0] != words[1]) == 2 * degrees
-    assert 1 - hyperplane_probability(degrees) == pytest.approx(degrees / 180, abs=1e-15)
+    assert 1 - AngleCurve().probability(degrees) == pytest.approx(degrees / 180, abs=1e-15)
 
 
 def test_section_3_7_2_the_sensitivity_of_random_hyperplanes():
-    family = hyperplane_sensitivity(30, 120)
+    family = AngleCurve().sensitivity(30, 120)
     assert family.near_probability == pytest.approx(150 / 180)
     assert family.far_probability == pytest.approx(60 / 180)
 
@@ -191,7 +188,7 @@ def test_figure_3_13_and_section_3_7_4_lines_of_the_plane_are_sensitive():
     for width in (0.5, 1.0, 7.0):
         assert unit_line_probability(width / 2, width) >= 1 / 2
         assert unit_line_probability(2 * width, width) <= 1 / 3
-        gaussian = line_sensitivity(width, width / 2, 2 * width)
+        gaussian = LineCurve(width, 2, 2).sensitivity(width / 2, 2 * width)
         assert gaussian.near_probability >= 1 / 2
         assert gaussian.far_probability <= 1 / 3
 
@@ -205,7 +202,8 @@ def test_section_3_7_5_the_probability_falls_as_the_distance_grows():
     chances = [line_probability(distance, 4) for distance in np.linspace(0, 50, 500).tolist()]
     assert chances[0] == 1
     assert all(near > far for near, far in pairwise(chances))
-    near, far = line_sensitivity(4, 1, 1.01), line_sensitivity(4, 1, 4)
+    curve = LineCurve(4, 2, 2)
+    near, far = curve.sensitivity(1, 1.01), curve.sensitivity(1, 4)
     assert near.near_probability > near.far_probability > far.far_probability
 
 

@@ -14,10 +14,10 @@ import pytest
 from simdb import config, kernels
 from simdb.items.symbols import SymbolSets
 from simdb.items.text import TextItems
-from simdb.lsh.amplification import And, Or, s_curve, steepest, threshold_estimate
-from simdb.lsh.banding import Banding
+from simdb.lsh.amplification import And, Or, s_curve, steepest
+from simdb.lsh.family import Banding
+from simdb.lsh.minhash import Sketcher
 from simdb.lsh.planning import Plan
-from simdb.lsh.sketching import Sketcher
 from tests.support import oracle
 
 SECRET = b"secret"
@@ -36,6 +36,11 @@ FIGURE_3_5 = [{2, 5}, {0, 1}, {3, 4}, {0, 2, 4}]
 def _wrap_around():
     with np.errstate(over="ignore"):
         yield
+
+
+def threshold_estimate(bands: int, rows: int) -> float:
+    """Where the S-curve is about steepest (MMDS 3.4.2)."""
+    return float((1 / bands) ** (1 / rows))
 
 
 def symbols_of(text: str, kind: config.Text) -> npt.NDArray[np.uint64]:

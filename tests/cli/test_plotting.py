@@ -9,7 +9,8 @@ import pytest
 
 from simdb.cli.plotting import Axis, curve_of, draw_curve
 from simdb.errors import MissingExtraError, UsageError
-from simdb.lsh.amplification import And, Or, fixed_point, line_probability, steepest
+from simdb.lsh.amplification import And, Or, fixed_point, steepest
+from simdb.lsh.curves import line_probability
 
 BANDING = Or(16, And(6))
 

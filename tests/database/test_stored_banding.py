@@ -9,7 +9,7 @@ import pytest
 
 import simdb
 from simdb.errors import CorruptionError
-from simdb.lsh.sketching import MAXIMUM_ROWS
+from simdb.lsh.family import MAXIMUM_FUNCTIONS
 from simdb.opened import catalogue
 
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -26,7 +26,7 @@ NEVER: list[tuple[Any, Any]] = [
     (10**9, 10**9),
     (10**9, 1),
     (1, 10**9),
-    (MAXIMUM_ROWS + 1, 1),
+    (MAXIMUM_FUNCTIONS + 1, 1),
     (-1, -1),
     (0, 5),
     (5, 0),
@@ -84,6 +84,6 @@ def test_rules_and_functions_are_those_of_the_kind(path, name):
 
 def test_the_largest_banding_that_can_be_given_is_kept(path):
     with simdb.open(path, threads=1) as database:
-        database.create_collection("c", simdb.Set(), threshold=0.8, bands=MAXIMUM_ROWS, rows=1)
+        database.create_collection("c", simdb.Set(), threshold=0.8, bands=MAXIMUM_FUNCTIONS, rows=1)
     with simdb.open(path, threads=1) as database:
-        assert database["c"].plan.bands == MAXIMUM_ROWS
+        assert database["c"].plan.bands == MAXIMUM_FUNCTIONS

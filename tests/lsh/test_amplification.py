@@ -14,14 +14,12 @@ from simdb.lsh.amplification import (
     And,
     Construction,
     Or,
-    Sensitivity,
     Single,
     fixed_point,
-    minhash_sensitivity,
     s_curve,
     steepest,
-    threshold_estimate,
 )
+from simdb.lsh.curves import JaccardCurve, Sensitivity
 
 AND_THEN_OR = Or(4, And(4))
 OR_THEN_AND = And(4, Or(4))
@@ -44,7 +42,7 @@ trees = st.recursive(
 
 
 def test_example_3_17_minhash_is_sensitive_by_one_minus_the_distances():
-    family = minhash_sensitivity(0.3, 0.6)
+    family = JaccardCurve().sensitivity(0.3, 0.6)
     assert (family.near, family.far) == (0.3, 0.6)
     assert family.near_probability == pytest.approx(0.7)
     assert family.far_probability == pytest.approx(0.4)
@@ -63,7 +61,7 @@ def test_figure_3_11_or_then_and():
 
 
 def test_example_3_18_sensitivity_and_fixed_point_of_and_then_or():
-    family = minhash_sensitivity(0.2, 0.6).amplified(AND_THEN_OR)
+    family = JaccardCurve().sensitivity(0.2, 0.6).amplified(AND_THEN_OR)
     assert (family.near, family.far) == (0.2, 0.6)
     assert family.near_probability == pytest.approx(0.8785, abs=5e-5)
     assert family.far_probability == pytest.approx(0.0985, abs=5e-5)
@@ -76,14 +74,14 @@ def test_example_3_18_sensitivity_and_fixed_point_of_and_then_or():
 
 
 def test_example_3_19_sensitivity_of_or_then_and():
-    family = minhash_sensitivity(0.2, 0.6).amplified(OR_THEN_AND)
+    family = JaccardCurve().sensitivity(0.2, 0.6).amplified(OR_THEN_AND)
     assert family.near_probability == pytest.approx(0.9936, abs=5e-5)
     assert family.far_probability == pytest.approx(0.5740, abs=5e-5)
 
 
 def test_example_3_20_cascade_of_both():
     cascade = And(4, Or(4, AND_THEN_OR))
-    family = minhash_sensitivity(0.2, 0.8).amplified(cascade)
+    family = JaccardCurve().sensitivity(0.2, 0.8).amplified(cascade)
     assert family.near_probability == pytest.approx(0.9991285, abs=5e-8)
     assert family.far_probability == pytest.approx(0.0000004, abs=5e-8)
 
@@ -137,10 +135,6 @@ def test_a_single_function_an_and_and_an_or_have_no_fixed_point():
     assert fixed_point(Single()) is None
     assert fixed_point(And(3)) is None
     assert fixed_point(Or(3)) is None
-
-
-def test_threshold_estimate_of_section_3_4_2():
-    assert threshold_estimate(16, 4) == 0.5
 
 
 def test_impossible_constructions_are_refused():

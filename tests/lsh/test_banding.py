@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb import kernels
-from simdb.lsh.banding import FILTER_LOSS, Banding, minimum_matches
+from simdb.lsh.family import FILTER_LOSS, Banding, minimum_matches
+from simdb.lsh.minhash import Sketcher
 from simdb.lsh.planning import Plan
-from simdb.lsh.sketching import Sketcher
 from tests.lsh.test_sketching import random_pairs
 from tests.support import oracle
 

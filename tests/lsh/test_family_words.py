@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.config import Bits, Vector
 from simdb.kernels import vectors as kernels
-from simdb.lsh.families import BitSampling, RandomHyperplanes, RandomLines
+from simdb.lsh.projections import BitSampling, RandomHyperplanes, RandomLines
 from tests.support.family_cases import SECRET, bit_features, some_vectors
 
 
@@ -61,7 +60,7 @@ def slow_line_words(vector: npt.NDArray[np.float32], lines: RandomLines, width: 
 def test_sampled_bits_are_those_at_the_positions(bands, rows):
     generator = np.random.default_rng(0)
     vectors = generator.integers(0, 2, (4, 133)).astype(np.uint8)
-    family = BitSampling(Bits(133), bands, rows, SECRET)
+    family = BitSampling(133, bands, rows, SECRET)
     signatures = family.sign(bit_features(133, *vectors))
     assert signatures.dtype == np.uint16
     assert signatures.shape == (4, family.words) == (4, bands * (rows // 16 + 1))
@@ -73,7 +72,7 @@ def test_sampled_bits_are_those_at_the_positions(bands, rows):
 @pytest.mark.parametrize("dimension", [1, 2, 31, 32, 300])
 def test_hyperplane_bits_are_the_signs_of_the_products(bands, rows, dimension):
     vectors = some_vectors(5, dimension)
-    family = RandomHyperplanes(Vector(dimension), bands, rows, SECRET)
+    family = RandomHyperplanes(dimension, bands, rows, SECRET)
     signatures = family.sign(vectors)
     assert signatures.dtype == np.uint16
     assert signatures.shape == (5, family.words) == (5, bands * (rows // 16 + 1))
@@ -86,7 +85,7 @@ def test_hyperplane_bits_are_the_signs_of_the_products(bands, rows, dimension):
 @pytest.mark.parametrize("dimension", [1, 33, 300])
 def test_line_words_are_the_buckets_of_the_products(width, dimension):
     vectors = some_vectors(5, dimension)
-    family = RandomLines(Vector(dimension, "euclidean", bucket_width=width), 3, 4, SECRET)
+    family = RandomLines(dimension, width, 3, 4, SECRET)
     assert (family.shifts >= 0).all()
     assert (family.shifts < width).all()
     signatures = family.sign(vectors)
@@ -100,11 +99,11 @@ def test_line_words_are_the_buckets_of_the_products(width, dimension):
 def test_signatures_are_true_to_the_products_at_every_scale(scale):
     """Also where float32 overflows or loses everything: then ``product`` decides."""
     vectors = some_vectors(3, 40, scale)
-    planes = RandomHyperplanes(Vector(40), 2, 8, SECRET)
+    planes = RandomHyperplanes(40, 2, 8, SECRET)
     for vector, signature in zip(vectors, planes.sign(vectors).tolist(), strict=True):
         sides = [slow_product(vector, direction) >= 0 for direction in planes.directions]
         assert signature == packed(sides, 8)
-    lines = RandomLines(Vector(40, "euclidean", bucket_width=1.0), 2, 8, SECRET)
+    lines = RandomLines(40, 1.0, 2, 8, SECRET)
     expected = [slow_line_words(vector, lines, 1.0) for vector in vectors]
     assert lines.sign(vectors).tolist() == expected
 
@@ -113,7 +112,7 @@ def test_signatures_are_true_to_the_products_at_every_scale(scale):
 def test_projections_that_are_off_by_no_more_than_their_error_make_no_difference(error):
     generator = np.random.default_rng(4)
     vectors = some_vectors(20, 7)
-    family = RandomLines(Vector(7, "euclidean", bucket_width=1.0), 4, 8, SECRET)
+    family = RandomLines(7, 1.0, 4, 8, SECRET)
     exact = [[slow_product(vector, line) for line in family.directions] for vector in vectors]
     projected = np.array(exact) + generator.uniform(-error, error, (20, 32))
     errors = np.full(20, error)
@@ -132,9 +131,9 @@ def test_projections_that_are_off_by_no_more_than_their_error_make_no_difference
 def test_signatures_do_not_depend_on_the_other_vectors_of_a_batch(dimension, bands, rows):
     """Whatever portions, stacks and stretches the products are cut into."""
     vectors = some_vectors(1300, dimension)
-    planes = RandomHyperplanes(Vector(dimension), bands, rows, SECRET)
-    settings = Vector(dimension, "euclidean", bucket_width=math.sqrt(dimension))
-    for family in (planes, RandomLines(settings, bands, rows, SECRET)):
+    planes = RandomHyperplanes(dimension, bands, rows, SECRET)
+    lines = RandomLines(dimension, math.sqrt(dimension), bands, rows, SECRET)
+    for family in (planes, lines):
         signatures = family.sign(vectors)
         for place in (0, 121, 122, 975, 976, 1023, 1024, 1299):
             one = family.sign(vectors[place : place + 1])
@@ -160,7 +159,7 @@ def test_a_number_that_is_not_finite_is_in_doubt_whatever_its_sign():
 @pytest.mark.parametrize("dimension", [1, 40, 700, 2100])
 def test_the_error_of_projections_is_bounded_and_not_by_much(scale, allowed, dimension):
     vectors = some_vectors(20, dimension, scale)
-    family = RandomHyperplanes(Vector(dimension), 1, 30, SECRET)
+    family = RandomHyperplanes(dimension, 1, 30, SECRET)
     projected, errors = family._projector.project(vectors, allowed)
     exact = [[slow_product(vector, line) for line in family.directions] for vector in vectors]
     assert (np.abs(projected - np.array(exact)).max(axis=1) <= errors).all()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
 from simdb.items.symbols import SymbolSets
-from simdb.lsh.sketching import MAXIMUM_ROWS, Sketcher
+from simdb.lsh.family import MAXIMUM_FUNCTIONS
+from simdb.lsh.minhash import Sketcher
 from tests.support import oracle
 
 SECRET = bytes(range(32))
@@ -86,7 +87,7 @@ def test_sketches_never_change(scheme, expected):
 def test_impossible_sketches_are_refused():
     with pytest.raises(ConfigurationError, match="'fast' or 'classical', not 'quick'"):
         Sketcher("quick", 10, SECRET)  # type: ignore[arg-type]
-    for rows in (0, MAXIMUM_ROWS + 1):
+    for rows in (0, MAXIMUM_FUNCTIONS + 1):
         with pytest.raises(ConfigurationError, match=f"1 to 4,096 rows, not {rows}"):
             Sketcher("fast", rows, SECRET)
 

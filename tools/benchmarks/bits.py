@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.config import Bits
 from simdb.exact.thresholds import Threshold
-from simdb.lsh.families import BitSampling
+from simdb.lsh.projections import BitSampling
 from simdb.measures.bits import BitsMeasure
 from tools.benchmarks.children import in_child
 from tools.benchmarks.registry import Bench, Figure, measure
@@ -69,7 +68,7 @@ def scans(count: int, seed: int) -> dict[str, Any]:
 
 
 def _signer(vectors: Any) -> Callable[[], Any]:
-    family = BitSampling(Bits(LENGTH), *SIGNED, b"bench")
+    family = BitSampling(LENGTH, *SIGNED, b"bench")
     return lambda: family.sign(vectors)
 
 

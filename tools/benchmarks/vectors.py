@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.config import Vector
-from simdb.lsh.families import RandomHyperplanes, RandomLines, bucket_width_for
+from simdb.lsh.curves import bucket_width_for
+from simdb.lsh.projections import RandomHyperplanes, RandomLines
 from simdb.measures.vectors import VectorMeasure
 from tools.benchmarks.children import in_child
 from tools.benchmarks.registry import Bench, Figure, measure
@@ -44,11 +44,9 @@ def processor(work: Callable[[], Any]) -> float:
 def signing(dimension: int, seed: int) -> dict[str, Any]:
     """Sign one batch by hyperplanes and by lines, and multiply it by as many directions."""
     vectors = _vectors(BATCH, dimension, seed)
-    planes = RandomHyperplanes(Vector(dimension), BANDS, ROWS, b"bench")
-    settings = Vector(dimension, "euclidean")
-    width = bucket_width_for(settings, math.sqrt(dimension) / 2)
-    settings = Vector(dimension, "euclidean", bucket_width=width)
-    lines = RandomLines(settings, BANDS, ROWS, b"bench")
+    planes = RandomHyperplanes(dimension, BANDS, ROWS, b"bench")
+    width = bucket_width_for(math.sqrt(dimension) / 2, dimension, 2)
+    lines = RandomLines(dimension, width, BANDS, ROWS, b"bench")
     directions = planes.directions
     return {
         "product": processor(lambda: vectors @ directions.T),
