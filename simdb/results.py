@@ -26,8 +26,14 @@ class Entry:
     metadata: Mapping[str, Any] | None = None
 
 
-def _measured(similarity: float, distance: float) -> str:
-    return f"similarity={similarity!r}" if isnan(distance) else f"distance={distance!r}"
+def _value(similarity: float | None, distance: float | None) -> float:
+    value = similarity if distance is None else distance
+    assert value is not None
+    return value
+
+
+def _measured(similarity: float | None, distance: float | None) -> str:
+    return f"similarity={similarity!r}" if distance is None else f"distance={distance!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +42,21 @@ class Match:
 
     Attributes:
         key: of the item.
-        similarity: the true similarity of the two; nan where the collection measures distances.
-        distance: the true distance of the two; nan where the collection measures similarities.
+        similarity: the true similarity of the two; None where the collection measures distances.
+        distance: the true distance of the two; None where the collection measures similarities.
     """
 
     key: Key
-    similarity: float = nan
-    distance: float = nan
+    similarity: float | None = None
+    distance: float | None = None
 
     def __repr__(self) -> str:
         return f"Match(key={self.key!r}, {_measured(self.similarity, self.distance)})"
+
+    @property
+    def value(self) -> float:
+        """The one of the two that the collection measures."""
+        return _value(self.similarity, self.distance)
 
 
 @dataclass(slots=True)
@@ -101,7 +112,7 @@ class Matches(Sequence[Match]):
 
     matches: tuple[Match, ...]
     guarantee: Guarantee
-    expected_recall: float
+    expected_recall: float = field(compare=False)  # nan is not equal to itself
     candidates: int = 0
 
     def __len__(self) -> int:
@@ -124,17 +135,23 @@ class Pair:
 
     Attributes:
         left, right: their keys, ``left`` the earlier inserted.
-        similarity, distance: the true one of the two; nan is what the collection does not measure.
+        similarity, distance: the true one of the two; the other, which the collection does not
+            measure, is None.
     """
 
     left: Key
     right: Key
-    similarity: float = nan
-    distance: float = nan
+    similarity: float | None = None
+    distance: float | None = None
 
     def __repr__(self) -> str:
         measured = _measured(self.similarity, self.distance)
         return f"Pair(left={self.left!r}, right={self.right!r}, {measured})"
+
+    @property
+    def value(self) -> float:
+        """The one of the two that the collection measures."""
+        return _value(self.similarity, self.distance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ def _show_pairs(functions: simdb.Collection) -> list[simdb.Pair]:
     """Show the pairs most worth it and return them."""
     began = time.monotonic()
     found = functions.pairs()
-    pairs = sorted(found, key=lambda pair: -pair.similarity)
+    pairs = sorted(found, key=lambda pair: -pair.value)
     same = sum(pair.similarity == 1 for pair in pairs)
     possible = len(functions) * (len(functions) - 1) // 2
     print(
@@ -173,7 +173,7 @@ def _worth_showing(pairs: list[simdb.Pair]) -> list[simdb.Pair]:
     shown: set[str] = set()
     for pair in pairs:
         modules = {str(pair.left).partition(":")[0], str(pair.right).partition(":")[0]}
-        if pair.similarity < 1 and len(modules) == 2 and not modules & shown:
+        if pair.value < 1 and len(modules) == 2 and not modules & shown:
             chosen.append(pair)
             shown |= modules
         if len(chosen) == _PAIRS_SHOWN:

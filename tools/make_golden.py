@@ -17,7 +17,6 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +139,7 @@ def contents(database: simdb.Database) -> dict[str, Any]:
 
 def _measured(pair: simdb.Pair) -> list[float]:
     """Return the similarity, or the distance, of a pair; angles to some digits."""
-    return [round(pair.similarity if isnan(pair.distance) else pair.distance, 9)]
+    return [round(pair.value, 9)]
 
 
 def _as_json(item: Any) -> Any:

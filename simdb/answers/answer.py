@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
-from math import nan
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -256,5 +255,5 @@ def pairs_with_keys(
     else:
         lefts, rights = keys_of_numbers(left, batch.left), keys_of_numbers(right, batch.right)
     if batch.is_of_distances:
-        return [Pair(*pair) for pair in zip(lefts, rights, repeat(nan), batch.distance.tolist())]
+        return [Pair(*pair) for pair in zip(lefts, rights, repeat(None), batch.distance.tolist())]
     return list(map(Pair, lefts, rights, batch.similarity.tolist()))

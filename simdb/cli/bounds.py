@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isnan
 from typing import Annotated, Any, Self
 
 import typer
@@ -73,9 +72,7 @@ class Bound:
 
 def measured(found: Match | Pair) -> dict[str, float]:
     """Return the similarity, or the distance, of what was found."""
-    if isnan(found.similarity):
-        return {"distance": float(found.distance)}
-    return {"similarity": float(found.similarity)}
+    return {"similarity" if found.distance is None else "distance": found.value}
 
 
 def measured_duplicate(outcome: Outcome) -> dict[str, float | None]:

@@ -40,7 +40,7 @@ def corpus(seed: int, threshold: Fraction, least: int = 60) -> list[set[int]]:
 
 
 def found_by(pairs: Pairs) -> dict[tuple[Any, Any], float]:
-    found = [((pair.left, pair.right), pair.similarity) for pair in pairs]
+    found = [((pair.left, pair.right), pair.value) for pair in pairs]
     assert len(dict(found)) == len(found)
     return dict(found)
 

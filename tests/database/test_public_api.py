@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle  # noqa: TID251 - that users may pickle answers
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -168,6 +169,33 @@ with simdb.open({str(tmp_path / "s.simdb")!r}) as db:
 """
     )
     assert not modules & {"numba", "llvmlite", "scipy"}
+
+
+@pytest.mark.parametrize("kind", ["similarity", "distance"])
+def test_answers_are_equal_to_themselves_also_after_pickling(tmp_path, kind):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        if kind == "similarity":
+            collection = db.create_collection("c", simdb.Set(), threshold=0.5, seed=1)
+            rows: list[tuple[str, object]] = [("a", [1, 2, 3]), ("b", [1, 2, 3, 4])]
+        else:
+            collection = db.create_collection("c", simdb.Bits(64), max_distance=3, seed=1)
+            rows = [("a", 1), ("b", 3)]
+        collection.add_many(rows)
+        pairs, matches = list(collection.pairs()), collection.search(rows[0][1])
+        batches = [list(collection.pairs()), pickle.loads(pickle.dumps(pairs))]
+        assert batches == [pairs, pairs]
+        assert matches == collection.search(rows[0][1]) == pickle.loads(pickle.dumps(matches))
+        assert len({*pairs, *batches[0], *batches[1]}) == 1
+        other = {"similarity": "distance", "distance": "similarity"}[kind]
+        for found in (*pairs, *matches):
+            assert getattr(found, other) is None
+            assert found.value == getattr(found, kind)
+
+
+def test_matches_whose_recall_nobody_can_state_are_equal_too():
+    one = simdb.Matches((simdb.Match("a", 1.0),), "probable", float("nan"), 3)
+    assert one == pickle.loads(pickle.dumps(one))
+    assert one != simdb.Matches((), "probable", float("nan"), 3)
 
 
 def test_results_are_frozen():

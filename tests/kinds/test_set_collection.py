@@ -80,7 +80,7 @@ def pairs_of(rows: list[tuple[Any, Any]], threshold: Fraction) -> set[tuple[Any,
 
 
 def told(pairs: simdb.Pairs) -> list[tuple[Any, Any, float]]:
-    return [(pair.left, pair.right, pair.similarity) for pair in pairs]
+    return [(pair.left, pair.right, pair.value) for pair in pairs]
 
 
 def test_sets_come_back_as_frozensets_and_survive_reopening(path):

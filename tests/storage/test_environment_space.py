@@ -53,7 +53,7 @@ def test_a_full_collection_takes_more_after_deleting_and_compacting_or_with_a_la
                 texts.add(count, f"{count} {text * 400}")
         assert len(texts) == count
         assert database.check(deep=True).sound
-        assert texts.search(f"{count // 2} {text * 400}")[0].similarity > 0.99
+        assert texts.search(f"{count // 2} {text * 400}")[0].value > 0.99
         database.backup(path.with_name("copy.simdb"), compact=True)
     with simdb.open(path, map_size=8 * MIB) as database:
         texts = database["texts"]

@@ -46,7 +46,7 @@ def pairs_found(pairs: Pairs) -> dict[tuple[Any, Any], float]:
     """All pairs; each must come once."""
     assert pairs.guarantee == "exact"
     assert pairs.expected_recall == 1
-    found = [((pair.left, pair.right), pair.similarity) for pair in pairs]
+    found = [((pair.left, pair.right), pair.value) for pair in pairs]
     assert len(dict(found)) == len(found)
     return dict(found)
 

@@ -158,7 +158,7 @@ def connected(keys: Sequence[Any], pairs: Iterable[tuple[Any, Any]]) -> list[tup
 def found_pairs(collection: simdb.CollectionView, **options: Any) -> dict[tuple[Any, Any], float]:
     """Return the pairs of a collection, each of which must come once."""
     pairs = list(collection.pairs(**options))
-    found = {(pair.left, pair.right): pair.similarity for pair in pairs}
+    found = {(pair.left, pair.right): pair.value for pair in pairs}
     assert len(found) == len(pairs), "a pair came twice"
     return found
 

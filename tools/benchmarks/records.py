@@ -176,7 +176,7 @@ def run(data: str, name: str, work: str) -> dict[str, Any]:
         "candidates": len(pairs),
         "reached": len(task.truth.intersection(pairs)) / len(task.truth),
         **quality(set(map(positions, found)), task.truth),
-        **best_f1(pairs, [pair.similarity for pair in scored], task.truth),
+        **best_f1(pairs, [pair.value for pair in scored], task.truth),
         "largest_buckets": {
             rule["rule"]: max(cost["rules"][place]["largest"] for cost in costs)
             for place, rule in enumerate(costs[0]["rules"])
@@ -210,7 +210,7 @@ def calibrated(task: Task, unscored: str, folder: Path) -> list[dict[str, Any]]:
         true = [
             positions(pair) in task.truth
             for pair in scored
-            if bucket.low <= pair.similarity and (pair.similarity < bucket.high or last)
+            if bucket.low <= pair.value and (pair.value < bucket.high or last)
         ]
         if true:
             table.append(

@@ -124,7 +124,7 @@ def recall(name: str, data: str | None, count: int, seed: int, work: str) -> dic
                     if match.key != place:
                         true += 1
                         found += match.key in known
-                        planned += plan.expected_recall(match.distance)
+                        planned += plan.expected_recall(match.value)
             probe = vectors[int(chosen[0])]
             by_index = processor(lambda: collection.search(probe, guarantee="probable"))
             by_scan = processor(lambda: collection.search(probe, guarantee="exact"))

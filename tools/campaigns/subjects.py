@@ -67,10 +67,7 @@ class Subject:
     ) -> dict[str, float]:
         """Return what a collection finds like a value, and how similar or distant it is."""
         found = collection.search(self.item(value), guarantee=self.guarantee, **self.bound(bound))
-        return {
-            str(match.key): match.distance if self.is_distance else match.similarity
-            for match in found
-        }
+        return {str(match.key): match.value for match in found}
 
     def is_same(self, one: Any, other: Any) -> bool:
         """Whether two values are as alike as can be."""

@@ -258,7 +258,7 @@ def test_the_union_of_the_increments_equals_the_batch_join(batch: int, tmp_path:
             new = list(enumerate(sets))[begin : begin + batch]
             for key, one in new:
                 for match in collection.search(one):
-                    union[match.key, key] = match.similarity
+                    union[match.key, key] = match.value
             with exact_store(tmp_path / f"batch {begin}", floor="3/5") as alone:
                 alone.add_many(new)
                 union |= pairs_found(alone.pairs())

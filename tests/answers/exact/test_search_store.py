@@ -60,7 +60,7 @@ def test_search_finds_what_brute_force_finds(
                     key: float(value) for key, value in expected.items()
                 }
                 assert (found.guarantee, found.expected_recall) == ("exact", 1.0)
-                ranks = [(-match.similarity) for match in found]
+                ranks = [-match.value for match in found]
                 assert ranks == sorted(ranks)
             collection.compact()
 
