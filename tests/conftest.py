@@ -1,4 +1,4 @@
-"""Options, real data, the effort of property tests, campaigns beside the tests, an open file."""
+"""Options, real data, the effort of property tests, the order of tests, an open file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
 
 from simdb.storage.file import environment as environments
 from simdb.storage.file.environment import Environment
-from tests.support.campaigns import ShortForms
-
-SHORT_FORMS = pytest.StashKey[ShortForms]()
 
 hypothesis.settings.register_profile("dev", max_examples=50, deadline=None)
 hypothesis.settings.register_profile(
@@ -69,24 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("data"):
                 item.add_marker(absent)
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    # The campaigns take minutes on a processor of their own, so they start before the first test.
-    asked = any("campaign_reports" in getattr(item, "fixturenames", ()) for item in session.items)
-    if asked and not session.config.getoption("--collect-only"):
-        session.config.stash[SHORT_FORMS] = ShortForms()
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if SHORT_FORMS in config.stash:
-        config.stash[SHORT_FORMS].stop()
-
-
-@pytest.fixture(scope="session")
-def campaign_reports(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the short forms of all campaigns report, by their names."""
-    return request.config.stash[SHORT_FORMS].reports()
+    # What takes longest comes first: at the end, small tests keep all workers busy.
+    items.sort(key=lambda item: item.get_closest_marker("campaign") is None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -58,7 +58,7 @@ _TRANSFORMS: dict[str, Transform] = {
 
 
 def transformation(name: str) -> Transform:
-    """Return what a name of ``record_settings.TRANSFORMATIONS``, or ``first:4``, does to a text."""
+    """Return what a name of ``config.records.TRANSFORMATIONS``, or ``first:4``, does to a text."""
     stem, _, count = name.partition(":")
     if stem == "first":
         return lambda text: text[: int(count)]

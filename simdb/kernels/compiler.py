@@ -4,7 +4,7 @@
 the bits of a word, multiply two words into a wide one, and read arrays by address. A kernel
 that probes hundreds of chunks cannot be handed hundreds of arrays, so it is handed their addresses:
 whoever makes the table of addresses owns the transaction that keeps them valid
-(``storage.runs.RunView``, ``storage.blocks.BlockView``), and has checked counts and bounds.
+(``RunView``, say), and has checked counts and bounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The short forms of all campaigns of tools/torture.py, run beside the other tests."""
+"""Campaigns of tools/torture.py, in a process of their own."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TORTURE = CHECKOUT / "tools" / "torture.py"
-NAMES = (
-    *("machine", "kill", "kill-points", "power-fail", "io-errors", "memory", "disk-full"),
-    *("damage", "processes", "fuzz", "skew", "soak"),
+
+# Campaigns of one process, which loads everything once; each takes about as long as the others.
+PROCESSES = (
+    ("kill-points",),
+    ("power-fail", "io-errors", "memory", "disk-full"),
+    ("machine", "kill", "damage", "processes", "fuzz", "skew", "soak"),
 )
+NAMES = tuple(name for names in PROCESSES for name in names)
 
 
 class Torture:
@@ -59,30 +62,3 @@ class Torture:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.communicate(timeout=20)
                 return
-
-
-class ShortForms:
-    """All campaigns, in two processes that take about as long as each other."""
-
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="simdb-campaigns-")
-        alone = ["kill-points"]
-        chosen = (alone, [name for name in NAMES if name not in alone])
-        self._processes = []
-        for number, names in enumerate(chosen):
-            folder = Path(self._folder.name, str(number))
-            folder.mkdir()
-            self._processes.append(Torture(folder, *names))
-
-    def reports(self) -> dict[str, Any]:
-        """Wait for them; return what they report, by the names of campaigns."""
-        found: dict[str, Any] = {}
-        for process in self._processes:
-            found |= process.reported()[0]
-        return found
-
-    def stop(self) -> None:
-        """End what still runs, and remove what it has written."""
-        for process in self._processes:
-            process.stop()
-        self._folder.cleanup()

@@ -67,16 +67,19 @@ def test_set_up_is_done_again_only_when_something_changed(environment):
     assert not run.is_set_up(wanted)
 
 
-def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch):
+def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, capfd):
     ran = []
 
     def run_command(*command):
         ran.append(command[2])
-        return {"ruff": 0, "mypy": 3, "pytest": 5}[command[2]]
+        return {"ruff": 0, "tools.campaigns.preparing": 0, "pytest": 5}[command[2]]
 
+    monkeypatch.setattr(run, "environment_python", lambda: "false")
     monkeypatch.setattr(run, "run", run_command)
-    assert run.run_tests(["-x"]) == 3
-    assert ran == ["ruff", "ruff", "mypy", "pytest"]
+    assert run.run_tests(["-x"]) == 1
+    assert ran == ["ruff", "ruff", "tools.campaigns.preparing", "pytest"]
+    said = capfd.readouterr().out
+    assert said.index("mypy FAILED (1)") < said.index("== pytest")
 
 
 def test_an_unknown_command_explains_the_commands_from_any_folder(tmp_path):

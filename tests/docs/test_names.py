@@ -1,0 +1,115 @@
+"""Files, modules and functions that documents, docstrings and comments name still exist."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *(ROOT / "docs").glob("*.md"),
+    ]
+)
+SOURCES = sorted(
+    path for folder in ("simdb", "tests", "tools") for path in (ROOT / folder).rglob("*.py")
+)
+
+QUOTED = re.compile(r"``([^`\n]+)``|`([^`\n]+)`")
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"(?:^|\s)#(.*)$", re.MULTILINE)
+FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|c|md|toml)\Z")
+DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+CALLED = re.compile(r"([A-Za-z_][\w.]*)\(.*\)\Z")
+
+# What belongs to others: LMDB's source, the customs of terminals, a file of an attacker.
+ELSEWHERE = {"mdb.c", "MDB_meta", "MDB_page", "MDB_NOSUBDIR", "NO_COLOR", "NaN", "numpy.py"}
+
+
+@cache
+def known() -> frozenset[str]:
+    """Every identifier in the Python of the checkout, and every word of its short constants."""
+    found = {*dir(builtins), *sys.stdlib_module_names}
+    for path in SOURCES:
+        docstrings = {id(node) for node in docstring_nodes(path)}
+        found.update(path.with_suffix("").relative_to(ROOT).parts)
+        for node in ast.walk(tree_of(path)):
+            for value in vars(node).values():
+                if isinstance(value, str) and len(value) < 200 and id(node) not in docstrings:
+                    found.update(re.findall(r"\w+", value))
+    return frozenset(found)
+
+
+@cache
+def files() -> frozenset[str]:
+    """The name of every file of the checkout, with and without its folders."""
+    paths = [path for path in ROOT.rglob("*.*") if path.relative_to(ROOT).parts[0] != ".venv"]
+    found = {path.name for path in paths}
+    for folder in ("", "simdb", "tests", "tools"):
+        inside = [path for path in paths if path.is_relative_to(ROOT / folder)]
+        found.update(path.relative_to(ROOT / folder).as_posix() for path in inside)
+    return frozenset(found)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def docstring_nodes(path: Path) -> tuple[ast.Constant, ...]:
+    return tuple(
+        node.value
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+
+def prose(path: Path) -> Iterator[str]:
+    """The text of a document without its code, or the docstrings and comments of a module."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield FENCED.sub("", text)
+        return
+    yield from (node.value for node in docstring_nodes(path) if isinstance(node.value, str))
+    yield from COMMENT.findall(text)
+
+
+def names(path: Path) -> Iterator[str]:
+    for text in prose(path):
+        for double, single in QUOTED.findall(text):
+            yield (double or single).strip()
+
+
+def is_stale(name: str) -> bool:
+    if name in ELSEWHERE:
+        return False
+    if name.endswith("/"):
+        return not any((ROOT / folder / name).is_dir() for folder in ("", "simdb", "tests"))
+    if FILE.fullmatch(name):
+        return name not in files()
+    called = CALLED.fullmatch(name)
+    dotted = DOTTED.fullmatch(called[1] if called else name)
+    if not dotted:
+        return False
+    parts = dotted[0].split(".")
+    plain = len(parts) == 1 and not called
+    if plain and "_" not in name and not re.match(r"[A-Z][a-z]+[A-Z]", name):
+        return False  # a word, of which nothing tells that it is a name in the code
+    return not known().issuperset(parts)
+
+
+@pytest.mark.parametrize("paths", [DOCUMENTS, SOURCES], ids=["documents", "sources"])
+def test_every_quoted_name_is_one_of_the_code(paths):
+    stale = {path: {name for name in names(path) if is_stale(name)} for path in paths}
+    assert {path.name: found for path, found in stale.items() if found} == {}
