@@ -26,7 +26,7 @@ from simdb.kinds.table import (
 from simdb.kinds.values import describe_kind, restore_kind
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
-from simdb.storage.collection.manifest import CollectionState, EpochState, ExactState, IndexState
+from simdb.storage.collection.manifest import EpochState, ExactState, IndexState, Manifest
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import (
@@ -240,7 +240,7 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
     number = 1 + max(taken + removed, default=0)
     settings = replace(settings, number=number)
     write_settings(transaction, settings)
-    state = CollectionState(
+    state = Manifest(
         next_number=0,
         live=0,
         marked=0,
@@ -294,7 +294,7 @@ def free_owner(transaction: ReadTransaction, *others: IndexState) -> int:
     """
     taken = [owner for _, owner in garbage(transaction)]
     stored = [
-        CollectionState.decode(layout.unseal(Table.META, bytes(key), value)).index
+        Manifest.decode(layout.unseal(Table.META, bytes(key), value)).index
         for key, value in transaction.scan(Table.META, STATE_PREFIX)
     ]
     for index in (*stored, *others):
@@ -309,7 +309,7 @@ def drop(transaction: WriteTransaction, name: str) -> None:
     value = transaction.get(Table.META, key)
     if value is None:
         raise CorruptionError(f"the state of collection {name!r} is missing")
-    index = CollectionState.decode(layout.unseal(Table.META, key, value)).index
+    index = Manifest.decode(layout.unseal(Table.META, key, value)).index
     transaction.delete(Table.META, collection_key(name))
     transaction.delete(Table.META, key)
     owned = [(table, settings.number) for table in _COLLECTION_TABLES]

@@ -62,7 +62,7 @@ class Twin:
 
     def change(self):
         """Append, or drop dead records; some changes are undone."""
-        tail = Tail([list(entry) for entry in self.tail])
+        tail = list(self.tail)
         records, next_number = dict(self.records), self.next_number
         undone = self.random.random() < 0.15
         try:
@@ -76,7 +76,7 @@ class Twin:
                     raise AbortError  # noqa: TRY301 - undoes the transaction
         except AbortError:
             return
-        self.tail, self.records, self.next_number = tail.blocks, records, next_number
+        self.tail, self.records, self.next_number = tail, records, next_number
         self.bytes_written += writer.bytes_written
 
     def append(self, writer, records, next_number):
@@ -190,7 +190,7 @@ def test_single_appends_are_rewritten_a_few_times_and_leave_blocks_of_good_size(
         writer = twin.writer(transaction, tail)
         for number in range(count):
             writer.append(np.array([number], np.uint32), [bytes(192)])
-            assert len(tail.blocks) <= 5 * WAITING_A_CLASS
+            assert len(tail) <= 5 * WAITING_A_CLASS
     assert writer.bytes_written <= 7 * count * 216
     with environment.read() as transaction:
         sizes = [block.numbers.size for block in twin.reader(transaction).scan()]
@@ -294,12 +294,12 @@ def test_a_damaged_record_is_refused_alone_and_stays_damaged_when_blocks_are_joi
     assert read(environment, twin, 4) == b"first"
     with pytest.raises(CorruptionError, match="item number 9"):
         read(environment, twin, 9)
-    tail = Tail([[4, len(damaged)]])
+    tail = [(4, len(damaged))]
     with environment.write(1) as transaction:
         writer = twin.writer(transaction, tail)
         for number in range(10, 19):
             writer.append(np.array([number], np.uint32), [b"another record of this size"])
-    assert len(tail.blocks) < 4
+    assert len(tail) < 4
     assert read(environment, twin, 4) == b"first"
     assert read(environment, twin, 12) == b"another record of this size"
     with pytest.raises(CorruptionError, match="item number 9"):
@@ -308,7 +308,7 @@ def test_a_damaged_record_is_refused_alone_and_stays_damaged_when_blocks_are_joi
 
 def test_a_missing_block_of_the_tail_is_damage(environment):
     twin, _ = store_sample(environment, 0)
-    tail = Tail([[number, 600] for number in range(1, 8)])
+    tail = [(number, 600) for number in range(1, 8)]
     with pytest.raises(CorruptionError, match="missing"), environment.write(1) as transaction:
         twin.writer(transaction, tail).append(np.array([20], np.uint32), [b"x" * 30])
 

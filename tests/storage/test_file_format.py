@@ -18,10 +18,10 @@ import simdb
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.collection.manifest import (
     COLUMNS,
-    CollectionState,
     EpochState,
     ExactState,
     IndexState,
+    Manifest,
 )
 from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout, runs
@@ -102,8 +102,8 @@ def state():
     ]
     output = Run(773, 0, 0, 1, 24, 16, 0, 2, merge=769, is_output=True)
     bands = RunDirectory(774, [output, *runs], [Merge(769, 64)])
-    index = IndexState(2, 192, 16, bands, Tail([[0, 416], [2, 216]]))
-    return CollectionState(3, 2, 1, 26, 4, index, Tail([[0, 164]]))
+    index = IndexState(2, 192, 16, bands, [(0, 416), (2, 216)])
+    return Manifest(3, 2, 1, 26, 4, index, [(0, 164)])
 
 
 def exact():
@@ -136,7 +136,7 @@ def examples(tmp_path):
         "header": sealed(Table.META, layout.HEADER_KEY, header_payload()),
         "settings": sealed(Table.META, layout.collection_key("news"), settings_payload()),
         "state": sealed(Table.META, layout.state_key(1), state().encode()),
-        "exact state": layout.pack(exact().encode()),
+        "exact state": exact().encode(),
         "garbage": sealed(Table.META, layout.GARBAGE_KEY, layout.pack([[5, 2], [6, 2]])),
         "item number": sealed(Table.KEYS, number_name, (0).to_bytes(4, "little")),
         "document": documents[0],
@@ -178,7 +178,7 @@ def test_every_example_of_the_document_is_what_the_code_writes(tmp_path):
 
 def test_the_example_of_the_state_can_be_read():
     payload = memoryview(documented()["state"])[8:]
-    decoded = CollectionState.decode(payload)
+    decoded = Manifest.decode(payload)
     assert decoded.encode() == state().encode()
     assert [run.number for run in decoded.index.bands.runs] == [773, 770, 772]
 
@@ -202,11 +202,11 @@ def test_the_document_names_the_present_format_and_every_field():
         Merge,
         RunDirectory,
         IndexState,
-        CollectionState,
+        Manifest,
         EpochState,
         ExactState,
     ):
-        for name in described.__dataclass_fields__:
+        for name in described.__struct_fields__:
             assert f"`{name}`" in text, (described, name)
 
 

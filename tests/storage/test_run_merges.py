@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import struct
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -37,7 +38,7 @@ def test_an_appended_run_is_cut_into_full_chunks(environment, tiny):
         append_runs(writer, [0, 1, 16, 17, 48])
         assert written(transaction, directory) == {1: [1], 2: [16], 3: [16, 1], 4: [16, 16, 16]}
         assert transaction.statistics(Table.BANDS)["entries"] == 7
-    assert [runs.astuple_of_run(run) for run in directory.runs] == [
+    assert [msgspec.structs.astuple(run) for run in directory.runs] == [
         (1, 0, 0, 1, 1, 0, 1, 1, 0, False),
         (2, 0, 0, 1, 16, 0, 2, 2, 0, False),
         (3, 0, 0, 2, 17, 0, 3, 3, 0, False),
@@ -72,7 +73,7 @@ def test_a_step_moves_the_smallest_entries_and_deletes_what_is_used_up(environme
         assert transaction.statistics(Table.BANDS)["entries"] == 5
         assert writer.step(lambda: NO_MARKS)
         assert writer.step(lambda: NO_MARKS)
-        assert [runs.astuple_of_run(run) for run in directory.runs] == [
+        assert [msgspec.structs.astuple(run) for run in directory.runs] == [
             (4, 0, 0, 4, 60, 0, 0, 1, 0, False)
         ]
         assert directory.merges == []

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from simdb.storage.tables import runs
+from simdb.storage.tables import layout, runs
 from simdb.storage.tables.runs import Run, RunDirectory, due_merges
 
 
@@ -36,15 +36,15 @@ def test_a_directory_comes_back_as_it_was_stored():
     )
     directory.merges.append(runs.Merge(4, -17))
     stored = directory.encode()
-    assert stored == [
+    assert layout.unpack(stored) == [
         9,
-        [(1, 2, 3, 4, 5, 6, 7, 8, 0, False), (2, 0, 0, 1, 5, 0, 9, 9, 4, True)],
-        [(4, -17)],
+        [[1, 2, 3, 4, 5, 6, 7, 8, 0, False], [2, 0, 0, 1, 5, 0, 9, 9, 4, True]],
+        [[4, -17]],
     ]
     decoded = RunDirectory.decode(stored)
     assert decoded.encode() == stored
     assert decoded.entries == 10
-    assert RunDirectory().encode() == [1, [], []]
+    assert layout.unpack(RunDirectory().encode()) == [1, [], []]
     assert RunDirectory().entries == 0
 
 

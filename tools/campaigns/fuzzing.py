@@ -30,7 +30,7 @@ from simdb.items.ratings import Stars
 from simdb.opened.catalogue import CollectionSettings
 from simdb.recovery import pages as salvage
 from simdb.recovery.pages import block_within
-from simdb.storage.collection.manifest import CollectionState
+from simdb.storage.collection.manifest import Manifest
 from simdb.storage.tables import layout, runs
 from simdb.storage.tables.layout import Table
 from tools.campaigns import children, kills
@@ -98,7 +98,7 @@ def _describe_kind(data: bytes) -> None:
 
 
 def _decode_state(data: bytes) -> None:
-    state = CollectionState.decode(memoryview(data))
+    state = Manifest.decode(memoryview(data))
     assert isinstance(state.live, int)
 
 

@@ -13,26 +13,29 @@ epochs are never compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from simdb.errors import CorruptionError
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Tail
 from simdb.storage.tables.layout import Table, pack_numbered
-from simdb.storage.tables.runs import POSTING_COLUMNS, RunDirectory, RunWriter
+from simdb.storage.tables.runs import POSTING_COLUMNS, Fields, RunDirectory, RunWriter
 from simdb.storage.tables.views import RunView
 
+LARGEST_WIDTH = 2**30  # bytes of an item; far past any kind's
 COLUMNS = POSTING_COLUMNS
 SIZE, POSITION, ITEM = range(COLUMNS)
 
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
-@dataclass(slots=True)
-class EpochState:
+
+class EpochState(Fields):
     """One epoch.
 
     Attributes:
@@ -47,27 +50,10 @@ class EpochState:
     frequent: int = 0
     made_at: int = 0
     position: int = 0
-    postings: RunDirectory = field(default_factory=RunDirectory)
-
-    def encode(self) -> list[Any]:
-        """Return it as plain lists."""
-        return [
-            self.number,
-            self.frequent,
-            self.made_at,
-            self.position,
-            self.postings.encode(),
-        ]
-
-    @classmethod
-    def decode(cls, stored: list[Any]) -> EpochState:
-        """Return what ``encode`` stored."""
-        number, frequent, made_at, position, postings = stored
-        return cls(number, frequent, made_at, position, RunDirectory.decode(postings))
+    postings: RunDirectory = msgspec.field(default_factory=RunDirectory)
 
 
-@dataclass(slots=True)
-class ExactState:
+class ExactState(Fields):
     """What an exact index knows of itself.
 
     Attributes:
@@ -83,35 +69,12 @@ class ExactState:
 
     current: EpochState
     building: EpochState | None = None
-    retired: list[int] = field(default_factory=list)
+    retired: list[int] = []
     posted_items: int = 0
     posted_entries: int = 0
     probes: int = 0
     scanned: float = 0.0
     baseline: float = 0.0
-
-    def encode(self) -> list[Any]:
-        """Return it as plain lists."""
-        return [
-            self.current.encode(),
-            None if self.building is None else self.building.encode(),
-            self.retired,
-            self.posted_items,
-            self.posted_entries,
-            self.probes,
-            self.scanned,
-            self.baseline,
-        ]
-
-    @classmethod
-    def decode(cls, stored: list[Any]) -> ExactState:
-        """Return what ``encode`` stored."""
-        current, building, *others = stored
-        return cls(
-            EpochState.decode(current),
-            None if building is None else EpochState.decode(building),
-            *others,
-        )
 
     @property
     def epochs(self) -> list[EpochState]:
@@ -186,11 +149,7 @@ def decode_frequent(epoch: EpochState, record: memoryview) -> npt.NDArray[np.uin
     return np.frombuffer(payload, np.uint64).copy()
 
 
-LARGEST_WIDTH = 2**30  # bytes of an item; far past any kind's
-
-
-@dataclass(slots=True)
-class IndexState:
+class IndexState(Fields):
     """What an index knows of itself; a rebuild makes a second one beside the first.
 
     Attributes:
@@ -205,8 +164,8 @@ class IndexState:
     number: int
     signature_width: int
     entries_per_item: int
-    bands: RunDirectory = field(default_factory=RunDirectory)
-    signature_tail: Tail = field(default_factory=Tail)
+    bands: RunDirectory = msgspec.field(default_factory=RunDirectory)
+    signature_tail: Tail = []
     exact: ExactState | None = None
 
     @property
@@ -214,33 +173,8 @@ class IndexState:
         """Its own number and those of the epochs of its exact index."""
         return [self.number] if self.exact is None else [self.number, *self.exact.owners]
 
-    def encode(self) -> list[Any]:
-        """Return it as plain lists."""
-        return [
-            self.number,
-            self.signature_width,
-            self.entries_per_item,
-            self.bands.encode(),
-            self.signature_tail.blocks,
-            None if self.exact is None else self.exact.encode(),
-        ]
 
-    @classmethod
-    def decode(cls, stored: list[Any]) -> IndexState:
-        """Return what ``encode`` stored."""
-        number, width, entries, bands, tail, exact = stored
-        return cls(
-            number,
-            width,
-            entries,
-            RunDirectory.decode(bands),
-            Tail.decode(tail),
-            None if exact is None else ExactState.decode(exact),
-        )
-
-
-@dataclass(slots=True)
-class CollectionState:
+class Manifest(Fields):
     """What changes with every commit of a collection; one small record.
 
     Attributes:
@@ -256,50 +190,12 @@ class CollectionState:
         item_tail: small blocks of items at the end.
     """
 
-    next_number: int
-    live: int
-    marked: int
-    item_bytes: int
-    changes: int
+    next_number: Count
+    live: Count
+    marked: Count
+    item_bytes: Count
+    changes: Count
     index: IndexState
-    document_tail: Tail = field(default_factory=Tail)
-    item_width: int = 0
-    item_tail: Tail = field(default_factory=Tail)
-
-    def encode(self) -> bytes:
-        """Return the payload of the state record."""
-        return layout.pack(
-            [
-                self.next_number,
-                self.live,
-                self.marked,
-                self.item_bytes,
-                self.changes,
-                self.index.encode(),
-                self.document_tail.blocks,
-                self.item_width,
-                self.item_tail.blocks,
-            ]
-        )
-
-    @classmethod
-    def decode(cls, payload: memoryview) -> CollectionState:
-        """Return what ``encode`` stored."""
-        stored = layout.unpack(payload)
-        try:
-            stored[5:7] = IndexState.decode(stored[5]), Tail.decode(stored[6])
-            stored[8] = Tail.decode(stored[8])
-            return cls(*stored).within_bounds()
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise CorruptionError(f"the state of a collection cannot be read: {error}") from error
-
-    def within_bounds(self) -> Self:
-        """Return the state itself if its numbers can be those of one.
-
-        Raises:
-            ValueError: one cannot.
-        """
-        counts = self.next_number, self.live, self.marked, self.item_bytes, self.changes
-        if min(counts) < 0 or not 0 <= self.item_width <= LARGEST_WIDTH:
-            raise ValueError(f"counts {counts}, items of {self.item_width} bytes")
-        return self
+    document_tail: Tail = []
+    item_width: Annotated[int, Meta(ge=0, le=LARGEST_WIDTH)] = 0
+    item_tail: Tail = []

@@ -14,7 +14,7 @@ import xxhash
 
 from simdb.errors import CorruptionError
 from simdb.storage.collection import tombstones as deletion_marks
-from simdb.storage.collection.manifest import CollectionState
+from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import MARKS_PER_RECORD, marked
 from simdb.storage.file.transactions import ReadTransaction
 from simdb.storage.tables import blocks, layout
@@ -56,7 +56,7 @@ class CollectionReader:
         self._bands: RunView | None = None
         self._marks: npt.NDArray[np.uint8] | None = None
 
-    def _read_state(self) -> CollectionState:
+    def _read_state(self) -> Manifest:
         """Read the state, or take it from the cache if it has not changed.
 
         It is known by its checksum. A transaction's number would not do: between taking a number
@@ -66,7 +66,7 @@ class CollectionReader:
         name = f"state {self.number}"
         record = self._state_record()
         checksum = bytes(record[: layout.CHECKSUM_SIZE])
-        known: tuple[bytes, CollectionState] | None = caches.get(name)
+        known: tuple[bytes, Manifest] | None = caches.get(name)
         if known is None or known[0] != checksum:
             known = checksum, self._load_state(record)
             caches[name] = known
@@ -78,8 +78,8 @@ class CollectionReader:
             raise CorruptionError(f"the state of collection {self.number} is missing")
         return record
 
-    def _load_state(self, record: memoryview) -> CollectionState:
-        return CollectionState.decode(layout.unseal(Table.META, state_key(self.number), record))
+    def _load_state(self, record: memoryview) -> Manifest:
+        return Manifest.decode(layout.unseal(Table.META, state_key(self.number), record))
 
     def _open_documents(self) -> BlockReader:
         return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)

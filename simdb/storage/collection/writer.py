@@ -14,7 +14,7 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.errors import CorruptionError, StorageError
 from simdb.storage.collection import tombstones as deletion_marks
-from simdb.storage.collection.manifest import CollectionState, IndexState, postings_writer
+from simdb.storage.collection.manifest import IndexState, Manifest, postings_writer
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.transactions import WriteTransaction
 from simdb.storage.tables import blocks, layout
@@ -115,11 +115,11 @@ class CollectionWriter(CollectionReader):
         super().__init__(transaction, number)
         self.transaction = transaction
 
-    def _read_state(self) -> CollectionState:
+    def _read_state(self) -> Manifest:
         """Read the state; it will be changed, so it cannot be one that readers share."""
         written = self.transaction.environment.caches.pop("written states", None)
         if written is not None and written[0] + 1 == self.transaction.identity:
-            state: CollectionState | None = written[1].get(self.number)
+            state: Manifest | None = written[1].get(self.number)
             if state is not None:
                 return state
         return self._load_state(self._state_record())

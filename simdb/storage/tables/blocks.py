@@ -35,12 +35,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
+from msgspec import Meta
 
 from simdb.errors import CorruptionError
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
@@ -153,23 +153,11 @@ DEAD_SHARE = 0.3
 MOST_REMEMBERED = 65_536  # blocks known to be verified; small ones come and go with every commit
 
 
-@dataclass(slots=True)
-class Tail:
-    """The small blocks at the end, oldest first, as (first item number, bytes)."""
-
-    blocks: list[list[int]] = field(default_factory=list)
-
-    @classmethod
-    def decode(cls, stored: list[list[int]]) -> Tail:
-        """Return the tail that a state lists.
-
-        Raises:
-            ValueError, TypeError: it is no list of pairs of numbers.
-        """
-        for first, size in stored:
-            if not (0 <= first < 2**32 and 0 < size < 2**40):
-                raise ValueError(f"a small block at {first} of {size} bytes")
-        return cls(stored)
+# The small blocks at the end, oldest first, as (first item number, bytes).
+TailBlock: TypeAlias = tuple[
+    Annotated[int, Meta(ge=0, lt=2**32)], Annotated[int, Meta(gt=0, lt=2**40)]
+]
+Tail: TypeAlias = list[TailBlock]
 
 
 class BlockReader:
@@ -308,7 +296,7 @@ class BlockWriter(BlockReader):
         """
         sizes = sizes_of(columns)
         if numbers.size == 1:
-            self._tail.blocks.append([int(numbers[0]), self._put(numbers, columns, sizes)])
+            self._tail.append((int(numbers[0]), self._put(numbers, columns, sizes)))
             self._join_tail()
             return
         total = np.cumsum(sizes)
@@ -318,7 +306,7 @@ class BlockWriter(BlockReader):
             end = max(begin + 1, int(np.searchsorted(total, before + self._target, side="right")))
             some = slice(begin, end)
             size = self._put(numbers[some], [column[some] for column in columns], sizes[some])
-            self._tail.blocks.append([int(numbers[begin]), size])
+            self._tail.append((int(numbers[begin]), size))
             begin = end
         self._join_tail()
 
@@ -328,7 +316,7 @@ class BlockWriter(BlockReader):
         for begin in range(0, numbers.size, at_once):
             some = slice(begin, begin + at_once)
             size = self._put_rows(numbers[some], rows[some].tobytes())
-            self._tail.blocks.append([int(numbers[begin]), size])
+            self._tail.append((int(numbers[begin]), size))
         self._join_tail()
 
     def _put_rows(self, numbers: npt.NDArray[np.uint32], records: bytes) -> int:
@@ -383,10 +371,10 @@ class BlockWriter(BlockReader):
 
     def _join_tail(self) -> None:
         """Join blocks at the end as long as there are some to be joined."""
-        blocks = self._tail.blocks
+        blocks = self._tail
         while (begin := _first_to_join(blocks, self._target)) is not None:
             size = self._join([first for first, _ in blocks[begin:]])
-            blocks[begin:] = [[blocks[begin][0], size]]
+            blocks[begin:] = [(blocks[begin][0], size)]
         large = [place for place, (_, size) in enumerate(blocks) if size >= self._target // 2]
         if large:
             del blocks[: large[-1] + 1]
@@ -454,15 +442,15 @@ class BlockWriter(BlockReader):
             some = slice(begin, begin + at_once)
             part = [records[some]]
             size = self._put(numbers[some], part, sizes_of(part), checksums[some])
-            replacement.append([int(numbers[begin]), size])
-        for place, (known, _) in enumerate(self._tail.blocks):
+            replacement.append((int(numbers[begin]), size))
+        for place, (known, _) in enumerate(self._tail):
             if known == first:
-                self._tail.blocks[place : place + 1] = replacement
+                self._tail[place : place + 1] = replacement
                 break
         return count
 
 
-def _first_to_join(blocks: list[list[int]], target: int = TARGET_BYTES) -> int | None:
+def _first_to_join(blocks: Tail, target: int = TARGET_BYTES) -> int | None:
     """Return the place from which on the blocks at the end are to be joined, or None."""
     total = largest = 0
     due = None

@@ -40,9 +40,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -139,8 +140,27 @@ DEAD_SHARE = 0.3  # a run with more dead entries is rewritten
 Marks: TypeAlias = Callable[[], npt.NDArray[np.uint8]]
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Fields(msgspec.Struct, array_like=True, eq=False, forbid_unknown_fields=True):
+    """A manifest, or a part of one, stored as the list of its fields."""
+
+    def encode(self) -> bytes:
+        """The bytes that it is stored as."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, stored: bytes | memoryview) -> Self:
+        """What ``encode`` stored.
+
+        Raises:
+            CorruptionError: it is not such a list.
+        """
+        try:
+            return msgspec.msgpack.decode(stored, type=cls)
+        except msgspec.DecodeError as error:
+            raise CorruptionError(f"the state of a collection cannot be read: {error}") from error
+
+
+class Run(Fields):
     """One run: chunks ``first_chunk`` to ``end_chunk``, of the first one from ``offset`` on."""
 
     number: int
@@ -160,35 +180,19 @@ class Run:
         return (max(self.entries, 16).bit_length() - 5) // 3
 
 
-@dataclass(slots=True, eq=False)
-class Merge:
+class Merge(Fields):
     """A merge under way; ``credit`` is how many entries it may still move."""
 
     number: int
     credit: int
 
 
-@dataclass(slots=True)
-class RunDirectory:
+class RunDirectory(Fields):
     """All runs of one index, oldest first; stored in the state of its collection."""
 
     next_number: int = 1
-    runs: list[Run] = field(default_factory=list)
-    merges: list[Merge] = field(default_factory=list)
-
-    def encode(self) -> list[Any]:
-        """Return it as plain lists."""
-        return [
-            self.next_number,
-            [astuple_of_run(run) for run in self.runs],
-            [astuple(merge) for merge in self.merges],
-        ]
-
-    @classmethod
-    def decode(cls, stored: list[Any]) -> RunDirectory:
-        """Return what ``encode`` stored."""
-        next_number, runs, merges = stored
-        return cls(next_number, [Run(*run) for run in runs], [Merge(*merge) for merge in merges])
+    runs: list[Run] = []
+    merges: list[Merge] = []
 
     @property
     def entries(self) -> int:
@@ -207,22 +211,6 @@ class RunDirectory:
             if run.first_item <= item <= run.last_item and (run.is_output or not run.merge):
                 run.dead += entries
                 return
-
-
-def astuple_of_run(run: Run) -> tuple[int, ...]:
-    """Return the fields of a run in their order (``dataclasses.astuple`` copies deeply)."""
-    return (
-        run.number,
-        run.first_chunk,
-        run.offset,
-        run.end_chunk,
-        run.entries,
-        run.dead,
-        run.first_item,
-        run.last_item,
-        run.merge,
-        run.is_output,
-    )
 
 
 @dataclass(slots=True)
