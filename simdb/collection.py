@@ -145,7 +145,7 @@ class CollectionView:
     def __len__(self) -> int:
         """Return how many items are stored."""
         with self._collection() as collection:
-            return collection.state.live
+            return collection.manifest.live
 
     def __contains__(self, key: object) -> bool:
         """Return whether a key is stored; a key that cannot be stored is not."""
@@ -207,7 +207,7 @@ class CollectionView:
         another collection.
         """
         with self._collection() as collection:
-            return collection.state.next_number
+            return collection.manifest.next_number
 
     # -- looking inside ----------------------------------------------------------------------
 

@@ -196,7 +196,7 @@ def _read_in_parts(
 ) -> Iterator[tuple[npt.NDArray[np.int64], list[bytes | memoryview]]]:
     """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time."""
     if collection.items is not None:
-        at_once = max(1, COMPARED_BYTES // collection.state.item_width)
+        at_once = max(1, COMPARED_BYTES // collection.manifest.item_width)
         for begin in range(0, numbers.size, at_once):
             positions, rows = collection.item_rows(numbers[begin : begin + at_once])
             yield positions + begin, list(cut_rows(rows))

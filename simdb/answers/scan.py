@@ -112,7 +112,7 @@ def group(
     signer: Signer, collection: CollectionReader, bound: Bound, effort: Effort
 ) -> list[npt.NDArray[np.uint32]]:
     """Return the groups of items connected by pairs within a bound. Exact; quadratic."""
-    forest = Forest(collection.state.next_number)
+    forest = Forest(collection.manifest.next_number)
     for batch in pairs(signer, collection, bound, effort):
         forest.connect(batch.left, batch.right)
     return forest.groups()
@@ -194,7 +194,7 @@ def _row_slices(
 ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]]:
     for numbers, rows in collection.item_blocks() or ():
         collection.transaction.require_open()
-        if not (start or collection.state.marked):
+        if not (start or collection.manifest.tombstones):
             yield numbers, rows
             continue
         kept = collection.alive(numbers)

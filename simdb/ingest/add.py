@@ -142,7 +142,7 @@ class BatchAdder:
         """Number of the first item that was new, or would have been."""
         if self._first_new is None:
             with self._environment.read() as snapshot:
-                return CollectionReader(snapshot, self._settings.number).state.next_number
+                return CollectionReader(snapshot, self._settings.number).manifest.next_number
         return self._first_new
 
     def add(self, batch: RowBatch, signed: Signed) -> BatchResult:
@@ -155,7 +155,7 @@ class BatchAdder:
             signed = self._signed_by_present_settings(transaction, batch, signed)
             writer = CollectionWriter(transaction, self._settings.number)
             if self._first_new is None:
-                self._first_new = writer.state.next_number
+                self._first_new = writer.manifest.next_number
             prefixes = exact_indexing.present_prefixes(writer, self._signer, batch.items, signed)
             signed = signed._replace(prefixes=prefixes)
             stored = writer.find_many(batch.keys)
@@ -278,13 +278,13 @@ class BatchAdder:
         if self._policy.on_existing == "same":
             for number in range(first, first + len(kept)):
                 self._seen.add(number)
-        writer.index_writer(writer.state.index).merge_after(len(kept) + len(replaced))
+        writer.index_writer(writer.manifest.index).merge_after(len(kept) + len(replaced))
         exact_indexing.advance(writer, self._signer, len(kept))
         writer.save()
 
     def _measure(self, writer: CollectionWriter, first: int, prefixes: Prefixes) -> None:
         """Note now and then how many postings an item of the batch scans in the store before it."""
-        exact = writer.state.index.exact
+        exact = writer.manifest.index.exact
         if exact is not None and exact_indexing.is_measured(first, prefixes):
             with self._environment.read() as snapshot:
                 before = CollectionReader(snapshot, self._settings.number)
@@ -371,10 +371,10 @@ def insert_rows(
     first = writer.insert(keys, items, metadata)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
     buckets = signed.buckets.select(np.array(kept, np.int64))
-    writer.index_writer(writer.state.index).insert(
+    writer.index_writer(writer.manifest.index).insert(
         numbers, signed.signatures[kept], buckets.values, buckets.counts
     )
-    exact, epoch = writer.state.index.exact, exact_indexing.current_epoch(writer)
+    exact, epoch = writer.manifest.index.exact, exact_indexing.current_epoch(writer)
     if exact is not None and epoch is not None and signed.prefixes is not None:
         prefixes = signed.prefixes.select(np.array(kept, np.int64))
         exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)
@@ -404,7 +404,7 @@ def delete_keys(
         if present and not (absent and all_or_nothing):
             writer.remove(present)
             merged = MERGED_A_DELETION * len(present)
-            writer.index_writer(writer.state.index).merge_after_deleting(merged)
+            writer.index_writer(writer.manifest.index).merge_after_deleting(merged)
             writer.save()
     return absent
 

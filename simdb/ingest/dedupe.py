@@ -109,7 +109,7 @@ class Deduplicator:
     def _decide_by_store(
         self, items: Sequence[bytes], signed: Signed, decisions: Decisions
     ) -> None:
-        if not self._collection.state.live:
+        if not self._collection.manifest.live:
             return
         # Equal rows are looked up once: a class of many equal items is read as a whole.
         first_equal = _first_equal(items, signed.comparable)

@@ -18,9 +18,9 @@ from simdb.exact.order import SymbolOrder
 from simdb.opened import catalogue
 from simdb.opened.signer import Signed, Signer
 from simdb.storage.collection.manifest import (
-    EpochState,
-    ExactState,
-    IndexState,
+    EpochManifest,
+    ExactManifest,
+    IndexManifest,
     open_postings,
     postings_writer,
     write_frequent,
@@ -51,7 +51,7 @@ REMOVED_AT_ONCE = 8 * 2**20  # bytes of a retired epoch
 
 def current_epoch(collection: CollectionReader) -> Epoch | None:
     """Return the epoch that answers, None without an exact index."""
-    exact = collection.state.index.exact
+    exact = collection.manifest.index.exact
     return None if exact is None else open_epoch(collection.transaction, exact.current)
 
 
@@ -112,7 +112,7 @@ def _order_of_keys(keys: npt.NDArray[np.uint64], lowest_rank: np.uint64) -> npt.
 
 def insert(
     transaction: WriteTransaction,
-    exact: ExactState,
+    exact: ExactManifest,
     epoch: Epoch,
     numbers: npt.NDArray[np.uint32],
     prefixes: Prefixes,
@@ -132,7 +132,9 @@ def is_measured(first: int, prefixes: Prefixes) -> bool:
     return -first % MEASURED_EVERY < prefixes.sizes.size
 
 
-def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes: Prefixes) -> None:
+def measure(
+    snapshot: CollectionReader, exact: ExactManifest, first: int, prefixes: Prefixes
+) -> None:
     """Note how many postings some items of a batch would scan in the store before it.
 
     Bounded, however large the batch: ``MOST_MEASURED`` items, whose symbols are looked up some at a
@@ -144,7 +146,7 @@ def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes:
         first: item number of the first item of the batch.
         prefixes: of the batch, in the current epoch.
     """
-    before = snapshot.state
+    before = snapshot.manifest
     if not before.live or before.index.exact is None:
         return
     rows = np.arange(-first % MEASURED_EVERY, prefixes.sizes.size, MEASURED_EVERY)
@@ -162,7 +164,7 @@ def measure(snapshot: CollectionReader, exact: ExactState, first: int, prefixes:
         exact.baseline = min(exact.baseline or exact.scanned, exact.scanned)
 
 
-def is_poor(exact: ExactState, live: int) -> bool:
+def is_poor(exact: ExactManifest, live: int) -> bool:
     """Whether the order of the current epoch is so poor that another one is worth making.
 
     Postings scanned are counted for each stored item, so that growth alone is no reason. An epoch
@@ -183,13 +185,13 @@ def is_poor(exact: ExactState, live: int) -> bool:
 
 def advance(writer: CollectionWriter, signer: Signer, added: int) -> None:
     """Do a commit's part of making a new epoch, and of removing an old one."""
-    exact = writer.state.index.exact
+    exact = writer.manifest.index.exact
     if exact is None:
         return
-    if is_poor(exact, writer.state.live):
+    if is_poor(exact, writer.manifest.live):
         start_epoch(writer, signer, exact)
     if exact.building is not None:
-        average = writer.state.item_bytes // max(1, writer.state.live)
+        average = writer.manifest.item_bytes // max(1, writer.manifest.live)
         if post_older(
             writer,
             signer,
@@ -201,12 +203,12 @@ def advance(writer: CollectionWriter, signer: Signer, added: int) -> None:
     remove_retired(writer.transaction, exact)
 
 
-def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactState) -> None:
+def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactManifest) -> None:
     """Begin a new epoch, its order made from a sample of the stored items."""
-    number = catalogue.free_owner(writer.transaction, writer.state.index)
+    number = catalogue.free_owner(writer.transaction, writer.manifest.index)
     exact.building = catalogue.new_epoch(writer.transaction, number)
     order = sampled_order(writer, signer)
-    write_frequent(writer.transaction, exact.building, order.frequent, writer.state.live)
+    write_frequent(writer.transaction, exact.building, order.frequent, writer.manifest.live)
 
 
 def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
@@ -215,7 +217,7 @@ def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
     Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
     of all others only the heads of their blocks.
     """
-    state = collection.state
+    state = collection.manifest
     average = max(1, state.item_bytes // max(1, state.live))
     wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
     numbers = collection.live_numbers()
@@ -231,7 +233,7 @@ def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
 def post_older(
     writer: CollectionWriter,
     signer: Signer,
-    building: EpochState,
+    building: EpochManifest,
     *,
     most_items: int = REPOSTED_AT_ONCE,
     most_bytes: int = REPOSTED_AT_ONCE,
@@ -240,7 +242,7 @@ def post_older(
     numbers: list[int] = []
     items: list[bytes] = []
     size = 0
-    end = writer.state.next_number
+    end = writer.manifest.next_number
     for document in writer.live_documents(building.position):
         if len(numbers) >= most_items or size >= most_bytes:
             end = document.number
@@ -253,12 +255,12 @@ def post_older(
     if numbers:
         prefixes = signer.prefixes(epoch, items)
         posted = post(target, np.array(numbers, np.uint32), prefixes, epoch)
-        target.merge_after(posted, lambda: writer.marks)
+        target.merge_after(posted, lambda: writer.tombstones)
     building.position = end
-    return end == writer.state.next_number
+    return end == writer.manifest.next_number
 
 
-def switch(exact: ExactState) -> None:
+def switch(exact: ExactManifest) -> None:
     """Let the new epoch answer from this commit on."""
     assert exact.building is not None
     exact.retired.append(exact.current.number)
@@ -268,7 +270,7 @@ def switch(exact: ExactState) -> None:
     exact.probes, exact.scanned, exact.baseline = 0, 0.0, 2 * exact.baseline
 
 
-def remove_retired(transaction: WriteTransaction, exact: ExactState) -> bool:
+def remove_retired(transaction: WriteTransaction, exact: ExactManifest) -> bool:
     """Remove some of the records of old epochs; return whether there are more."""
     owned: list[tuple[Table, int]] = []
     for number in exact.retired:
@@ -279,7 +281,7 @@ def remove_retired(transaction: WriteTransaction, exact: ExactState) -> bool:
     return bool(exact.retired)
 
 
-def finish(writer: CollectionWriter, signer: Signer, index: IndexState) -> bool:
+def finish(writer: CollectionWriter, signer: Signer, index: IndexManifest) -> bool:
     """Do a step of finishing a new epoch and removing old ones; return whether more is left."""
     exact = index.exact
     if exact is None:

@@ -26,18 +26,18 @@ from simdb.kinds.table import (
 from simdb.kinds.values import describe_kind, restore_kind
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
-from simdb.storage.collection.manifest import EpochState, ExactState, IndexState, Manifest
+from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import (
     COLLECTION_PREFIX,
     GARBAGE_KEY,
     LONGEST_NAME,
-    STATE_PREFIX,
+    MANIFEST_PREFIX,
     Table,
     collection_key,
+    manifest_key,
     owner_prefix,
-    state_key,
 )
 from simdb.storage.tables.runs import RunDirectory
 
@@ -234,7 +234,7 @@ def names(transaction: ReadTransaction) -> list[str]:
 def create(transaction: WriteTransaction, settings: CollectionSettings) -> CollectionSettings:
     """Store a new, empty collection under the next number."""
     taken = [
-        int.from_bytes(key[1:5], "big") for key, _ in transaction.scan(Table.META, STATE_PREFIX)
+        int.from_bytes(key[1:5], "big") for key, _ in transaction.scan(Table.META, MANIFEST_PREFIX)
     ]
     removed = [owner for _, owner in garbage(transaction)]
     number = 1 + max(taken + removed, default=0)
@@ -243,13 +243,13 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
     state = Manifest(
         next_number=0,
         live=0,
-        marked=0,
+        tombstones=0,
         item_bytes=0,
         changes=0,
         index=new_index(transaction, settings),
         item_width=items_of(settings.kind, settings.secret).width,
     )
-    key = state_key(number)
+    key = manifest_key(number)
     transaction.put(Table.META, key, layout.seal(Table.META, key, state.encode()))
     return settings
 
@@ -260,7 +260,7 @@ def write_settings(transaction: WriteTransaction, settings: CollectionSettings) 
     transaction.put(Table.META, key, layout.seal(Table.META, key, settings.encode()))
 
 
-def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> IndexState:
+def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> IndexManifest:
     """Return an empty index under a number that no index has.
 
     The numbers of its runs begin past those of any index that had the number before, since
@@ -269,23 +269,23 @@ def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> Ind
     """
     number = free_owner(transaction)
     family = settings.family()
-    index = IndexState(
+    index = IndexManifest(
         number=number,
         signature_width=0 if family is None else family.words * BYTES_A_WORD,
         entries_per_item=expected_keys(settings.kind, settings.bands),
         bands=RunDirectory(next_number=transaction.identity << 8),
     )
     if settings.is_exact:
-        index.exact = ExactState(new_epoch(transaction, number + 1))
+        index.exact = ExactManifest(new_epoch(transaction, number + 1))
     return index
 
 
-def new_epoch(transaction: ReadTransaction, number: int) -> EpochState:
+def new_epoch(transaction: ReadTransaction, number: int) -> EpochManifest:
     """Return an empty epoch; its runs are numbered as those of a new index are."""
-    return EpochState(number, postings=RunDirectory(next_number=transaction.identity << 8))
+    return EpochManifest(number, postings=RunDirectory(next_number=transaction.identity << 8))
 
 
-def free_owner(transaction: ReadTransaction, *others: IndexState) -> int:
+def free_owner(transaction: ReadTransaction, *others: IndexManifest) -> int:
     """Return a number above those of all indexes and epochs.
 
     Args:
@@ -295,7 +295,7 @@ def free_owner(transaction: ReadTransaction, *others: IndexState) -> int:
     taken = [owner for _, owner in garbage(transaction)]
     stored = [
         Manifest.decode(layout.unseal(Table.META, bytes(key), value)).index
-        for key, value in transaction.scan(Table.META, STATE_PREFIX)
+        for key, value in transaction.scan(Table.META, MANIFEST_PREFIX)
     ]
     for index in (*stored, *others):
         taken += index.owners
@@ -305,7 +305,7 @@ def free_owner(transaction: ReadTransaction, *others: IndexState) -> int:
 def drop(transaction: WriteTransaction, name: str) -> None:
     """Forget a collection; its records become garbage."""
     settings = require_settings(transaction, name)
-    key = state_key(settings.number)
+    key = manifest_key(settings.number)
     value = transaction.get(Table.META, key)
     if value is None:
         raise CorruptionError(f"the state of collection {name!r} is missing")
@@ -319,7 +319,7 @@ def drop(transaction: WriteTransaction, name: str) -> None:
 # -- garbage: records that nothing refers to any more, removed in bounded steps ------------------
 
 
-def index_tables(index: IndexState) -> list[tuple[Table, int]]:
+def index_tables(index: IndexManifest) -> list[tuple[Table, int]]:
     """Return the tables in which an index has records, and under which owners."""
     owned = [(table, index.number) for table in (Table.SIGNATURES, Table.BANDS)]
     for number in index.owners[1:]:

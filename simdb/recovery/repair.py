@@ -46,7 +46,7 @@ from simdb.recovery.pages import (
     rows_within,
 )
 from simdb.results import Problem, RepairedCollection, RepairReport
-from simdb.storage.collection.tombstones import MARK_BYTES, MARKS_PER_RECORD
+from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
 from simdb.storage.file import environment as environments
 from simdb.storage.file.errors import translated
 from simdb.storage.file.preflight import file_mode, parse_path
@@ -167,7 +167,7 @@ class SalvagedCollection:
     Attributes:
         settings: its settings.
         numbers: item number of each encoded key that could be read.
-        marks: deletion marks by record; those that could not be read are missing.
+        tombstones: bitmaps by record; those that could not be read are missing.
         elsewhere: documents found on pages that the table does not lead to, by number.
         width: bytes of an item, where all have as many and lie beside the documents; else 0.
         items_elsewhere: such items found on pages that the table does not lead to, by number.
@@ -175,7 +175,7 @@ class SalvagedCollection:
 
     settings: CollectionSettings
     numbers: dict[bytes, int] = field(default_factory=dict)
-    marks: dict[int, bytes] = field(default_factory=dict)
+    tombstones: dict[int, bytes] = field(default_factory=dict)
     elsewhere: dict[int, Found] = field(default_factory=dict)
     width: int = 0
     items_elsewhere: dict[int, bytes] = field(default_factory=dict)
@@ -267,12 +267,12 @@ class Salvage:
     def _read_marks(self) -> None:
         for key, value in self._file.records(Table.MARKS):
             payload = _unsealed(Table.MARKS, key, value)
-            if payload is None or len(payload) != MARK_BYTES or len(key) != _KEYED:
+            if payload is None or len(payload) != TOMBSTONE_BYTES or len(key) != _KEYED:
                 self._note(Table.MARKS, key)
                 continue
             owner, record = unpack_numbered(key)
             if owner in self.collections:
-                self.collections[owner].marks[record] = payload
+                self.collections[owner].tombstones[record] = payload
 
     def _note(self, table: Table, key: bytes) -> None:
         self._damaged.add(table)
@@ -443,14 +443,14 @@ class Salvage:
                 if known == document.number:
                     yield document, True
             elif last.get(document.key) == document.number:
-                marked = _marked(collection.marks, document.number)
+                marked = _marked(collection.tombstones, document.number)
                 if marked is not True:
                     in_table = document.number not in collection.elsewhere
                     yield document, marks_are_whole and in_table
 
 
 def _marked(marks: dict[int, bytes], number: int) -> bool:
-    record, place = divmod(number, MARKS_PER_RECORD)
+    record, place = divmod(number, TOMBSTONES_PER_RECORD)
     bitmap = marks.get(record)
     return bitmap is not None and bool(bitmap[place >> 3] >> (place & 7) & 1)
 

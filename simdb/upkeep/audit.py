@@ -58,7 +58,7 @@ def audit(
     total = len(true_pairs)
     return AuditReport(
         sampled=len(items),
-        compared=collection.state.live,
+        compared=collection.manifest.live,
         threshold=float(outer_bound(kind, bound).fraction),
         true_pairs=total,
         found_pairs=len(found),
@@ -129,7 +129,7 @@ def _true_pairs(
             pairs[pair] = int(overlaps[place]) / int(unions[place])
         done += len(items)
         if progress is not None:
-            progress(Progress("comparing with all items", done, collection.state.live))
+            progress(Progress("comparing with all items", done, collection.manifest.live))
     return pairs
 
 
@@ -156,7 +156,7 @@ def _scanned_pairs(
                 pairs[place, int(numbers[other])] = float(values[other])
         done += numbers.size
         if progress is not None:
-            progress(Progress("comparing with all items", done, collection.state.live))
+            progress(Progress("comparing with all items", done, collection.manifest.live))
     return pairs
 
 

@@ -15,9 +15,9 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
 from simdb.results import CheckReport, Problem, Progress
-from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochState, open_postings
+from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.collection.tombstones import marked
+from simdb.storage.collection.tombstones import deleted
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block
 from simdb.storage.tables.layout import Table, decode_document, owner_prefix, pack_chunk
@@ -84,14 +84,14 @@ class Checker:
     # -- documents and keys ------------------------------------------------------------------
 
     def _check_documents(self) -> None:
-        state = self._collection.state
+        state = self._collection.manifest
         live = size = 0
         last = -1
         for block in self._collection.documents.scan():
             if int(block.numbers[0]) <= last or (np.diff(block.numbers.astype(np.int64)) < 1).any():
                 self._note("documents", str(int(block.numbers[0])), "item numbers do not ascend")
             last = int(block.numbers[-1])
-            dead = marked(self._collection.marks, block.numbers)
+            dead = deleted(self._collection.tombstones, block.numbers)
             for place in range(block.numbers.size):
                 size += self._check_document(block, place, is_live=not dead[place])
             live += int(np.count_nonzero(~dead))
@@ -124,11 +124,11 @@ class Checker:
         except CorruptionError as error:
             self._note("documents", str(number), str(error))
             return 0
-        return len(document.item) + self._collection.state.item_width
+        return len(document.item) + self._collection.manifest.item_width
 
     def _check_items(self) -> None:
         """Look through the items of one width, which lie beside the documents."""
-        state, width = self._collection.state, self._signer.items.width
+        state, width = self._collection.manifest, self._signer.items.width
         if state.item_width != width:
             self._note("items", "state", f"items of {state.item_width} bytes, not of {width}")
         if self._collection.items is None:
@@ -138,7 +138,7 @@ class Checker:
             if int(block.numbers[0]) <= last or (block.numbers[1:] <= block.numbers[:-1]).any():
                 self._note("items", str(int(block.numbers[0])), "item numbers do not ascend")
             last = int(block.numbers[-1])
-            alive = ~marked(self._collection.marks, block.numbers)
+            alive = ~deleted(self._collection.tombstones, block.numbers)
             live += int(np.count_nonzero(alive))
             self._live_items -= _digest(block.numbers[alive])
             if self._deep:
@@ -171,8 +171,8 @@ class Checker:
             if self._collection.find(bytes(key[4:])) is not None:
                 count += 1
         self._advance(count)
-        if count != self._collection.state.live:
-            self._note("keys", "", f"{count} keys for {self._collection.state.live} items")
+        if count != self._collection.manifest.live:
+            self._note("keys", "", f"{count} keys for {self._collection.manifest.live} items")
 
     # -- signatures and buckets --------------------------------------------------------------
 
@@ -181,15 +181,15 @@ class Checker:
             return
         live = 0
         for block in self._collection.signatures.scan():
-            alive = ~marked(self._collection.marks, block.numbers)
+            alive = ~deleted(self._collection.tombstones, block.numbers)
             rows = block.as_rows(np.uint16)
             live += int(np.count_nonzero(alive))
             self._entries_expected += self._signer.bucket_keys(rows[alive]).values.size
             if self._deep:
                 self._compare_signatures(block.numbers[alive], rows[alive])
             self._advance(block.numbers.size)
-        if live != self._collection.state.live:
-            self._note("signatures", "", f"{live} for {self._collection.state.live} items")
+        if live != self._collection.manifest.live:
+            self._note("signatures", "", f"{live} for {self._collection.manifest.live} items")
 
     def _compare_signatures(
         self, numbers: npt.NDArray[np.uint32], rows: npt.NDArray[np.uint16]
@@ -207,7 +207,7 @@ class Checker:
         self._verify_chunks()
         found = 0
         last_key = 0
-        sweep = self._collection.bands.sweep(self._collection.marks, room=SWEEP_ENTRIES)
+        sweep = self._collection.bands.sweep(self._collection.tombstones, room=SWEEP_ENTRIES)
         for keys, columns in sweep:
             if int(keys[0]) < last_key or (keys[1:] < keys[:-1]).any():
                 self._note("bands", "", "bucket keys do not ascend")
@@ -226,7 +226,7 @@ class Checker:
 
     def _verify_chunks(self) -> None:
         """Verify every chunk, also those that this process has verified before."""
-        index = self._collection.state.index
+        index = self._collection.manifest.index
         for run in index.bands.runs:
             for number in range(run.first_chunk, run.end_chunk):
                 key = pack_chunk(index.number, run.number, number)
@@ -308,16 +308,16 @@ class PostingsChecker:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong: a record and a problem each."""
-        exact = self._collection.state.index.exact
+        exact = self._collection.manifest.index.exact
         if exact is None:
             return
         for state in exact.epochs:
-            end = self._collection.state.next_number
+            end = self._collection.manifest.next_number
             yield from self._epoch_problems(
                 state, state.position if state is exact.building else end
             )
 
-    def _epoch_problems(self, state: EpochState, end: int) -> Iterator[tuple[str, str]]:
+    def _epoch_problems(self, state: EpochManifest, end: int) -> Iterator[tuple[str, str]]:
         """Yield the problems of an epoch in which the items below ``end`` are posted."""
         view = open_postings(self._collection.transaction, state)
         yield from self._chunk_problems(state, view)
@@ -326,9 +326,9 @@ class PostingsChecker:
         except CorruptionError as error:
             yield f"epoch {state.number}", str(error)
             return
-        sums = _Sums(self._collection.state.next_number)
+        sums = _Sums(self._collection.manifest.next_number)
         last_key = 0
-        marks = self._collection.marks
+        marks = self._collection.tombstones
         for keys, columns in view.sweep(marks, item_column=ITEM, room=SWEEP_ENTRIES):
             self.postings += keys.size
             if int(keys[0]) < last_key or (keys[1:] < keys[:-1]).any():
@@ -338,7 +338,7 @@ class PostingsChecker:
             sums.add(keys, columns)
         yield from self._item_problems(epoch, sums, end)
 
-    def _chunk_problems(self, state: EpochState, view: RunView) -> Iterator[tuple[str, str]]:
+    def _chunk_problems(self, state: EpochManifest, view: RunView) -> Iterator[tuple[str, str]]:
         """Verify every chunk, also those that this process has verified before."""
         for run in state.postings.runs:
             for number in range(run.first_chunk, run.end_chunk):

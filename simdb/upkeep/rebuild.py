@@ -15,7 +15,7 @@ from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
 from simdb.results import Progress
-from simdb.storage.collection.manifest import IndexState, write_frequent
+from simdb.storage.collection.manifest import IndexManifest, write_frequent
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
 from simdb.storage.file.environment import Environment
@@ -52,7 +52,7 @@ def compact(
     collection = signer.settings.number
     with environment.read() as snapshot:
         before = CollectionReader(snapshot, collection)
-        dead, index = before.marks.copy(), before.state.index.number
+        dead, index = before.tombstones.copy(), before.manifest.index.number
     # This cancels a rebuild under way, which may have read items that are marked by now.
     collect_garbage(environment, busy_timeout)
     steps = 0
@@ -61,15 +61,15 @@ def compact(
     def finish_epoch(writer: CollectionWriter) -> bool:
         present = catalogue.require_settings(writer.transaction, signer.settings.name)
         own = signer if present == signer.settings else Signer(present)
-        return exact_indexing.finish(writer, own, writer.state.index)
+        return exact_indexing.finish(writer, own, writer.manifest.index)
 
     def merge(writer: CollectionWriter) -> bool:
-        return writer.index_writer(writer.state.index).step()
+        return writer.index_writer(writer.manifest.index).step()
 
     def start_full_merge(writer: CollectionWriter) -> bool:
         if merge(writer):  # as long as any is under way, others may start one between the steps
             return True
-        writer.index_writer(writer.state.index).start_full_merge()
+        writer.index_writer(writer.manifest.index).start_full_merge()
         return False
 
     for work in (finish_epoch, start_full_merge, merge):
@@ -79,20 +79,20 @@ def compact(
     steps += _drop_dead(environment, collection, busy_timeout, report)
     with environment.write(busy_timeout) as transaction:
         writer = CollectionWriter(transaction, collection)
-        if writer.state.index.number == index:
-            writer.clear_marks(dead)
+        if writer.manifest.index.number == index:
+            writer.clear_tombstones(dead)
         writer.save()
-        state = writer.state
+        state = writer.manifest
     return {
         "steps": steps,
         "items": state.live,
         "runs": len(state.index.bands.runs),
         "postings_runs": _postings_runs(state.index),
-        "deleted_not_yet_dropped": state.marked,
+        "deleted_not_yet_dropped": state.tombstones,
     }
 
 
-def _postings_runs(index: IndexState) -> int:
+def _postings_runs(index: IndexManifest) -> int:
     return 0 if index.exact is None else len(index.exact.current.postings.runs)
 
 
@@ -141,7 +141,7 @@ def _items(writer: CollectionWriter) -> BlockWriter | None:
 
 
 def _signatures(writer: CollectionWriter) -> BlockWriter:
-    return writer.index_writer(writer.state.index).signatures
+    return writer.index_writer(writer.manifest.index).signatures
 
 
 def collect_garbage(environment: Environment, busy_timeout: float | None) -> None:
@@ -194,8 +194,8 @@ def rebuild(
     order, made_at = SymbolOrder(), 0
     with environment.read() as snapshot:
         present = CollectionReader(snapshot, settings.number)
-        if settings.is_exact and present.state.live >= exact_indexing.FIRST_TABLE:
-            order, made_at = exact_indexing.sampled_order(present, signer), present.state.live
+        if settings.is_exact and present.manifest.live >= exact_indexing.FIRST_TABLE:
+            order, made_at = exact_indexing.sampled_order(present, signer), present.manifest.live
     with environment.write(busy_timeout) as transaction:
         index = catalogue.new_index(transaction, settings)
         catalogue.add_garbage(transaction, catalogue.index_tables(index))
@@ -212,7 +212,7 @@ def rebuild(
             work.require_index(transaction)
             writer = CollectionWriter(transaction, settings.number)
             work.store(transaction, writer, prepared)
-            if work.position == writer.state.next_number:
+            if work.position == writer.manifest.next_number:
                 _switch(transaction, writer, settings, index)
                 break
         report.advance(len(prepared.numbers))
@@ -223,11 +223,11 @@ def _switch(
     transaction: WriteTransaction,
     writer: CollectionWriter,
     settings: CollectionSettings,
-    index: IndexState,
+    index: IndexManifest,
 ) -> None:
     catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
-    catalogue.add_garbage(transaction, catalogue.index_tables(writer.state.index))
-    writer.state.index = index
+    catalogue.add_garbage(transaction, catalogue.index_tables(writer.manifest.index))
+    writer.manifest.index = index
     writer.save()
     catalogue.write_settings(transaction, settings)
 
@@ -248,7 +248,7 @@ class _Rebuild:
     def __init__(
         self,
         signer: Signer,
-        index: IndexState,
+        index: IndexManifest,
         settings: CollectionSettings,
         pool: Executor | None,
         memory: int,
@@ -273,7 +273,7 @@ class _Rebuild:
         numbers: list[int] = []
         items: list[bytes] = []
         size = 0
-        end = collection.state.next_number
+        end = collection.manifest.next_number
         for document in collection.live_documents(self.position):
             if len(numbers) == REBUILT_AT_ONCE or size >= self._most_bytes:
                 end = document.number

@@ -29,7 +29,7 @@ UNFINDABLE_SHARE = 0.02  # of all prints, above which it is a warning
 
 def describe(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:
     """Return counts, sizes and settings of a collection as plain values."""
-    state = collection.state
+    state = collection.manifest
     runs = state.index.bands.runs
     entries = state.index.bands.entries
     chunks = sum(run.end_chunk - run.first_chunk for run in runs)
@@ -39,7 +39,7 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
     return {
         "name": settings.name,
         "items": state.live,
-        "deleted_not_yet_dropped": state.marked,
+        "deleted_not_yet_dropped": state.tombstones,
         "item_bytes": state.item_bytes,
         "settings": {
             **describe_kind(settings.kind),
@@ -85,7 +85,7 @@ def describe_exact(
     settings: CollectionSettings, collection: CollectionReader
 ) -> dict[str, Any] | None:
     """Return counts and sizes of an exact index, None without one."""
-    state = collection.state
+    state = collection.manifest
     exact = state.index.exact
     if exact is None:
         return None
@@ -149,7 +149,7 @@ def _of_prints(family: SquaresFamily, collection: CollectionReader) -> dict[str,
 
     Exact up to ``MOST_PRINTS``, an estimate by every so many-th print beyond.
     """
-    live = collection.state.live
+    live = collection.manifest.live
     step = max(1, -(-live // MOST_PRINTS))
     lost = step * sum(
         int(np.count_nonzero(family.first_shared(rows[::step], rows[::step]) < 0))

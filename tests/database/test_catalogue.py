@@ -16,7 +16,7 @@ from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.settings import plan_settings
 from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Table, collection_key, state_key
+from simdb.storage.tables.layout import Table, collection_key, manifest_key
 
 KINDS = [
     simdb.Text(),
@@ -115,7 +115,7 @@ def test_a_dropped_collection_is_forgotten_at_once_and_removed_in_steps(environm
                 transaction.put(Table.DOCUMENTS, key, b"x" * 100)
         catalogue.drop(transaction, "a")
         assert catalogue.names(transaction) == ["b"]
-        assert transaction.get(Table.META, state_key(dropped.number)) is None
+        assert transaction.get(Table.META, manifest_key(dropped.number)) is None
     steps = 0
     more = True
     while more:
@@ -184,7 +184,7 @@ def test_every_flipped_byte_of_the_meta_table_is_damage_or_changes_nothing(tmp_p
         records = [
             (bytes(key), bytes(value))
             for key, value in transaction.scan(Table.META, b"")
-            if bytes(key) in (collection_key("texts"), state_key(1))
+            if bytes(key) in (collection_key("texts"), manifest_key(1))
         ]
     assert len(records) == 2
     for key, value in records:

@@ -49,7 +49,7 @@ def test_no_bucket_exceeds_the_bound_and_large_ones_are_found(
     with collection._opened() as (reader, _, _signer):
         for view in (
             reader.bands,
-            open_postings(reader.transaction, reader.state.index.exact.current),
+            open_postings(reader.transaction, reader.manifest.index.exact.current),
         ):
             expected = counted(view)
             assert largest_bucket(view) == (expected, expected)

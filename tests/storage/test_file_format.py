@@ -18,9 +18,9 @@ import simdb
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.collection.manifest import (
     COLUMNS,
-    EpochState,
-    ExactState,
-    IndexState,
+    EpochManifest,
+    ExactManifest,
+    IndexManifest,
     Manifest,
 )
 from simdb.storage.file import environment as environments
@@ -102,13 +102,13 @@ def state():
     ]
     output = Run(773, 0, 0, 1, 24, 16, 0, 2, merge=769, is_output=True)
     bands = RunDirectory(774, [output, *runs], [Merge(769, 64)])
-    index = IndexState(2, 192, 16, bands, [(0, 416), (2, 216)])
+    index = IndexManifest(2, 192, 16, bands, [(0, 416), (2, 216)])
     return Manifest(3, 2, 1, 26, 4, index, [(0, 164)])
 
 
 def exact():
-    epoch = EpochState(3, 2, 9, 0, RunDirectory(1_024, [Run(1_024, 0, 0, 1, 2, 0, 0, 1)], []))
-    return ExactState(epoch, None, [], 2, 2, 1, 0.5, 0.5)
+    epoch = EpochManifest(3, 2, 9, 0, RunDirectory(1_024, [Run(1_024, 0, 0, 1, 2, 0, 0, 1)], []))
+    return ExactManifest(epoch, None, [], 2, 2, 1, 0.5, 0.5)
 
 
 def examples(tmp_path):
@@ -127,7 +127,7 @@ def examples(tmp_path):
     return {
         "key of the header": layout.HEADER_KEY,
         "key of settings": layout.collection_key("news"),
-        "key of a state": layout.state_key(1),
+        "key of a manifest": layout.manifest_key(1),
         "key of the garbage": layout.GARBAGE_KEY,
         "key of a block": layout.pack_numbered(1, 300),
         "key of a text": layout.owner_prefix(1) + layout.encode_user_key("a1"),
@@ -135,8 +135,8 @@ def examples(tmp_path):
         "key of a chunk": chunk_key,
         "header": sealed(Table.META, layout.HEADER_KEY, header_payload()),
         "settings": sealed(Table.META, layout.collection_key("news"), settings_payload()),
-        "state": sealed(Table.META, layout.state_key(1), state().encode()),
-        "exact state": exact().encode(),
+        "manifest": sealed(Table.META, layout.manifest_key(1), state().encode()),
+        "exact manifest": exact().encode(),
         "garbage": sealed(Table.META, layout.GARBAGE_KEY, layout.pack([[5, 2], [6, 2]])),
         "item number": sealed(Table.KEYS, number_name, (0).to_bytes(4, "little")),
         "document": documents[0],
@@ -176,8 +176,8 @@ def test_every_example_of_the_document_is_what_the_code_writes(tmp_path):
         assert read[name].hex(" ") == data.hex(" "), name
 
 
-def test_the_example_of_the_state_can_be_read():
-    payload = memoryview(documented()["state"])[8:]
+def test_the_example_of_the_manifest_can_be_read():
+    payload = memoryview(documented()["manifest"])[8:]
     decoded = Manifest.decode(payload)
     assert decoded.encode() == state().encode()
     assert [run.number for run in decoded.index.bands.runs] == [773, 770, 772]
@@ -201,10 +201,10 @@ def test_the_document_names_the_present_format_and_every_field():
         Run,
         Merge,
         RunDirectory,
-        IndexState,
+        IndexManifest,
         Manifest,
-        EpochState,
-        ExactState,
+        EpochManifest,
+        ExactManifest,
     ):
         for name in described.__struct_fields__:
             assert f"`{name}`" in text, (described, name)

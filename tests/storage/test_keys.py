@@ -149,7 +149,7 @@ def test_keys_of_another_length_are_damage_and_not_an_error_of_their_own(size):
 
 def test_the_keys_of_a_collection_begin_with_what_they_are():
     assert layout.collection_key("né") == b"cn\xc3\xa9"
-    assert layout.state_key(258) == b"#\x00\x00\x01\x02"
+    assert layout.manifest_key(258) == b"#\x00\x00\x01\x02"
     assert layout.owner_prefix(258) == b"\x00\x00\x01\x02"
     assert (layout.HEADER_KEY, layout.GARBAGE_KEY) == (b"simdb", b"g")
 

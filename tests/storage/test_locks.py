@@ -32,7 +32,7 @@ def queue(path):
 
 
 def hold(path):
-    """Return a child that holds the pen until it is told anything."""
+    """Return a child that holds the writer lock until it is told anything."""
 
     def work(child):
         queue = WriterQueue(path)
@@ -159,7 +159,7 @@ def test_an_interrupt_ends_the_wait_and_the_queue_goes_on(path, queue):
 
 
 def test_a_bulk_writer_lets_another_process_in(path, queue):
-    # The bulk writer takes the pen again at once; without the turn it would nearly always win.
+    # The bulk writer takes the lock again at once; without the queue it would nearly always win.
     def work(child):
         for _ in range(5):
             child.say("waiting")

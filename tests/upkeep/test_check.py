@@ -81,7 +81,7 @@ def test_a_key_without_an_item_is_found(database):
 def test_wrong_counts_in_the_state_are_found(database):
     transaction, writer, _ = writer_of(database)
     with transaction:
-        writer.state.item_bytes += 1
+        writer.manifest.item_bytes += 1
         writer.save()
     found = problems(database)
     assert any(table == "documents" and "the state says" in text for table, text in found)
@@ -103,7 +103,7 @@ def test_a_changed_record_is_found_by_its_checksum_and_the_rest_is_still_checked
 def test_an_entry_in_a_foreign_bucket_is_found(database):
     transaction, writer, _ = writer_of(database)
     with transaction:
-        index = writer.index_writer(writer.state.index)
+        index = writer.index_writer(writer.manifest.index)
         index.bands.append(np.array([12345], np.uint64), np.array([[7]], np.uint32), 7, 7)
         writer.save()
     found = problems(database)
@@ -120,7 +120,7 @@ def test_a_signature_of_another_text_is_found_only_by_a_deep_check(database):
         from simdb.ingest.add import insert_rows
         from simdb.ingest.rows import read_batches
 
-        writer.state.next_number -= 1
+        writer.manifest.next_number -= 1
         batch = next(
             iter(
                 read_batches(

@@ -13,7 +13,7 @@ from simdb.opened import catalogue
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables import layout, runs
 from simdb.storage.tables.blocks import HEADER_SIZE
-from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered, state_key
+from simdb.storage.tables.layout import Table, manifest_key, owner_prefix, pack_numbered
 from simdb.storage.tables.runs import POSTING_COLUMNS
 from tests.support.exact_stores import small_epochs
 from tests.support.strategies import SURE, set_text
@@ -84,7 +84,7 @@ def test_a_block_that_stands_under_a_second_key_is_found(database):
 
 def test_an_item_past_the_next_number_is_found(database):
     with Change(database) as change:
-        change.writer.state.next_number = 20
+        change.writer.manifest.next_number = 20
         change.writer.save()
     found = problems(database)
     assert any("past the next item number 20" in problem for _, problem in found)
@@ -92,7 +92,7 @@ def test_an_item_past_the_next_number_is_found(database):
 
 def test_signatures_that_are_gone_are_found(database):
     with Change(database) as change:
-        key, _ = change.first(Table.SIGNATURES, change.writer.state.index.number)
+        key, _ = change.first(Table.SIGNATURES, change.writer.manifest.index.number)
         change.transaction.delete(Table.SIGNATURES, key)
     found = problems(database)
     assert any(table == "signatures" and "for 61 items" in problem for table, problem in found)
@@ -104,13 +104,13 @@ def test_bucket_keys_out_of_order_are_found(database):
         rows[:, [2, -2]] = rows[:, [-2, 2]]
 
     with Change(database) as change:
-        change.rewrite_chunk(Table.BANDS, change.writer.state.index.number, 1, swap)
+        change.rewrite_chunk(Table.BANDS, change.writer.manifest.index.number, 1, swap)
     assert ("bands", "bucket keys do not ascend") in problems(database)
 
 
 def change_postings(database: Any, spoil: Any) -> set[tuple[str, str]]:
     with Change(database) as change:
-        exact = change.writer.state.index.exact
+        exact = change.writer.manifest.index.exact
         assert exact is not None
         change.rewrite_chunk(Table.POSTINGS, exact.current.number, POSTING_COLUMNS, spoil)
     return problems(database)
@@ -153,7 +153,7 @@ def ordered(tmp_path, monkeypatch):
 
 
 def frequent_record(change: Change) -> tuple[bytes, bytes]:
-    exact = change.writer.state.index.exact
+    exact = change.writer.manifest.index.exact
     assert exact is not None
     assert exact.current.frequent
     key = pack_numbered(exact.current.number, 0)
@@ -193,7 +193,7 @@ def test_a_key_of_another_length_is_found(database):
 
 def put_in_one_bucket(database: Any, *numbers: int) -> None:
     with Change(database) as change:
-        index = change.writer.state.index
+        index = change.writer.manifest.index
         change.writer.index_writer(index).bands.append(
             np.full(len(numbers), 12_345, np.uint64), np.array([numbers], np.uint32), 61, 61
         )
@@ -259,7 +259,7 @@ def test_a_damaged_record_is_refused_by_a_scan(tmp_path):
 
 def test_without_its_state_a_collection_is_refused(database):
     with Change(database) as change:
-        change.transaction.delete(Table.META, state_key(change.writer.number))
+        change.transaction.delete(Table.META, manifest_key(change.writer.number))
     for ask in (
         lambda: len(database["c"]),
         lambda: database["c"].search("some words"),
@@ -272,7 +272,7 @@ def test_without_its_state_a_collection_is_refused(database):
 
 def test_a_collection_whose_item_numbers_are_used_up_says_what_to_do(database):
     with Change(database) as change:
-        change.writer.state.next_number = 2**32 - 3
+        change.writer.manifest.next_number = 2**32 - 3
         change.writer.save()
     texts = database["c"]
     with pytest.raises(StorageError, match="used up its 2\\^32 item numbers; export it"):

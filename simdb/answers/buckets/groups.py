@@ -80,7 +80,7 @@ def group(
 
     Probable, as the pairs are. Memory: four bytes for every item number beside the setting.
     """
-    forest = Forest(collection.state.next_number)
+    forest = Forest(collection.manifest.next_number)
     for buckets in bucket_slices(signer, collection, memory):
         for only_first in (True, False):
             _connect(

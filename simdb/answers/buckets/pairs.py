@@ -91,7 +91,7 @@ def bucket_slices(
 ) -> Iterator[BucketSlice]:
     """Sweep the buckets of all live items in the order of their keys."""
     room = max(4_096, memory // SHARE_OF_MEMORY)
-    for keys, columns in collection.bands.sweep(collection.marks, room=room):
+    for keys, columns in collection.bands.sweep(collection.tombstones, room=room):
         shared = np.empty(keys.size, np.uint8)
         if kernels.buckets.shared_buckets(keys, columns[0], shared):
             in_buckets = shared.astype(np.bool_)
@@ -288,7 +288,7 @@ def join(
 
 def are_few(collection: CollectionReader, since: int) -> bool:
     """Whether so few items are new that it is quicker to look each up."""
-    return (collection.state.next_number - since) * NEW_SHARE <= collection.state.live
+    return (collection.manifest.next_number - since) * NEW_SHARE <= collection.manifest.live
 
 
 def _candidates_of_all(
@@ -336,7 +336,7 @@ def _pairs_at_once(signer: Signer, collection: CollectionReader) -> int:
     """
     if not isinstance(signer.measure, ComparesBatches):
         return PAIRS_AT_ONCE
-    average = collection.state.item_bytes // max(1, collection.state.live)
+    average = collection.manifest.item_bytes // max(1, collection.manifest.live)
     return min(max(PAIRS_AT_ONCE, COMPARED_BYTES // max(1, average)), PAIRS_COMPARED)
 
 

@@ -93,7 +93,7 @@ def propose(
         groups = buckets.groups[found.queries]
         packed = _in_every_group(probe_of, items, groups, buckets.group_count)
     probes, numbers = _unpacked(packed)
-    if collection.state.marked:
+    if collection.manifest.tombstones:
         alive = collection.alive(numbers)
         probes, numbers = probes[alive], numbers[alive]
     if needed:
@@ -166,7 +166,7 @@ def stored_signatures(
     collection: CollectionReader, numbers: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.bool_]]:
     """Return the signatures of ascending item numbers, uint16 (n, rows), and which there are."""
-    width = collection.state.index.signature_width // 2
+    width = collection.manifest.index.signature_width // 2
     rows = np.zeros((numbers.size, width), np.uint16)
     present = np.zeros(numbers.size, np.bool_)
     if numbers.size <= FEW:

@@ -13,7 +13,7 @@ from simdb import kernels
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.items.symbols import SymbolSets
-from simdb.storage.collection.manifest import EpochState, decode_frequent, frequent_record
+from simdb.storage.collection.manifest import EpochManifest, decode_frequent, frequent_record
 from simdb.storage.file.transactions import ReadTransaction
 from simdb.storage.tables.layout import CHECKSUM_SIZE
 
@@ -65,7 +65,7 @@ class Prefixes(NamedTuple):
         )
 
 
-def open_epoch(transaction: ReadTransaction, state: EpochState) -> Epoch:
+def open_epoch(transaction: ReadTransaction, state: EpochManifest) -> Epoch:
     """Return an epoch with its order, from the cache if it was read before.
 
     Cached by number and checksum, since the number of an epoch that was undone comes again.

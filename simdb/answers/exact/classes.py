@@ -121,7 +121,7 @@ def classify_by_postings(
 
 
 def _unknown(collection: CollectionReader) -> ItemClasses:
-    count = collection.state.next_number
+    count = collection.manifest.next_number
     return ItemClasses(
         np.zeros(count, np.int64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint32)
     )

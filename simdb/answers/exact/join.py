@@ -69,7 +69,7 @@ def cross(
     """
     require_same_kind(left.signer.settings, right.signer.settings)
     counters = counters or Counters(effort=resources.effort)
-    changes = left.collection.state.changes, right.collection.state.changes
+    changes = left.collection.manifest.changes, right.collection.manifest.changes
     token = CrossToken(threshold, *changes, way="m", place=BEGINNING)
     if resume is not None:
         resumed = parse_token(resume, threshold)

@@ -124,7 +124,7 @@ def load_sets(
         parts.append(batch.sets)
         symbols += batch.sets.values.size
         loaded_bytes += batch.item_bytes
-        if symbols * (collection.state.item_bytes / max(1, loaded_bytes)) > most:
+        if symbols * (collection.manifest.item_bytes / max(1, loaded_bytes)) > most:
             return None
     return Loaded(np.array(numbers, np.uint32), joined_sets(parts))
 

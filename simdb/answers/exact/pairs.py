@@ -152,7 +152,7 @@ def _joined(
     counters: Counters,
 ) -> Iterator[tuple[PairBatch, str]]:
     """Yield all pairs; the tokens say since when they are wanted."""
-    changes = collection.state.changes
+    changes = collection.manifest.changes
     prepared = None
     if isinstance(token, SweepToken) or (token is None and _sweeps_first(signer, threshold)):
         room = token.room if token is not None else room_of(resources.memory)
@@ -220,7 +220,7 @@ def _new_pairs(
 ) -> Iterator[tuple[PairBatch, str]]:
     """Look up each new item, and pair it with those before it: old ones and new ones."""
     if token is None:
-        changes = collection.state.changes
+        changes = collection.manifest.changes
         token = NewToken(threshold, collection.number, changes, since, since)
     prober = Prober(collection, jaccard(threshold), counters=SearchCounters(resources.effort))
     batches = arranged_batches(
@@ -344,7 +344,7 @@ def group(
     Exact. Pairs of identical items are not written out: each is connected with the first one.
     """
     counters = counters or Counters(effort=resources.effort)
-    forest = Forest(collection.state.next_number)
+    forest = Forest(collection.manifest.next_number)
     prepared = loaded = None
     room = room_of(resources.memory)
     if _sweeps_first(signer, threshold):

@@ -71,7 +71,7 @@ class Prober:
         *,
         counters: SearchCounters | None = None,
     ) -> None:
-        epoch, exact = current_epoch(collection), collection.state.index.exact
+        epoch, exact = current_epoch(collection), collection.manifest.index.exact
         if epoch is None or exact is None:
             raise ConfigurationError("the collection has no exact index")
         self.epoch: Epoch = epoch
@@ -106,7 +106,7 @@ class Prober:
         shift = kernels.hashes.table_shift(items.size)
         numbers, _ = kernels.postings.probe_candidates(hits, bounds, shift)
         self.counters.candidates += numbers.size
-        if self._collection.state.marked:
+        if self._collection.manifest.tombstones:
             numbers = numbers[self._collection.alive(numbers)]
         self.counters.verified += numbers.size
         return np.sort(numbers)

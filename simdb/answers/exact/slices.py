@@ -64,13 +64,13 @@ class PostingSlices:
 
     def _sweep(self) -> Iterator[tuple[KeysAndColumns, bool]]:
         """Yield each slice, and whether it is the last one."""
-        exact = self._collection.state.index.exact
+        exact = self._collection.manifest.index.exact
         assert exact is not None
         view = open_postings(self._collection.transaction, exact.current)
         parts: list[KeysAndColumns] = []
         filled = 0
         room = max(1, min(self.room, SWEPT_AT_ONCE, exact.current.postings.entries + 1))
-        for keys, columns in view.sweep(self._collection.marks, item_column=ITEM, room=room):
+        for keys, columns in view.sweep(self._collection.tombstones, item_column=ITEM, room=room):
             part = self._mattering(*shared_only(keys, columns))
             if filled and filled + part[0].size > self.room:
                 yield _joined(parts), False

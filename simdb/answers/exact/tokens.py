@@ -44,7 +44,7 @@ class MemoryToken:
         Raises:
             ConfigurationError: it has changed, or is another one.
         """
-        if (collection.number, collection.state.changes) != (self.collection, self.changes):
+        if (collection.number, collection.manifest.changes) != (self.collection, self.changes):
             raise _outdated()
 
 
@@ -84,8 +84,8 @@ class SweepToken:
         Raises:
             ConfigurationError: it has changed, or is another one.
         """
-        exact = collection.state.index.exact
-        if exact is None or (exact.current.number, collection.state.changes) != (
+        exact = collection.manifest.index.exact
+        if exact is None or (exact.current.number, collection.manifest.changes) != (
             self.epoch,
             self.changes,
         ):
@@ -124,7 +124,7 @@ class NewToken:
         Raises:
             ConfigurationError: it has changed, or is another one.
         """
-        if (collection.number, collection.state.changes) != (self.collection, self.changes):
+        if (collection.number, collection.manifest.changes) != (self.collection, self.changes):
             raise _outdated()
 
 
@@ -160,7 +160,7 @@ class CrossToken:
         Raises:
             ConfigurationError: one has changed.
         """
-        present = left.state.changes, right.state.changes
+        present = left.manifest.changes, right.manifest.changes
         if present != (self.left_changes, self.right_changes):
             raise _outdated()
 

@@ -35,7 +35,7 @@ SIZE, POSITION, ITEM = range(COLUMNS)
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
-class EpochState(Fields):
+class EpochManifest(Fields):
     """One epoch.
 
     Attributes:
@@ -53,7 +53,7 @@ class EpochState(Fields):
     postings: RunDirectory = msgspec.field(default_factory=RunDirectory)
 
 
-class ExactState(Fields):
+class ExactManifest(Fields):
     """What an exact index knows of itself.
 
     Attributes:
@@ -67,9 +67,9 @@ class ExactState(Fields):
         baseline: the lowest such average so far, doubled at each new epoch; 0 before the first.
     """
 
-    current: EpochState
-    building: EpochState | None = None
-    retired: list[int] = []
+    current: EpochManifest
+    building: EpochManifest | None = None
+    retired: list[int] = msgspec.field(default_factory=list)
     posted_items: int = 0
     posted_entries: int = 0
     probes: int = 0
@@ -77,7 +77,7 @@ class ExactState(Fields):
     baseline: float = 0.0
 
     @property
-    def epochs(self) -> list[EpochState]:
+    def epochs(self) -> list[EpochManifest]:
         """The epochs that hold postings in use."""
         return [self.current] if self.building is None else [self.current, self.building]
 
@@ -97,12 +97,12 @@ class ExactState(Fields):
             epoch.postings.note_deleted(number, self.entries_per_item)
 
 
-def open_postings(transaction: ReadTransaction, epoch: EpochState) -> RunView:
+def open_postings(transaction: ReadTransaction, epoch: EpochManifest) -> RunView:
     """Return the postings of an epoch, ready to be probed or swept."""
     return RunView(transaction, Table.POSTINGS, epoch.number, epoch.postings, column_count=COLUMNS)
 
 
-def postings_writer(transaction: WriteTransaction, epoch: EpochState) -> RunWriter:
+def postings_writer(transaction: WriteTransaction, epoch: EpochManifest) -> RunWriter:
     """Return a writer of the postings of an epoch."""
     return RunWriter(
         transaction,
@@ -116,7 +116,7 @@ def postings_writer(transaction: WriteTransaction, epoch: EpochState) -> RunWrit
 
 def write_frequent(
     transaction: WriteTransaction,
-    epoch: EpochState,
+    epoch: EpochManifest,
     frequent: npt.NDArray[np.uint64],
     made_at: int,
 ) -> None:
@@ -129,13 +129,13 @@ def write_frequent(
         transaction.put(Table.SYMBOLS, key, sealed)
 
 
-def frequent_record(transaction: ReadTransaction, epoch: EpochState) -> memoryview:
+def frequent_record(transaction: ReadTransaction, epoch: EpochManifest) -> memoryview:
     """Return the table of frequent symbols as it is stored, checksum first; empty if absent."""
     value = transaction.get(Table.SYMBOLS, pack_numbered(epoch.number, 0))
     return memoryview(b"") if value is None else value
 
 
-def decode_frequent(epoch: EpochState, record: memoryview) -> npt.NDArray[np.uint64]:
+def decode_frequent(epoch: EpochManifest, record: memoryview) -> npt.NDArray[np.uint64]:
     """Return the frequent symbols by rank.
 
     Raises:
@@ -149,7 +149,7 @@ def decode_frequent(epoch: EpochState, record: memoryview) -> npt.NDArray[np.uin
     return np.frombuffer(payload, np.uint64).copy()
 
 
-class IndexState(Fields):
+class IndexManifest(Fields):
     """What an index knows of itself; a rebuild makes a second one beside the first.
 
     Attributes:
@@ -165,8 +165,8 @@ class IndexState(Fields):
     signature_width: int
     entries_per_item: int
     bands: RunDirectory = msgspec.field(default_factory=RunDirectory)
-    signature_tail: Tail = []
-    exact: ExactState | None = None
+    signature_tail: Tail = msgspec.field(default_factory=list)
+    exact: ExactManifest | None = None
 
     @property
     def owners(self) -> list[int]:
@@ -180,7 +180,7 @@ class Manifest(Fields):
     Attributes:
         next_number: the item number that the next item gets.
         live: items stored.
-        marked: deletion marks set.
+        tombstones: items that have one.
         item_bytes: bytes of all live items in canonical form.
         changes: counts commits that changed this collection.
         index: the index in use.
@@ -192,10 +192,10 @@ class Manifest(Fields):
 
     next_number: Count
     live: Count
-    marked: Count
+    tombstones: Count
     item_bytes: Count
     changes: Count
-    index: IndexState
-    document_tail: Tail = []
+    index: IndexManifest
+    document_tail: Tail = msgspec.field(default_factory=list)
     item_width: Annotated[int, Meta(ge=0, le=LARGEST_WIDTH)] = 0
-    item_tail: Tail = []
+    item_tail: Tail = msgspec.field(default_factory=list)

@@ -13,9 +13,13 @@ import numpy.typing as npt
 import xxhash
 
 from simdb.errors import CorruptionError
-from simdb.storage.collection import tombstones as deletion_marks
 from simdb.storage.collection.manifest import Manifest
-from simdb.storage.collection.tombstones import MARKS_PER_RECORD, marked
+from simdb.storage.collection.tombstones import (
+    TOMBSTONES_PER_RECORD,
+    deleted,
+    deleted_among,
+    read_all,
+)
 from simdb.storage.file.transactions import ReadTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import Block, BlockReader, ItemBlocks
@@ -25,8 +29,8 @@ from simdb.storage.tables.layout import (
     Document,
     Table,
     decode_document,
+    manifest_key,
     owner_prefix,
-    state_key,
 )
 from simdb.storage.tables.views import RunView
 
@@ -48,13 +52,13 @@ class CollectionReader:
     def __init__(self, transaction: ReadTransaction, number: int) -> None:
         self.transaction = transaction
         self.number = number
-        self.state = self._read_state()
+        self.manifest = self._read_state()
         self.documents = self._open_documents()
-        self.items = self._open_items() if self.state.item_width else None
+        self.items = self._open_items() if self.manifest.item_width else None
         self.signatures = self._open_signatures()
         self._verified_items: set[bytes] = set()
         self._bands: RunView | None = None
-        self._marks: npt.NDArray[np.uint8] | None = None
+        self._tombstones: npt.NDArray[np.uint8] | None = None
 
     def _read_state(self) -> Manifest:
         """Read the state, or take it from the cache if it has not changed.
@@ -73,22 +77,24 @@ class CollectionReader:
         return known[1]
 
     def _state_record(self) -> memoryview:
-        record = self.transaction.get(Table.META, state_key(self.number))
+        record = self.transaction.get(Table.META, manifest_key(self.number))
         if record is None:
             raise CorruptionError(f"the state of collection {self.number} is missing")
         return record
 
     def _load_state(self, record: memoryview) -> Manifest:
-        return Manifest.decode(layout.unseal(Table.META, state_key(self.number), record))
+        return Manifest.decode(layout.unseal(Table.META, manifest_key(self.number), record))
 
     def _open_documents(self) -> BlockReader:
         return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)
 
     def _open_items(self) -> BlockReader:
-        return BlockReader(self.transaction, Table.ITEMS, self.number, width=self.state.item_width)
+        return BlockReader(
+            self.transaction, Table.ITEMS, self.number, width=self.manifest.item_width
+        )
 
     def _open_signatures(self) -> BlockReader:
-        index = self.state.index
+        index = self.manifest.index
         return BlockReader(
             self.transaction, Table.SIGNATURES, index.number, width=index.signature_width
         )
@@ -97,7 +103,7 @@ class CollectionReader:
     def bands(self) -> RunView:
         """The bucket runs, ready to be probed or swept."""
         if self._bands is None:
-            index = self.state.index
+            index = self.manifest.index
             self._bands = RunView(self.transaction, Table.BANDS, index.number, index.bands)
         return self._bands
 
@@ -160,7 +166,9 @@ class CollectionReader:
             (n, width).
         """
         assert self.items is not None
-        block_count = self.state.next_number * self.state.item_width // blocks.ITEM_BLOCK_BYTES
+        block_count = (
+            self.manifest.next_number * self.manifest.item_width // blocks.ITEM_BLOCK_BYTES
+        )
         known = self.item_blocks(only_known=numbers.size <= max(FEW, block_count))
         if known is not None:
             return known.pick(numbers)
@@ -169,7 +177,7 @@ class CollectionReader:
             positions.append(wanted)
             rows.append(block.as_rows(np.uint8)[places])
         if not rows:
-            return np.empty(0, np.int64), np.empty((0, self.state.item_width), np.uint8)
+            return np.empty(0, np.int64), np.empty((0, self.manifest.item_width), np.uint8)
         return np.concatenate(positions), np.concatenate(rows)
 
     def item_blocks(self, *, only_known: bool = False) -> ItemBlocks | None:
@@ -183,7 +191,7 @@ class CollectionReader:
             self.transaction,
             self.items,
             self.number,
-            self.state.changes,
+            self.manifest.changes,
             require_all=self._require_all_of,
             only_known=only_known,
         )
@@ -208,10 +216,10 @@ class CollectionReader:
 
     def live_documents(self, start: int = 0) -> Iterator[Document]:
         """Yield the documents of live items in the order of their numbers."""
-        marks = self.marks
+        tombstones = self.tombstones
         live = 0
         for block in self.documents.scan(start):
-            dead = marked(marks, block.numbers)
+            dead = deleted(tombstones, block.numbers)
             live += int(np.count_nonzero(~dead))
             for place, number in enumerate(block.numbers.tolist()):
                 if number >= start and not dead[place]:
@@ -225,10 +233,10 @@ class CollectionReader:
         Raises:
             CorruptionError: there are more or less.
         """
-        if live != self.state.live:
+        if live != self.manifest.live:
             raise CorruptionError(
-                f"{live:,} of {self.state.live:,} items of collection {self.number} can be read; "
-                "run 'simdb check', then 'simdb repair' or restore a backup"
+                f"{live:,} of {self.manifest.live:,} items of collection {self.number} can be "
+                "read; run 'simdb check', then 'simdb repair' or restore a backup"
             )
 
     def live_numbers(self) -> npt.NDArray[np.uint32]:
@@ -239,27 +247,27 @@ class CollectionReader:
         self.require_all(alive.size)
         return alive
 
-    # -- deletion marks --------------------------------------------------------------------
+    # -- tombstones --------------------------------------------------------------------
 
     @property
-    def marks(self) -> npt.NDArray[np.uint8]:
-        """Bitmap of the deleted items by number; empty when none is marked."""
-        if self._marks is None:
-            self._marks = self._load_marks()
-        return self._marks
+    def tombstones(self) -> npt.NDArray[np.uint8]:
+        """Bitmap of the deleted items by number; empty when none has one."""
+        if self._tombstones is None:
+            self._tombstones = self._load_tombstones()
+        return self._tombstones
 
-    def _load_marks(self) -> npt.NDArray[np.uint8]:
-        if not self.state.marked:
+    def _load_tombstones(self) -> npt.NDArray[np.uint8]:
+        if not self.manifest.tombstones:
             return np.empty(0, np.uint8)
-        return deletion_marks.read_all(self.transaction, self.number, self.state.next_number)
+        return read_all(self.transaction, self.number, self.manifest.next_number)
 
     def alive(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        """Return which of the item numbers are not marked as deleted."""
-        if not self.state.marked:
+        """Return which of the item numbers have no tombstone."""
+        if not self.manifest.tombstones:
             return np.ones(numbers.size, np.bool_)
-        if numbers.size > MARKS_PER_RECORD or self._marks is not None:
-            return ~marked(self.marks, numbers)
-        return ~deletion_marks.marked_among(self.transaction, self.number, numbers)
+        if numbers.size > TOMBSTONES_PER_RECORD or self._tombstones is not None:
+            return ~deleted(self.tombstones, numbers)
+        return ~deleted_among(self.transaction, self.number, numbers)
 
 
 CHOSEN_AT_ONCE = 4_096
@@ -278,18 +286,18 @@ def live_items(collection: CollectionReader, start: int = 0) -> Iterator[Items]:
     Raises:
         CorruptionError: a record does not match its checksum.
     """
-    marks = collection.marks
+    tombstones = collection.tombstones
     live = 0
     if collection.items is not None:
         for block in collection.items.scan(start):
-            places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
+            places = np.flatnonzero(~deleted(tombstones, block.numbers) & (block.numbers >= start))
             live += places.size
             if places.size:
                 rows = block.as_rows(np.uint8)[places]
                 yield Items(block.numbers[places].copy(), cut_rows(rows))
     else:
         for block in collection.documents.scan(start):
-            places = np.flatnonzero(~marked(marks, block.numbers) & (block.numbers >= start))
+            places = np.flatnonzero(~deleted(tombstones, block.numbers) & (block.numbers >= start))
             live += places.size
             if places.size:
                 yield Items(block.numbers[places].copy(), _items(block, places))

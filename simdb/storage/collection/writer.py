@@ -13,13 +13,19 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import CorruptionError, StorageError
-from simdb.storage.collection import tombstones as deletion_marks
-from simdb.storage.collection.manifest import IndexState, Manifest, postings_writer
+from simdb.storage.collection.manifest import IndexManifest, Manifest, postings_writer
 from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.tombstones import clear_tombstones, set_tombstones
 from simdb.storage.file.transactions import WriteTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockReader, BlockWriter
-from simdb.storage.tables.layout import DOCUMENT_HEADER, ITEM_NUMBER, Table, owner_prefix, state_key
+from simdb.storage.tables.layout import (
+    DOCUMENT_HEADER,
+    ITEM_NUMBER,
+    Table,
+    manifest_key,
+    owner_prefix,
+)
 from simdb.storage.tables.runs import RunWriter
 
 LEAST_ROOM_TO_MERGE = 2**23  # bytes: chunks at every level, of both indexes
@@ -29,7 +35,7 @@ class IndexWriter:
     """Writes signatures and bucket keys of one index."""
 
     def __init__(
-        self, transaction: WriteTransaction, index: IndexState, collection: CollectionReader
+        self, transaction: WriteTransaction, index: IndexManifest, collection: CollectionReader
     ) -> None:
         self._collection = collection
         self._transaction = transaction
@@ -76,7 +82,7 @@ class IndexWriter:
 
     def step(self) -> bool:
         """Do one step of a merge under way; return whether there was one."""
-        return any(runs.step(lambda: self._collection.marks) for runs in self._writers())
+        return any(runs.step(lambda: self._collection.tombstones) for runs in self._writers())
 
     def start_full_merge(self) -> None:
         """Start merging all bucket runs into one, and all runs of postings into another."""
@@ -94,11 +100,12 @@ class IndexWriter:
     def merge_after(self, changed_items: int) -> None:
         """Do the merging that is due after so many items were added or deleted."""
         self.bands.merge_after(
-            changed_items * self._index.entries_per_item, lambda: self._collection.marks
+            changed_items * self._index.entries_per_item, lambda: self._collection.tombstones
         )
         if self.postings is not None and self._index.exact is not None:
             self.postings.merge_after(
-                changed_items * self._index.exact.entries_per_item, lambda: self._collection.marks
+                changed_items * self._index.exact.entries_per_item,
+                lambda: self._collection.tombstones,
             )
 
 
@@ -117,7 +124,7 @@ class CollectionWriter(CollectionReader):
 
     def _read_state(self) -> Manifest:
         """Read the state; it will be changed, so it cannot be one that readers share."""
-        written = self.transaction.environment.caches.pop("written states", None)
+        written = self.transaction.environment.caches.pop("written manifests", None)
         if written is not None and written[0] + 1 == self.transaction.identity:
             state: Manifest | None = written[1].get(self.number)
             if state is not None:
@@ -127,12 +134,12 @@ class CollectionWriter(CollectionReader):
     def _open_documents(self) -> BlockWriter:
         assert isinstance(self.transaction, WriteTransaction)
         return BlockWriter(
-            self.transaction, Table.DOCUMENTS, self.number, self.state.document_tail, width=0
+            self.transaction, Table.DOCUMENTS, self.number, self.manifest.document_tail, width=0
         )
 
     def _open_items(self) -> BlockWriter:
         assert isinstance(self.transaction, WriteTransaction)
-        state = self.state
+        state = self.manifest
         return BlockWriter(
             self.transaction,
             Table.ITEMS,
@@ -144,12 +151,12 @@ class CollectionWriter(CollectionReader):
 
     def save(self) -> None:
         """Store the state; the last step of every change."""
-        self.state.changes += 1
-        self.transaction.written_states[self.number] = self.state
-        key = state_key(self.number)
-        self.transaction.put(Table.META, key, layout.seal(Table.META, key, self.state.encode()))
+        self.manifest.changes += 1
+        self.transaction.written_manifests[self.number] = self.manifest
+        key = manifest_key(self.number)
+        self.transaction.put(Table.META, key, layout.seal(Table.META, key, self.manifest.encode()))
 
-    def index_writer(self, index: IndexState) -> IndexWriter:
+    def index_writer(self, index: IndexManifest) -> IndexWriter:
         """Return a writer of one of the collection's indexes."""
         return IndexWriter(self.transaction, index, self)
 
@@ -159,13 +166,13 @@ class CollectionWriter(CollectionReader):
         Raises:
             StorageError: the numbers are used up.
         """
-        first = self.state.next_number
+        first = self.manifest.next_number
         if first + count > LARGEST_NUMBER:
             raise StorageError(
                 f"collection {self.number} has used up its 2^32 item numbers; "
                 "export it and add it to a new collection"
             )
-        self.state.next_number += count
+        self.manifest.next_number += count
         return first
 
     def insert(self, keys: list[bytes], items: list[bytes], metadata: list[bytes]) -> int:
@@ -193,8 +200,8 @@ class CollectionWriter(CollectionReader):
         assert isinstance(documents, BlockWriter)
         heads = list(map(DOCUMENT_HEADER.pack, map(len, in_documents), map(len, keys)))
         documents.append(places, heads, keys, in_documents, metadata)
-        self.state.live += len(keys)
-        self.state.item_bytes += sum(map(len, items))
+        self.manifest.live += len(keys)
+        self.manifest.item_bytes += sum(map(len, items))
         return first
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -208,27 +215,27 @@ class CollectionWriter(CollectionReader):
             raise CorruptionError("a document that is to be deleted is missing; run 'simdb check'")
         for key, size in gone:
             self.transaction.delete(Table.KEYS, prefix + key)
-            self.state.item_bytes -= size
-        deletion_marks.set_marks(self.transaction, self.number, ordered)
-        self.state.marked += ordered.size
-        self._marks = None
-        self.state.live -= ordered.size
+            self.manifest.item_bytes -= size
+        set_tombstones(self.transaction, self.number, ordered)
+        self.manifest.tombstones += ordered.size
+        self._tombstones = None
+        self.manifest.live -= ordered.size
         self._drop_dead(self.documents, ordered)
         if self.items is not None:
             self._drop_dead(self.items, ordered)
-        index = self.state.index
+        index = self.manifest.index
         for number in ordered.tolist():
             index.bands.note_deleted(number, index.entries_per_item)
             if index.exact is not None:
                 index.exact.note_deleted(number)
         self._drop_dead(self.index_writer(index).signatures, ordered)
 
-    def clear_marks(self, cleared: npt.NDArray[np.uint8]) -> None:
-        """Take back the marks of items that no run and no block holds any more."""
-        self.state.marked -= deletion_marks.clear_marks(
-            self.transaction, self.number, self.marks, cleared
+    def clear_tombstones(self, cleared: npt.NDArray[np.uint8]) -> None:
+        """Take back the tombstones of items that no run and no block holds any more."""
+        self.manifest.tombstones -= clear_tombstones(
+            self.transaction, self.number, self.tombstones, cleared
         )
-        self._marks = None
+        self._tombstones = None
 
     def _drop_dead(self, blocks: BlockReader, numbers: npt.NDArray[np.uint32]) -> None:
         """Rewrite blocks of deleted items that are dead enough, as far as there is room.

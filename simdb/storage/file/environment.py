@@ -422,7 +422,7 @@ class Environment:
             try:
                 self._environment = self._map(self.map_size or LARGEST_MAP)
                 self._watch = preflight.FileWatch(self.path)
-                self.handles = self._open_tables_in_turn(timeout)
+                self.handles = self._open_tables(timeout)
                 self.uuid = read_uuid(self.path, self._environment, self.handles[Table.META])
             except BaseException as error:
                 self._close_handles()
@@ -444,7 +444,7 @@ class Environment:
             metasync=self.sync == "full",
         )
 
-    def _open_tables_in_turn(self, timeout: float | None) -> list[Any]:
+    def _open_tables(self, timeout: float | None) -> list[Any]:
         """Open the tables when no one else is writing.
 
         LMDB does it in a write transaction, for which it would wait without end and deaf to Ctrl-C.
@@ -520,16 +520,16 @@ class Environment:
             self._failure.require_none()
             queue = self._queue
             assert queue is not None
-            self._waiting.add(transaction.pen)
+            self._waiting.add(transaction.lock_owner)
         try:
-            queue.acquire(timeout, transaction.pen)
+            queue.acquire(timeout, transaction.lock_owner)
             self._begin_writing(transaction)
         except BaseException:
             transaction.close()
             raise
         finally:
             with self._gate:
-                self._waiting.discard(transaction.pen)
+                self._waiting.discard(transaction.lock_owner)
                 self._close_if_unused()
         return transaction
 
@@ -579,7 +579,7 @@ class Environment:
         """Note that a transaction has ended."""
         with self._gate:
             if isinstance(transaction, WriteTransaction) and self._queue is not None:
-                self._queue.release(transaction.pen)
+                self._queue.release(transaction.lock_owner)
             self._live.discard(transaction)
             self._ended.notify_all()
             self._close_if_unused()

@@ -145,47 +145,49 @@ class WriterQueue:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        turn = Path(f"{path}-turn")
+        queue = Path(f"{path}-turn")
         mode = preflight.file_mode(path)
-        is_new = not turn.exists()
+        is_new = not queue.exists()
 
         def opened(name: str, flags: int) -> int:
             return os.open(name, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
 
         # As objects, so that what is left behind is closed.
-        turn_file = FileIO(str(turn), "r+b", opener=opened)
+        queue_file = FileIO(str(queue), "r+b", opener=opened)
         if is_new:
-            os.fchmod(turn_file.fileno(), mode)
-        self._turn = _QueuedLock(turn_file)
-        self._pen = _QueuedLock(FileIO(str(path), "r+b"))
+            os.fchmod(queue_file.fileno(), mode)
+        self._queue_lock = _QueuedLock(queue_file)
+        self._writer_lock = _QueuedLock(FileIO(str(path), "r+b"))
 
-    def acquire(self, timeout: float | None, pen: object = None) -> None:
+    def acquire(self, timeout: float | None, owner: object = None) -> None:
         """Wait for the right to write.
 
         Args:
             timeout: seconds; None waits for ever.
-            pen: has the right until it is given back, or the object is gone; by default the queue.
+            owner: has the right until it gives it back, or is gone; by default the queue.
 
         Raises:
             DatabaseBusyError: another writer held it for longer than ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        turn = User()
+        queued = User()
         try:
-            had = self._turn.acquire(turn, deadline) and self._pen.acquire(pen or self, deadline)
+            had = self._queue_lock.acquire(queued, deadline) and self._writer_lock.acquire(
+                owner or self, deadline
+            )
         finally:
-            self._turn.release(turn)
+            self._queue_lock.release(queued)
         if not had:
             raise DatabaseBusyError(
                 f"{self._path}: another writer has held the store for {timeout} s; "
                 "wait for it, or open with a longer busy_timeout"
             )
 
-    def release(self, pen: object = None) -> None:
-        """Give the right to write to the next in the queue, if ``pen`` has it."""
-        self._pen.release(pen or self)
+    def release(self, owner: object = None) -> None:
+        """Give the right to write to the next in the queue, if ``owner`` has it."""
+        self._writer_lock.release(owner or self)
 
     def close(self) -> None:
         """Close both files; a lock still held is given up."""
-        self._pen.close()
-        self._turn.close()
+        self._writer_lock.close()
+        self._queue_lock.close()

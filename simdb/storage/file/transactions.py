@@ -164,18 +164,18 @@ class WriteTransaction(ReadTransaction):
     Reads see its own writes. A view is valid until the next write.
 
     Attributes:
-        written_states: states that it stores, by collection; once committed, the next transaction
-            of this process takes them from the cache if nobody has committed in between.
+        written_manifests: those that it stores, by collection; once committed, the next
+            transaction of this process takes them over if nobody has committed in between.
         pages_before: pages in use when it began to add items or an index, None if it does not.
-        pen: the right to write.
+        lock_owner: who has the writer lock.
     """
 
-    __slots__ = ("pages_before", "pen", "written_states")
+    __slots__ = ("lock_owner", "pages_before", "written_manifests")
 
-    def __init__(self, environment: Environment, pen: User) -> None:
+    def __init__(self, environment: Environment, lock_owner: User) -> None:
         super().__init__(environment)
-        self.pen = pen
-        self.written_states: dict[int, Any] = {}
+        self.lock_owner = lock_owner
+        self.written_manifests: dict[int, Any] = {}
         self.pages_before: int | None = None
 
     def room_to_rewrite(self) -> int:
@@ -214,7 +214,7 @@ class WriteTransaction(ReadTransaction):
                     raise DatabaseClosedError("a transaction cannot be committed by a forked child")
                 commit = self.identity
                 self.environment.commit(self._transaction, self.pages_before)
-                self.environment.caches["written states"] = commit, self.written_states
+                self.environment.caches["written manifests"] = commit, self.written_manifests
             elif error is not None:
                 self.environment.raise_translated(error)
         finally:

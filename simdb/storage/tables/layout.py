@@ -77,7 +77,7 @@ TABLE_NAMES = tuple(table.name.lower().encode() for table in Table)
 HEADER_KEY = b"simdb"
 GARBAGE_KEY = b"g"
 COLLECTION_PREFIX = b"c"
-STATE_PREFIX = b"#"
+MANIFEST_PREFIX = b"#"
 
 # LMDB's keys end at 511 bytes; collection number and tag take 5 of them.
 LONGEST_KEY = 500  # bytes of UTF-8
@@ -133,9 +133,9 @@ def collection_key(name: str) -> bytes:
     return COLLECTION_PREFIX + name.encode()
 
 
-def state_key(collection: int) -> bytes:
+def manifest_key(collection: int) -> bytes:
     """Return the META key of a collection's state."""
-    return STATE_PREFIX + _OWNER.pack(collection)
+    return MANIFEST_PREFIX + _OWNER.pack(collection)
 
 
 def encode_user_key(key: object) -> bytes:

@@ -137,7 +137,7 @@ CREDIT_PER_ENTRY = 2  # entries merged in each level for one that is added: twic
 DEAD_SHARE = 0.3  # a run with more dead entries is rewritten
 
 # Bitmap of the deleted items, loaded only when a merge needs it.
-Marks: TypeAlias = Callable[[], npt.NDArray[np.uint8]]
+Tombstones: TypeAlias = Callable[[], npt.NDArray[np.uint8]]
 
 
 class Fields(msgspec.Struct, array_like=True, eq=False, forbid_unknown_fields=True):
@@ -287,7 +287,7 @@ class RunWriter:
 
     # -- merging ---------------------------------------------------------------------------
 
-    def merge_after(self, added: int, marks: Marks) -> None:
+    def merge_after(self, added: int, tombstones: Tombstones) -> None:
         """Merge as much as a commit that added so many entries has to.
 
         Cost: at most one chunk per level and ``CHUNK_ENTRIES`` added entries, about.
@@ -295,7 +295,7 @@ class RunWriter:
         self.plan()
         for merge in list(self._directory.merges):
             merge.credit += added * CREDIT_PER_ENTRY
-            self._spend(merge, marks)
+            self._spend(merge, tombstones)
 
     def start_full_merge(self) -> bool:
         """Start merging all idle runs into one; return whether there is anything to merge."""
@@ -305,11 +305,11 @@ class RunWriter:
             return True
         return False
 
-    def step(self, marks: Marks) -> bool:
+    def step(self, tombstones: Tombstones) -> bool:
         """Do one step of the oldest merge under way; return whether there was one."""
         if not self._directory.merges:
             return False
-        self._step(self._directory.merges[0], marks)
+        self._step(self._directory.merges[0], tombstones)
         return True
 
     def plan(self) -> None:
@@ -332,26 +332,26 @@ class RunWriter:
         self._directory.runs.insert(self._directory.runs.index(group[0]), output)
         self._directory.merges.append(merge)
 
-    def _spend(self, merge: Merge, marks: Marks) -> None:
+    def _spend(self, merge: Merge, tombstones: Tombstones) -> None:
         while merge in self._directory.merges:
             remaining = sum(run.entries for run in self._inputs(merge))
             if remaining > SMALL_MERGE and merge.credit < min(CHUNK_ENTRIES, remaining):
                 return
-            merge.credit -= self._step(merge, marks)
+            merge.credit -= self._step(merge, tombstones)
 
     def _inputs(self, merge: Merge) -> list[Run]:
         return [
             run for run in self._directory.runs if run.merge == merge.number and not run.is_output
         ]
 
-    def _step(self, merge: Merge, marks: Marks) -> int:
+    def _step(self, merge: Merge, tombstones: Tombstones) -> int:
         """Move up to a chunk of entries from the inputs to the output; return how many left."""
         inputs = self._inputs(merge)
         before = sum(run.entries for run in inputs)
         keys = np.empty(CHUNK_ENTRIES, np.uint64)
         columns = np.empty((self._column_count, CHUNK_ENTRIES), np.uint32)
         used_up: list[bytes] = []
-        filled = self._fill(inputs, marks, keys, columns, used_up)
+        filled = self._fill(inputs, tombstones, keys, columns, used_up)
         output = next(
             run for run in self._directory.runs if run.merge == merge.number and run.is_output
         )
@@ -369,7 +369,7 @@ class RunWriter:
     def _fill(
         self,
         inputs: list[Run],
-        marks: Marks,
+        tombstones: Tombstones,
         keys: npt.NDArray[np.uint64],
         columns: npt.NDArray[np.uint32],
         used_up: list[bytes],
@@ -391,7 +391,7 @@ class RunWriter:
                 np.array([run.first_chunk + 1 == run.end_chunk for run in active], np.uint8),
                 self._column_count,
                 self._item_column,
-                marks(),
+                tombstones(),
                 keys,
                 columns,
                 filled,

@@ -262,9 +262,9 @@ class RunView:
     # -- sweeping --------------------------------------------------------------------------
 
     def sweep(
-        self, marks: npt.NDArray[np.uint8], *, item_column: int = 0, room: int
+        self, tombstones: npt.NDArray[np.uint8], *, item_column: int = 0, room: int
     ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
-        """Yield all entries merged into one order, without those of marked items.
+        """Yield all entries merged into one order, without those of deleted items.
 
         Every batch ends with the last entry of a key, so that a bucket is seen whole. A batch has
         at most ``room`` entries, or twice as many as the largest bucket.
@@ -282,7 +282,7 @@ class RunView:
             active = np.flatnonzero(chunk < ends)
             if active.size:
                 cursor = _Sweep(active, chunk, positions, keys, columns, filled)
-                filled = self._advance(cursor, marks, item_column)
+                filled = self._advance(cursor, tombstones, item_column)
                 if filled < keys.size:
                     continue
             whole = _whole_buckets(keys[:filled], last=not active.size)
@@ -297,7 +297,7 @@ class RunView:
             if not active.size:
                 return
 
-    def _advance(self, sweep: _Sweep, marks: npt.NDArray[np.uint8], item_column: int) -> int:
+    def _advance(self, sweep: _Sweep, tombstones: npt.NDArray[np.uint8], item_column: int) -> int:
         """Merge until the output is full or a chunk is used up; return rows in the output."""
         self._transaction.require_open()
         addresses = self._addresses
@@ -313,7 +313,7 @@ class RunView:
             (heads + 1 == addresses.run_starts[1:][sweep.active]).astype(np.uint8),
             self._column_count,
             item_column,
-            marks,
+            tombstones,
             sweep.keys,
             sweep.columns,
             sweep.filled,

@@ -11,7 +11,7 @@ import pytest
 
 import simdb
 from simdb.ingest import postings as exact_indexing
-from simdb.storage.collection.manifest import ExactState
+from simdb.storage.collection.manifest import ExactManifest
 from simdb.storage.tables.layout import Table
 from tests.support.exact_oracle import similar_pairs
 from tests.support.exact_stores import (
@@ -41,10 +41,10 @@ def zipf_sets(seed: int, count: int) -> list[set[int]]:
     return sets
 
 
-def exact_state(collection: simdb.Collection) -> ExactState:
+def exact_state(collection: simdb.Collection) -> ExactManifest:
     with collection._opened() as (reader, _, _):
-        assert reader.state.index.exact is not None
-        return reader.state.index.exact
+        assert reader.manifest.index.exact is not None
+        return reader.manifest.index.exact
 
 
 def owners(collection: simdb.Collection, table: Table) -> set[int]:

@@ -36,12 +36,12 @@ def some_sets(count: int, seed: int = 0) -> list[set[int]]:
 def stored_postings(collection: simdb.Collection) -> list[tuple[int, int, int, int]]:
     """All postings of the current epoch in the order of the runs: key, size, position, item."""
     with collection._opened() as (reader, _, _):
-        exact = reader.state.index.exact
+        exact = reader.manifest.index.exact
         assert exact is not None
         view = open_postings(reader.transaction, exact.current)
         return [
             (int(key), int(row[SIZE]), int(row[POSITION]), int(row[ITEM]))
-            for keys, columns in view.sweep(reader.marks, item_column=ITEM, room=16)
+            for keys, columns in view.sweep(reader.tombstones, item_column=ITEM, room=16)
             for key, row in zip(keys, columns.T, strict=True)
         ]
 
@@ -57,7 +57,7 @@ def test_of_every_item_the_first_symbols_in_the_order_are_posted(
         for begin in range(0, len(sets), 9):
             collection.add_many(list(enumerate(sets))[begin : begin + 9])
         with collection._opened() as (reader, _, signer):
-            exact = reader.state.index.exact
+            exact = reader.manifest.index.exact
             assert exact is not None
             epoch = exact_arranging.open_epoch(reader.transaction, exact.current)
             symbols = signer.symbols([signer.items.encode(one) for one in sets])
