@@ -8,18 +8,29 @@ from typing import Annotated
 import typer
 
 from simdb.cli import (
-    deduplicating,
+    add,
+    audit,
+    backup,
+    check,
+    compact,
+    create,
+    dedupe,
+    delete,
+    export,
+    get,
+    groups,
     identical,
-    joining,
-    maintaining,
-    planning,
-    querying,
-    repairing,
-    retrieving,
-    storing,
+    join,
+    pairs,
+    plan,
+    rebuild,
+    repair,
+    search,
+    stats,
 )
 from simdb.cli.failures import CommandGroup
-from simdb.cli.options import Settings, mode_from
+from simdb.cli.options import grouped
+from simdb.cli.stores import Settings, mode_from
 
 app = typer.Typer(
     name="simdb",
@@ -87,24 +98,24 @@ def simdb(
 
 
 for command in (
-    deduplicating.dedupe,
-    storing.create,
-    storing.add,
-    querying.search,
-    joining.pairs,
-    joining.join,
-    querying.groups,
-    retrieving.get,
-    retrieving.delete,
-    retrieving.export,
+    dedupe.dedupe,
+    create.create,
+    add.add,
+    search.search,
+    pairs.pairs,
+    join.join,
+    groups.groups,
+    get.get,
+    delete.delete,
+    export.export,
     identical.identical,
-    maintaining.stats,
-    maintaining.check,
-    maintaining.compact,
-    maintaining.backup,
-    repairing.repair,
-    maintaining.rebuild,
-    maintaining.audit,
-    planning.plan,
+    stats.stats,
+    check.check,
+    compact.compact,
+    backup.backup,
+    repair.repair,
+    rebuild.rebuild,
+    audit.audit,
+    plan.plan,
 ):
-    app.command()(command)
+    app.command()(grouped(command))

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
+
+import typer
 
 from simdb.cli.kinds import KINDS, name_of, plural_of
-from simdb.cli.options import one_of, shingles_from, text_kind
 from simdb.config import (
     CharacterShingles,
     Equal,
@@ -48,14 +49,51 @@ _SHINGLES: dict[str, type[Shingles]] = {
 
 @dataclass(frozen=True, slots=True)
 class KindOptions:
-    """What the user says about the kind of a collection."""
+    """What the user says about the kind of a new collection."""
 
-    kind: str | None = None
-    settings: str | None = None
-    shingles: str | None = None
-    lowercase: bool | None = None
-    white_space: str | None = None
-    unicode: str | None = None
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind",
+            metavar="text|set|bag|bits|vector|fingerprint|record",
+            help="What the items are (text), also with settings: bag:maximum, bits:1024:tanimoto, "
+            "vector:128:euclidean.",
+        ),
+    ] = None
+    settings: Annotated[
+        str | None,
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            help="Settings of the kind, as JSON: a file, or {...} itself.",
+        ),
+    ] = None
+    shingles: Annotated[
+        str | None,
+        typer.Option(
+            "--shingles",
+            metavar="character:N|word:N|stop-word:N",
+            help="What texts are compared by (character:9).",
+        ),
+    ] = None
+    lowercase: Annotated[
+        bool | None,
+        typer.Option(
+            "--lowercase/--keep-case", help="Compare without regard to case (--keep-case)."
+        ),
+    ] = None
+    white_space: Annotated[
+        str | None,
+        typer.Option(
+            "--white-space", metavar="collapse|keep", help="Runs of white space (collapse)."
+        ),
+    ] = None
+    unicode: Annotated[
+        str | None,
+        typer.Option(
+            "--unicode", metavar="NFC|NFD|NFKC|NFKD|keep", help="Normalise characters first (NFC)."
+        ),
+    ] = None
 
     def new(self) -> Kind:
         """Return the kind of a new collection; texts where nothing is said.
@@ -104,6 +142,39 @@ class KindOptions:
                     f"{option} is a setting of texts, not of {plural_of(base)}"
                 )
         return base
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKindOptions(KindOptions):
+    """What the user says about the kind of a collection there is; what is not named stays."""
+
+    kind: str | None = None
+    shingles: Annotated[
+        str | None,
+        typer.Option(
+            "--shingles",
+            metavar="character:N|word:N|stop-word:N",
+            help="What texts are compared by (unchanged).",
+        ),
+    ] = None
+    lowercase: Annotated[
+        bool | None,
+        typer.Option("--lowercase/--keep-case", help="Compare without regard to case (unchanged)."),
+    ] = None
+    white_space: Annotated[
+        str | None,
+        typer.Option(
+            "--white-space", metavar="collapse|keep", help="Runs of white space (unchanged)."
+        ),
+    ] = None
+    unicode: Annotated[
+        str | None,
+        typer.Option(
+            "--unicode",
+            metavar="NFC|NFD|NFKC|NFKD|keep",
+            help="Normalise characters first (unchanged).",
+        ),
+    ] = None
 
 
 def _from_name(text: str | None) -> tuple[KindOfRows | None, dict[str, Any]]:
@@ -229,3 +300,42 @@ _NESTED: dict[str, Callable[[object], object]] = {
     "fields": _fields,
     "candidates": _rules,
 }
+
+
+def one_of(option: str, value: str, *choices: str) -> Any:
+    """Return a value that is among the choices of an option, else raise UsageError."""
+    if value not in choices:
+        raise UsageError(f"{option} must be {' or '.join(choices)}, not {value!r}")
+    return value
+
+
+def shingles_from(text: str) -> Shingles:
+    """Return what ``character:9`` or ``word:3`` means; the size may be left out."""
+    kinds: dict[str, type[Shingles]] = {
+        "character": CharacterShingles,
+        "word": WordShingles,
+        "stop-word": StopWordShingles,
+    }
+    name, colon, size = text.partition(":")
+    if name not in kinds or (colon and not (size.isascii() and size.isdigit() and len(size) < 10)):
+        raise ConfigurationError(
+            f"--shingles must be character:N, word:N or stop-word:N, not {text!r}"
+        )
+    return kinds[name](int(size)) if colon else kinds[name]()
+
+
+def text_kind(
+    base: Text,
+    shingles: str | None,
+    lowercase: bool | None,
+    white_space: str | None,
+    unicode: str | None,
+) -> Text:
+    """Return a kind of collection with the given settings changed and the others as in ``base``."""
+    changes: dict[str, Any] = {
+        "shingles": None if shingles is None else shingles_from(shingles),
+        "lowercase": lowercase,
+        "white_space": white_space,
+        "unicode": unicode,
+    }
+    return replace(base, **{name: value for name, value in changes.items() if value is not None})

@@ -10,7 +10,7 @@ import typer
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.inputs import require_inputs
 from simdb.cli.options import AsJson, Quiet
-from simdb.cli.output import ProgressBar, counted, note, print_json, print_line, printable
+from simdb.cli.output import ProgressBar, counted, note, print_json, printable
 from simdb.exact.identical import IdenticalReport, identical_files
 
 
@@ -39,7 +39,7 @@ def identical(
         _print_report(report)
     else:
         for group in report.groups:
-            print_line("\t".join((str(len(group)), *(printable(str(path)) for path in group))))
+            print("\t".join((str(len(group)), *(printable(str(path)) for path in group))))
         sys.stdout.flush()
         for path, reason in report.unreadable:
             note(f"{path}: {reason}")

@@ -1,75 +1,128 @@
-"""How inputs are read, once it is known what the collection holds."""
+"""Inputs of commands: how they are read for a collection, and their rows on the way into it."""
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Annotated, Any, Literal
 
+import typer
+
+import simdb
 from simdb.cli.kinds import name_of, plural_of
-from simdb.cli.options import one_of
+from simdb.cli.options import IntegerKeys
+from simdb.cli.output import note
 from simdb.config import Bag, Bits, Fingerprint, Kind, Record, Set, Vector
-from simdb.errors import UsageError
-from simdb.files import Elements, Format, ReadingOptions
+from simdb.errors import BadItemError, KeyExistsError, UsageError
+from simdb.files import Elements, Format, ReadingOptions, Row, RowReader, open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.ratings import treatment_from
 from simdb.files.rows import RowProblemError
 from simdb.files.texts import iter_files
 from simdb.files.tokens import Tokens
-
-if TYPE_CHECKING:
-    from simdb.collection import CollectionView
+from simdb.results import Key, Outcome
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
+_BAD_ROWS_TOLD = 20
+_LINE = "line"
+
+
+ElementsText = Annotated[
+    Elements | None,
+    typer.Option(
+        "--elements",
+        help="What the elements of sets and bags in text are; auto asks the collection, then the "
+        "first.",
+    ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--separator", metavar="TEXT", help="Between elements or numbers, instead of white space."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
-    """The options of an input as the user gave them."""
+    """How inputs are read."""
 
-    item_fields: list[str] | None = None
-    id_field: str | None = None
-    format_name: str | None = None
-    integer_keys: bool = False
-    pattern: str | None = None
-    elements: str | None = None
-    separator: str | None = None
-    ratings: str | None = None
-    rating_field: str | None = None
+    text_field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text-field",
+            "--set-field",
+            "--item-field",
+            metavar="FIELD",
+            help="The field of the item (named as its kind); several are joined.",
+        ),
+    ] = None
+    id_field: Annotated[
+        str | None,
+        typer.Option(
+            "--id-field",
+            metavar="FIELD",
+            help="The field, or in lines and baskets the place from 1, of the key; else the line.",
+        ),
+    ] = None
+    format_name: Annotated[
+        Format | None, typer.Option("--format", help="Where the input's name does not tell it.")
+    ] = None
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--pattern", metavar="GLOB", help="Of a folder, only files named so: '*.txt'."
+        ),
+    ] = None
+    integer_keys: IntegerKeys = False
+    elements: ElementsText = None
+    separator: Separator = None
+    ratings: Annotated[
+        str | None,
+        typer.Option(
+            "--ratings",
+            metavar="liked:LEAST|liked-hated:LEAST,MOST|stars",
+            help="Rows are ratings: --id-field is who (or what) becomes a set or bag, the item "
+            "field what was rated (or who did).",
+        ),
+    ] = None
+    rating_field: Annotated[
+        str | None,
+        typer.Option("--rating-field", metavar="FIELD", help="The field of the rating (rating)."),
+    ] = None
+    on_bad: Annotated[
+        Literal["error", "skip"],
+        typer.Option("--on-bad", help="A row that cannot be read or stored."),
+    ] = "error"
 
     def __post_init__(self) -> None:
-        if self.format_name is not None:
-            one_of(
-                "--format", self.format_name, "jsonl", "csv", "text", "lines", "baskets", "numpy"
-            )
-        if self.elements is not None:
-            one_of("--elements", self.elements, "auto", "integers", "strings")
-        if self.id_field is not None and self.id_field in (self.item_fields or ()):
+        if self.id_field is not None and self.id_field in (self.text_field or ()):
             raise UsageError(f"{self.id_field!r} cannot be both the key and the item")
         if self.ratings is None and self.rating_field is not None:
             raise UsageError("--rating-field is for --ratings")
 
-    def of(self, kind: Kind, collection: CollectionView | None = None) -> ReadingOptions:
+    def of(self, kind: Kind, collection: simdb.CollectionView | None = None) -> ReadingOptions:
         """Return how items of a kind are read for a collection.
 
         Where the user does not say what the elements of sets are, they are what the collection
         holds: ``1`` and ``"1"`` would never meet.
         """
-        elements = self.elements or "auto"
+        elements: Elements = self.elements or "auto"
         if isinstance(kind, Set | Bag) and elements == "auto" and collection is not None:
             elements = _held(collection)
         self._require_options_of(kind)
         return ReadingOptions(
             text_fields=self._item_fields(kind),
             id_field=self.id_field,
-            format=cast("Format | None", self.format_name),
+            format=self.format_name,
             integer_keys=self.integer_keys,
             pattern=self.pattern,
             kind=name_of(kind),
-            elements=cast("Elements", elements),
+            elements=elements,
             separator=self.separator,
             ratings=None if self.ratings is None else treatment_from(self.ratings),
             rating_field=self.rating_field or "rating",
@@ -90,8 +143,8 @@ class InputOptions:
 
     def _item_fields(self, kind: Kind) -> tuple[str, ...]:
         if not isinstance(kind, Record):
-            return tuple(self.item_fields or (name_of(kind),))
-        if self.item_fields:
+            return tuple(self.text_field or (name_of(kind),))
+        if self.text_field:
             raise UsageError("--text-field is not for records: their settings name the fields")
         names = tuple(field.name for field in kind.fields)
         if self.id_field in names:
@@ -101,7 +154,17 @@ class InputOptions:
         return names
 
 
-def _held(collection: CollectionView) -> str:
+@dataclass(frozen=True, slots=True)
+class SampleOptions(InputOptions):
+    """How inputs are read that are measured and not stored: the keys do not matter."""
+
+    integer_keys: bool = False
+    ratings: str | None = None
+    rating_field: str | None = None
+    on_bad: Literal["error", "skip"] = "error"
+
+
+def _held(collection: simdb.CollectionView) -> Elements:
     for record in islice(collection.items(), _LOOKED_AT):
         for element in record.item:
             return "strings" if isinstance(element, str) else "integers"
@@ -172,3 +235,151 @@ def _place_of(name: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A row that was handed over and whose outcome is not known yet."""
+
+    reader: RowReader
+    line: int
+    key: Key
+    raw: bytes
+
+    @property
+    def place(self) -> str:
+        """Where the row stands, for a message."""
+        return self.reader.place(self.line)
+
+    def about(self, problem: str) -> str:
+        """Return what is wrong with the row, with its key where the place needs it."""
+        return self.reader.naming(self.key) + problem
+
+
+class Feed:
+    """The rows of one input after the other, for ``add_many`` and ``dedupe``.
+
+    Rows that cannot be read never reach the collection: they are told on standard error and
+    counted, or end the work. The collection counts the others from 0; ``settled`` takes its
+    outcomes in the same order and gives each its row back.
+
+    Args:
+        sources: names of files and folders, ``-`` for standard input.
+        options: how they are read.
+        on_bad: ``"error"`` or ``"skip"``.
+        keep_raw: keep the bytes of rows until they are settled.
+        keep_lines: give the line of a row instead of its metadata, so that ``target`` knows it.
+
+    Attributes:
+        target: the collection, where it may be asked for the line of an earlier row.
+        bad: how many rows could not be read or stored so far.
+        done: how many rows have an outcome.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[str],
+        options: ReadingOptions,
+        *,
+        on_bad: str,
+        keep_raw: bool = False,
+        keep_lines: bool = False,
+    ) -> None:
+        self.target: simdb.CollectionView | None = None
+        self.bad = 0
+        self.bad_rows: list[tuple[str, str]] = []
+        self.done = 0
+        self.reader: RowReader | None = None
+        self._sources = sources
+        self._options = options
+        self._stop_at_bad = on_bad == "error"
+        self._keep_raw = keep_raw
+        self._keep_lines = keep_lines
+        self._waiting: deque[Waiting] = deque()
+        self._finished = 0
+
+    def rows(self) -> Iterator[tuple[Key, Any] | tuple[Key, Any, Mapping[str, Any]]]:
+        """Yield (key, item), or (key, item, metadata), of the rows that can be stored.
+
+        Afterwards ``reader`` is the last input.
+        """
+        for source in self._sources:
+            with open_rows(source, self._options) as reader:
+                self.reader = reader
+                for row in reader:
+                    if row.problem is not None or row.key is None or row.item is None:
+                        self._refuse(reader, row)
+                        continue
+                    raw = row.raw if self._keep_raw else b""
+                    self._waiting.append(Waiting(reader, row.line, row.key, raw))
+                    if self._keep_lines:
+                        yield row.key, row.item, {_LINE: row.line}
+                    elif row.metadata is None:
+                        yield row.key, row.item
+                    else:
+                        yield row.key, row.item, row.metadata
+                # The elements of the next input are what those of this one were.
+                self._options = replace(self._options, elements=reader.tokens.elements)
+            self._finished += 1
+
+    def _refuse(self, reader: RowReader, row: Row) -> None:
+        place, problem = reader.place(row.line), row.problem or "not a row"
+        if self._stop_at_bad:
+            raise BadItemError(f"{place}: {problem}")
+        self._tell_bad(place, problem)
+
+    def _tell_bad(self, place: str, problem: str) -> None:
+        self.bad += 1
+        if self.bad <= _BAD_ROWS_TOLD:
+            self.bad_rows.append((place, problem))
+            note(f"{place}: {problem}")
+        elif self.bad == _BAD_ROWS_TOLD + 1:
+            note("further bad rows are only counted")
+
+    def settled(self, outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Waiting]]:
+        """Yield each outcome with its row; the bad ones are told."""
+        for outcome in outcomes:
+            waiting = self._waiting.popleft()
+            self.done += 1
+            if outcome.action == "bad":
+                problem = outcome.problem or "cannot be stored"
+                if outcome.within_input:
+                    problem += self._earlier(waiting.reader, outcome.key)
+                self._tell_bad(waiting.place, waiting.about(problem))
+            yield outcome, waiting
+
+    def placed(self, error: UsageError) -> UsageError:
+        """Return an error about a row with the place of that row in its input."""
+        number = getattr(error, "row", None)
+        if not isinstance(number, int) or not 0 <= number - self.done < len(self._waiting):
+            return error
+        # The row's number among those handed over means nothing to the user of a file.
+        waiting = self._waiting[number - self.done]
+        text = f"{waiting.place}: {waiting.about(error.problem.removeprefix(f'row {number}: '))}"
+        if isinstance(error, KeyExistsError):
+            if error.within_input:
+                text += self._earlier(waiting.reader, error.key)
+            if self._options.id_field is None:
+                text += " (keys are line numbers here; --id-field names a field instead)"
+        return UsageError(text, remedies=error.remedies)
+
+    def _earlier(self, reader: RowReader, key: Key | None) -> str:
+        """Return where the row of a key came before, as the end of a message."""
+        if not self._keep_lines or self.target is None or key is None:
+            return ""
+        metadata = self.target.get(key).metadata or {}
+        return f": {reader.place(metadata[_LINE])}"
+
+    def share(self) -> float | None:
+        """Return what part of the inputs is done, from 0 to 1, None where it is unknown.
+
+        By the bytes read, less the share of the rows that were read ahead.
+        """
+        part = 0.0
+        if self.reader is not None and self._finished < len(self._sources):
+            total = self.reader.bytes_total
+            if not total:
+                return None
+            part = self.reader.bytes_read / total
+        read = min(1.0, (self._finished + part) / len(self._sources))
+        return read * self.done / max(1, self.done + len(self._waiting))

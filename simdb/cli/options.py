@@ -1,18 +1,65 @@
-"""Arguments and options that several commands share, and what their text means."""
+"""Options that several commands share, alone and in groups, and what their text means.
+
+A group is a dataclass: each of its fields is an option of every command that takes it.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import Annotated, Any, Literal, cast, overload
+from typing import Annotated, Any, Literal, get_origin, get_type_hints, overload
 
 import typer
 
-from simdb.config import CharacterShingles, Shingles, StopWordShingles, Text, WordShingles
-from simdb.errors import ConfigurationError, UsageError
-from simdb.exact import thresholds
+from simdb.cli.kinds import measures_distance, plural_of
+from simdb.cli.stores import settings_of
+from simdb.config import Kind
+from simdb.errors import UsageError
+from simdb.exact.thresholds import MaximumDistance, Threshold
 from simdb.results import Key
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take dataclasses: typer sees each of their fields as an option.
+
+    A field without an option's annotation is none and has its default: so a group can leave out
+    an option of the group that it derives from.
+    """
+    groups: dict[str, tuple[type[Any], list[str]]] = {}
+    seen: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        group = parameter.annotation
+        if not (isinstance(group, type) and is_dataclass(group)):
+            seen.append(parameter)
+            continue
+        hints = get_type_hints(group, include_extras=True)
+        options = [field for field in fields(group) if get_origin(hints[field.name]) is Annotated]
+        groups[parameter.name] = (group, [option.name for option in options])
+        for option in options:
+            default = parameter.empty if option.default is MISSING else option.default
+            seen.append(
+                inspect.Parameter(
+                    option.name,
+                    parameter.KEYWORD_ONLY,
+                    default=default,
+                    annotation=hints[option.name],
+                )
+            )
+
+    @functools.wraps(command)
+    def with_groups(**given: Any) -> None:
+        for name, (group, options) in groups.items():
+            given[name] = group(**{option: given.pop(option) for option in options})
+        command(**given)
+
+    # typer reads both.
+    with_groups.__signature__ = inspect.Signature(seen)  # type: ignore[attr-defined]
+    with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in seen}
+    return with_groups
+
 
 StorePath = Annotated[str, typer.Argument(metavar="STORE", help="The store's file.")]
 CollectionName = Annotated[
@@ -22,37 +69,8 @@ OptionalCollectionName = Annotated[
     str | None, typer.Argument(metavar="COLLECTION", help="Only this collection.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
-ThresholdText = Annotated[
-    str | None,
-    typer.Option(
-        "--threshold",
-        metavar="SIMILARITY",
-        help="How similar is similar: above 0, at most 1, as 0.8 or 4/5.",
-    ),
-]
-KindText = Annotated[
-    str | None,
-    typer.Option(
-        "--kind",
-        metavar="text|set|bag|bits|vector|fingerprint|record",
-        help="What the items are (text), also with settings: bag:maximum, bits:1024:tanimoto, "
-        "vector:128:euclidean.",
-    ),
-]
-SettingsText = Annotated[
-    str | None,
-    typer.Option(
-        "--settings", metavar="FILE", help="Settings of the kind, as JSON: a file, or {...} itself."
-    ),
-]
-MinRecall = Annotated[
-    float | None,
-    typer.Option(
-        "--min-recall",
-        metavar="SHARE",
-        help="Below the collection's threshold: answer when at least this recall is expected.",
-    ),
-]
+Bands = Annotated[int | None, typer.Option("--bands", help="Bands of the index (planned).")]
+Rows = Annotated[int | None, typer.Option("--rows", help="Rows a band (planned).")]
 Budget = Annotated[
     int | None,
     typer.Option(
@@ -62,7 +80,6 @@ Budget = Annotated[
         help="Look at no more than so many pairs, else end with an error.",
     ),
 ]
-Exact = Annotated[bool, typer.Option("--exact", help="The same as --guarantee exact.")]
 ExactFloor = Annotated[
     str | None,
     typer.Option(
@@ -71,141 +88,21 @@ ExactFloor = Annotated[
         help="Also an exact index, which serves thresholds from this one on.",
     ),
 ]
-GuaranteeText = Annotated[
-    str, typer.Option("--guarantee", metavar="auto|exact|probable", help="What may be missing.")
-]
 IntegerKeys = Annotated[
     bool, typer.Option("--integer-keys", help="Keys that are text are whole numbers: 7 is not '7'.")
 ]
-TextFields = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--text-field",
-        "--set-field",
-        "--item-field",
-        metavar="FIELD",
-        help="The field of the item (named as its kind); several are joined.",
-    ),
-]
-IdField = Annotated[
+Recall = Annotated[
     str | None,
     typer.Option(
-        "--id-field",
-        metavar="FIELD",
-        help="The field, or in lines and baskets the place from 1, of the key; else the line.",
+        "--recall", metavar="SHARE", help="Share of pairs at the threshold to find (0.99)."
     ),
-]
-FormatName = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="jsonl|csv|text|lines|baskets|numpy",
-        help="Where the input's name does not tell it.",
-    ),
-]
-ElementsText = Annotated[
-    str | None,
-    typer.Option(
-        "--elements",
-        metavar="auto|integers|strings",
-        help="What the elements of sets and bags in text are; auto asks the collection, then the "
-        "first.",
-    ),
-]
-Separator = Annotated[
-    str | None,
-    typer.Option(
-        "--separator", metavar="TEXT", help="Between elements or numbers, instead of white space."
-    ),
-]
-Ratings = Annotated[
-    str | None,
-    typer.Option(
-        "--ratings",
-        metavar="liked:LEAST|liked-hated:LEAST,MOST|stars",
-        help="Rows are ratings: --id-field is who (or what) becomes a set or bag, the item field "
-        "what was rated (or who did).",
-    ),
-]
-RatingField = Annotated[
-    str | None,
-    typer.Option("--rating-field", metavar="FIELD", help="The field of the rating (rating)."),
-]
-Pattern = Annotated[
-    str | None,
-    typer.Option("--pattern", metavar="GLOB", help="Of a folder, only files named so: '*.txt'."),
-]
-OnBad = Annotated[
-    str,
-    typer.Option("--on-bad", metavar="error|skip", help="A row that cannot be read or stored."),
 ]
 SyncMode = Annotated[
-    str,
+    Literal["full", "batch"],
     typer.Option(
-        "--sync",
-        metavar="full|batch",
-        help="full: every commit survives a power cut; batch: faster, the last may not.",
+        "--sync", help="full: every commit survives a power cut; batch: faster, the last may not."
     ),
 ]
-
-
-def _setting(name: str, metavar: str | None, what: str, default: str) -> tuple[Any, Any]:
-    """Return an option for a new collection, and the same one for a collection there is."""
-    return (
-        typer.Option(name, metavar=metavar, help=f"{what} ({default})."),
-        typer.Option(name, metavar=metavar, help=f"{what} (unchanged)."),
-    )
-
-
-_SHINGLES = _setting(
-    "--shingles", "character:N|word:N|stop-word:N", "What texts are compared by", "character:9"
-)
-_LOWERCASE = _setting(
-    "--lowercase/--keep-case", None, "Compare without regard to case", "--keep-case"
-)
-_WHITE_SPACE = _setting("--white-space", "collapse|keep", "Runs of white space", "collapse")
-_UNICODE = _setting("--unicode", "NFC|NFD|NFKC|NFKD|keep", "Normalise characters first", "NFC")
-_RECALL = _setting("--recall", "SHARE", "Share of pairs at the threshold to find", "0.99")
-_BANDS = _setting("--bands", None, "Bands of the index", "planned")
-_ROWS = _setting("--rows", None, "Rows a band", "planned")
-_SKETCH = _setting("--sketch", "fast|classical", "How signatures are made", "fast")
-_SEED = _setting("--seed", None, "Of the hash functions", "random")
-
-ShinglesText = Annotated[str | None, _SHINGLES[0]]
-Lowercase = Annotated[bool | None, _LOWERCASE[0]]
-WhiteSpace = Annotated[str | None, _WHITE_SPACE[0]]
-UnicodeForm = Annotated[str | None, _UNICODE[0]]
-Recall = Annotated[str | None, _RECALL[0]]
-Bands = Annotated[int | None, _BANDS[0]]
-Rows = Annotated[int | None, _ROWS[0]]
-Sketch = Annotated[str | None, _SKETCH[0]]
-Seed = Annotated[int | None, _SEED[0]]
-
-OtherShinglesText = Annotated[str | None, _SHINGLES[1]]
-OtherLowercase = Annotated[bool | None, _LOWERCASE[1]]
-OtherWhiteSpace = Annotated[str | None, _WHITE_SPACE[1]]
-OtherUnicodeForm = Annotated[str | None, _UNICODE[1]]
-OtherRecall = Annotated[str | None, _RECALL[1]]
-OtherSketch = Annotated[str | None, _SKETCH[1]]
-OtherSeed = Annotated[int | None, _SEED[1]]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Options of ``simdb`` itself, before the command; ``--quiet`` may also stand after it."""
-
-    threads: int | None = None
-    memory: int = 2**30
-    busy_timeout: float = 10.0
-    quiet: bool = False
-    mode: int | None = None
-    untrusted: bool = False
-
-
-def settings_of(context: typer.Context) -> Settings:
-    """Return the options before the command."""
-    settings = context.obj
-    return settings if isinstance(settings, Settings) else Settings()
 
 
 def _quiet(context: typer.Context, given: bool) -> bool:
@@ -218,19 +115,114 @@ Quiet = Annotated[
 ]
 
 
-def one_of(option: str, value: str, *choices: str) -> Any:
-    """Return a value that is among the choices of an option, else raise UsageError."""
-    if value not in choices:
-        raise UsageError(f"{option} must be {' or '.join(choices)}, not {value!r}")
-    return value
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How similar is similar, or how far is far: one of the two, by the kind."""
+
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            "--threshold",
+            metavar="SIMILARITY",
+            help="How similar is similar: above 0, at most 1, as 0.8 or 4/5.",
+        ),
+    ] = None
+    max_distance: Annotated[
+        str | None,
+        typer.Option(
+            "--max-distance",
+            metavar="DISTANCE",
+            help="How far similar items may be apart, where they are compared by distance.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and self.max_distance is not None:
+            raise UsageError("--threshold and --max-distance contradict each other")
+        self.given()
+
+    def given(self) -> dict[str, Any]:
+        """Return what was given, exactly as it was written, under its name in the Python API."""
+        if self.threshold is not None:
+            return {"threshold": rational(self.threshold)}
+        if self.max_distance is not None:
+            farthest = MaximumDistance.parse(self.max_distance, name="--max-distance")
+            return {"max_distance": farthest.fraction}
+        return {}
+
+    def of(self, kind: Kind) -> dict[str, Any]:
+        """Return what was given, for a method of a collection of this kind.
+
+        Raises:
+            UsageError: items of the kind are compared by the other.
+        """
+        if self.threshold is not None and measures_distance(kind):
+            raise UsageError(
+                f"these {plural_of(kind)} are compared by distance: give --max-distance, not "
+                "--threshold"
+            )
+        if self.max_distance is not None and not measures_distance(kind):
+            raise UsageError(
+                f"these {plural_of(kind)} are compared by similarity: give --threshold, not "
+                "--max-distance"
+            )
+        return self.given()
 
 
-def guarantee_of(guarantee: str, *, exact: bool) -> Any:
-    """Return what --guarantee and --exact ask for together."""
-    asked = one_of("--guarantee", guarantee, "auto", "exact", "probable")
-    if exact and asked == "probable":
-        raise UsageError("--exact and --guarantee probable contradict each other")
-    return "exact" if exact else asked
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What may be missing in an answer."""
+
+    guarantee: Annotated[
+        Literal["auto", "exact", "probable"],
+        typer.Option("--guarantee", help="What may be missing."),
+    ] = "auto"
+    exact: Annotated[bool, typer.Option("--exact", help="The same as --guarantee exact.")] = False
+    min_recall: Annotated[
+        float | None,
+        typer.Option(
+            "--min-recall",
+            metavar="SHARE",
+            help="Below the collection's threshold: answer when at least this recall is expected.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.exact and self.guarantee == "probable":
+            raise UsageError("--exact and --guarantee probable contradict each other")
+
+    def asked(self) -> dict[str, Any]:
+        """Return it under the names that it has in the Python API."""
+        guarantee = "exact" if self.exact else self.guarantee
+        return {"guarantee": guarantee, "min_recall": self.min_recall}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """The index of a new collection, where it is not planned."""
+
+    bands: Bands = None
+    rows: Rows = None
+    sketch: Annotated[
+        Literal["fast", "classical"] | None,
+        typer.Option("--sketch", help="How signatures are made (fast)."),
+    ] = None
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the hash functions (random).")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OtherIndexOptions(IndexOptions):
+    """The index of a collection that has one; what is not named stays."""
+
+    sketch: Annotated[
+        Literal["fast", "classical"] | None,
+        typer.Option("--sketch", help="How signatures are made (unchanged)."),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Of the hash functions (unchanged).")
+    ] = None
 
 
 @overload
@@ -241,19 +233,7 @@ def rational(text: None, *, name: str = "threshold") -> None: ...
 def rational(text: str | None, *, name: str = "threshold") -> Fraction | None: ...
 def rational(text: str | None, *, name: str = "threshold") -> Fraction | None:
     """Return a share between 0 and 1 exactly as it was written, None for None."""
-    return None if text is None else thresholds.Threshold.parse(text, name=name).fraction
-
-
-def mode_from(text: str | None) -> int | None:
-    """Return the permissions that ``600``, ``0600`` or ``0o600`` spells, None for None."""
-    if text is None:
-        return None
-    if re.fullmatch("(0o?)?[0-7]{3}", text, re.ASCII) is None:
-        raise UsageError(f"--mode must be three octal digits, as 600, not {text!r}")
-    mode = int(text, 8)
-    if mode & 0o600 != 0o600:
-        raise UsageError(f"--mode must let the owner read and write, as 600 does, not {text}")
-    return mode
+    return None if text is None else Threshold.parse(text, name=name).fraction
 
 
 def key_from(text: str, *, integer_keys: bool) -> Key:
@@ -264,42 +244,3 @@ def key_from(text: str, *, integer_keys: bool) -> Key:
         return int(text)
     except ValueError:
         raise UsageError(f"the key {text!r} is not a whole number") from None
-
-
-def shingles_from(text: str) -> Shingles:
-    """Return what ``character:9`` or ``word:3`` means; the size may be left out."""
-    kinds: dict[str, type[Shingles]] = {
-        "character": CharacterShingles,
-        "word": WordShingles,
-        "stop-word": StopWordShingles,
-    }
-    name, colon, size = text.partition(":")
-    if name not in kinds or (colon and not (size.isascii() and size.isdigit() and len(size) < 10)):
-        raise ConfigurationError(
-            f"--shingles must be character:N, word:N or stop-word:N, not {text!r}"
-        )
-    return kinds[name](int(size)) if colon else kinds[name]()
-
-
-def text_kind(
-    base: Text,
-    shingles: str | None,
-    lowercase: bool | None,
-    white_space: str | None,
-    unicode: str | None,
-) -> Text:
-    """Return a kind of collection with the given settings changed and the others as in ``base``."""
-    changes: dict[str, Any] = {
-        "shingles": None if shingles is None else shingles_from(shingles),
-        "lowercase": lowercase,
-        "white_space": white_space,
-        "unicode": unicode,
-    }
-    return replace(base, **{name: value for name, value in changes.items() if value is not None})
-
-
-def sketch_scheme(sketch: str | None) -> Literal["fast", "classical"] | None:
-    """Return the scheme of a sketch, None for None."""
-    if sketch is None:
-        return None
-    return cast('Literal["fast", "classical"]', one_of("--sketch", sketch, "fast", "classical"))

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from simdb.files import json_line
-from simdb.results import Progress
+from simdb.results import Match, Outcome, Pair, Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,6 +73,18 @@ def promise(
     return f"expected recall at the threshold {expected_recall:.4f}, above it higher"
 
 
+def measured(found: Match | Pair) -> dict[str, float]:
+    """Return the similarity, or the distance, of what was found."""
+    return {"similarity" if found.distance is None else "distance": found.value}
+
+
+def measured_duplicate(outcome: Outcome) -> dict[str, float | None]:
+    """Return how similar a row is to what it duplicates, or how far from it."""
+    if outcome.distance is not None:
+        return {"distance": outcome.distance}
+    return {"similarity": outcome.similarity}
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that interprets nothing in what it prints."""
     from rich.console import Console
@@ -105,11 +117,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]], *, title:
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
-
-
-def print_line(text: str) -> None:
-    """Print one line for people on standard output."""
-    print(text)
 
 
 def note(text: str, *, quiet: bool = False) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from simdb.files.compression import InputStream
-from simdb.files.lines import iter_whole_lines
 from simdb.files.numbers import number_tokens
 from simdb.files.reader import StreamReader
 from simdb.files.rows import (
@@ -76,7 +75,7 @@ class LinesReader(_TokensReader):
     format: ClassVar[Format] = "lines"
 
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
-        return iter_whole_lines(self._stream, longest=self._longest)
+        return self._stream.whole_lines(self._longest)
 
     def _is_blank(self, raw: bytes) -> bool:
         return not raw or raw.isspace()

@@ -1,31 +1,28 @@
 """Byte streams in and out, compressed by the suffix of their name: ``.gz`` and ``.zst``.
 
-Both directions have bounded memory. A compressed input that ends early is an error and never a
-shorter input.
+Both directions have bounded memory, lines too. A compressed input that ends early is an error and
+never a shorter input.
 """
 
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import os
 import stat
 import sys
 import zlib
-from types import ModuleType, TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO, Any, Self
 
 from simdb.errors import MissingExtraError, UsageError
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 STANDARD_STREAM = "-"
 COMPRESSED_SUFFIXES = (".gz", ".zst")
 
 _CHUNK = 1 << 20
-# One byte of Zstandard can stand for 32 KiB, so small portions bound what one call returns.
-_ZSTANDARD_PORTION = 1024
 
 
 def plain_name(name: str) -> str:
@@ -36,59 +33,19 @@ def plain_name(name: str) -> str:
     return name
 
 
-def _zstandard() -> ModuleType:
+def zstandard() -> Any:
+    """Return Python's own library of Zstandard, or what brings it to older Pythons.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    library = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     try:
-        import zstandard
+        return importlib.import_module(library)
     except ImportError as error:
         raise MissingExtraError(
             '.zst files need the zstandard extra: pip install "simdb-store[zstandard]"'
         ) from error
-    return zstandard
-
-
-class _ZstandardFile(io.RawIOBase):
-    """The content of a Zstandard file; unlike the library's own reader it notices a cut one."""
-
-    def __init__(self, compressed: IO[bytes]) -> None:
-        self._library: Any = _zstandard()
-        self._compressed = compressed
-        self._frame: Any = None
-        self._unread = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Tell that this is a stream to read from."""
-        return True
-
-    def readinto(self, target: WriteableBuffer) -> int:
-        """Fill ``target`` as far as the next frames reach; 0 is the end."""
-        view = memoryview(target).cast("B")
-        while not self._unread and self._decompress():
-            pass
-        count = min(len(view), len(self._unread))
-        view[:count] = self._unread[:count]
-        self._unread = self._unread[count:]
-        return count
-
-    def _decompress(self) -> bool:
-        portion = self._compressed.read(_ZSTANDARD_PORTION)
-        if not portion:
-            if self._frame is not None:
-                raise EOFError("the compressed data end in the middle")
-            return False
-        content = []
-        try:
-            while portion:
-                if self._frame is None:
-                    self._frame = self._library.ZstdDecompressor().decompressobj()
-                content.append(self._frame.decompress(portion))
-                portion = b""
-                if self._frame.eof:
-                    portion = self._frame.unused_data
-                    self._frame = None
-        except self._library.ZstdError as error:
-            raise EOFError(str(error)) from error
-        self._unread = memoryview(b"".join(content))
-        return True
 
 
 class InputStream:
@@ -106,6 +63,8 @@ class InputStream:
     def __init__(self, name: str, content: bytes | None = None) -> None:
         self.name = name
         self.size: int | None = None
+        # What the libraries raise for data that are damaged or cut short.
+        self._damages: tuple[type[Exception], ...] = (EOFError, zlib.error, gzip.BadGzipFile)
         if content is not None:
             self._owned = False
             self._stored: IO[bytes] = io.BytesIO(content)
@@ -128,7 +87,9 @@ class InputStream:
             unpacked: Any = gzip.GzipFile(fileobj=self._stored, mode="rb")
             return io.BufferedReader(unpacked, _CHUNK)
         if self.name.lower().endswith(".zst"):
-            return io.BufferedReader(_ZstandardFile(self._stored), _CHUNK)
+            library = zstandard()
+            self._damages += (library.ZstdError,)
+            return io.BufferedReader(library.ZstdFile(self._stored), _CHUNK)
         return self._stored
 
     @property
@@ -140,15 +101,45 @@ class InputStream:
         """Return up to ``longest`` bytes, fewer only at the end."""
         try:
             return self._stream.read(longest)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except self._damages as error:
             raise self._damaged(error) from error
 
     def readline(self, longest: int) -> bytes:
         r"""Return the bytes up to and with the next ``\n``, or the first ``longest`` of them."""
         try:
             return self._stream.readline(longest)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except self._damages as error:
             raise self._damaged(error) from error
+
+    def lines(self, longest: int) -> Iterator[tuple[bytes, bool]]:
+        r"""Yield every line with its ``\n``, and whether it is complete.
+
+        Of a line longer than ``longest`` bytes (its end not counted) only portions are yielded,
+        each marked incomplete except the last, so that it never lies in memory whole.
+        """
+        line = self.readline(longest + 1)
+        while line:
+            complete = len(line) <= longest or line.endswith(b"\n")
+            yield line, complete
+            while not complete:
+                line = self.readline(_CHUNK)
+                complete = line.endswith(b"\n") or len(line) < _CHUNK
+                yield line, complete
+            line = self.readline(longest + 1)
+
+    def whole_lines(self, longest: int) -> Iterator[tuple[int, bytes, str | None]]:
+        r"""Yield each line: its number, its bytes with their ``\n``, and what is wrong with it.
+
+        The bytes of a line longer than ``longest`` are dropped.
+        """
+        number = 1
+        too_long = False
+        for line, complete in self.lines(longest):
+            too_long = too_long or not complete
+            if complete:
+                yield number, *((b"", f"longer than {longest} bytes") if too_long else (line, None))
+                too_long = False
+                number += 1
 
     def _damaged(self, error: Exception) -> UsageError:
         return UsageError(f"{self.name}: the compressed file is damaged or cut short: {error}")
@@ -182,8 +173,6 @@ def compressing(stored: IO[bytes], name: str) -> IO[bytes]:
         )
         return io.BufferedWriter(packed, _CHUNK)
     if name.lower().endswith(".zst"):
-        writer: IO[bytes] = (
-            _zstandard().ZstdCompressor(level=3).stream_writer(stored, closefd=False)
-        )
+        writer: IO[bytes] = zstandard().ZstdFile(stored, mode="wb", level=3)
         return writer
     return stored

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from simdb.errors import UsageError
 from simdb.files.compression import InputStream
-from simdb.files.lines import iter_whole_lines
 from simdb.files.numbers import bits_of_text
 from simdb.files.reader import KINDS_OF_VALUES, NamedFieldsReader
 from simdb.files.rows import (
@@ -57,7 +56,7 @@ class JsonLinesReader(NamedFieldsReader):
         )
 
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
-        return iter_whole_lines(self._stream, longest=self._longest)
+        return self._stream.whole_lines(self._longest)
 
     def _is_blank(self, raw: bytes) -> bool:
         return not raw or raw.isspace()

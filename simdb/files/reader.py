@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from simdb.files.compression import InputStream
-from simdb.files.lines import without_mark
 from simdb.files.numbers import behind_one_another
 from simdb.files.rows import (
+    BYTE_ORDER_MARK,
     KINDS_OF_SETS,
     LONGEST_RECORD,
     Format,
@@ -128,7 +128,7 @@ class StreamReader(RowReader):
     def _without_mark(self, line: int, record: bytes) -> bytes:
         if line > 1:
             return record
-        raw = without_mark(record)
+        raw = record.removeprefix(BYTE_ORDER_MARK)
         self.preamble = record[: len(record) - len(raw)]
         return raw
 

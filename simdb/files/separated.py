@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
-from enum import Enum, auto
 from typing import Any, ClassVar
 
 from simdb.errors import BadItemError
 from simdb.files.compression import InputStream
-from simdb.files.lines import iter_lines, without_mark
 from simdb.files.numbers import number_tokens
 from simdb.files.reader import NamedFieldsReader
 from simdb.files.rows import (
+    BYTE_ORDER_MARK,
     KINDS_OF_SETS,
     LONGEST_RECORD,
     Format,
@@ -22,72 +22,25 @@ from simdb.files.rows import (
     decoded,
 )
 
-
-class _Place(Enum):
-    """Where in a record the reading stands: what a quotation mark here means."""
-
-    FIELD_START = auto()
-    PLAIN = auto()
-    QUOTED = auto()
-    QUOTE_IN_QUOTED = auto()
+# What a quotation mark means next, by what stands before it: at the start of a field it opens a
+# quoted one, within a plain one it is a character, within a quoted one it closes.
+_AT_START, _IN_PLAIN, _IN_QUOTED = b"", b"x", b'"'
+_CLOSED = re.compile(rb'"[^"]*"|[^",][^,]*|,')
 
 
-class _Record:
-    """The bytes of one record while it grows; dropped, not its place, when it grows too long."""
+def _place_after(place: bytes, part: bytes) -> bytes:
+    """Return where a record stands after a line, or a portion of one, that began at a place.
 
-    def __init__(self, line: int, longest: int) -> None:
-        self.line = line
-        self.ends = 0
-        self.too_long = False
-        self._longest = longest
-        self._length = 0
-        self._parts: list[bytes] = []
-        self._place = _Place.FIELD_START
-
-    def append(self, part: bytes, *, complete: bool) -> bool:
-        """Take a line or a portion of one; return whether the record ends with it."""
-        self._length += len(part)
-        if self._length > self._longest:
-            self.too_long = True
-            self._parts.clear()
-        else:
-            self._parts.append(part)
-        self._place = _advance(self._place, part)
-        if complete and part.endswith((b"\n", b"\r")):
-            self.ends += 1
-        return complete and self._place is not _Place.QUOTED
-
-    @property
-    def raw(self) -> bytes:
-        return b"".join(self._parts)
-
-    @property
-    def open(self) -> bool:
-        """Whether the input ended inside a quoted field."""
-        return self._place is _Place.QUOTED
-
-
-def _advance(place: _Place, part: bytes) -> _Place:
-    """Return the place after ``part``.
-
-    A quotation mark opens a quoted field only as the first character of a field; inside one, two
-    of them are one of its characters; after the closing one the field goes on as a plain one.
+    After the closing mark of a quoted field comes a comma, the end, or what goes on as a plain
+    field; another mark opens it again (two of them are one of its characters). That is as at the
+    start of a field, so the two are one place here.
     """
-    position = 0
-    while position < len(part):
-        if place is _Place.QUOTED:
-            closing = part.find(b'"', position)
-            if closing < 0:
-                return place
-            place, position = _Place.QUOTE_IN_QUOTED, closing + 1
-        elif place is not _Place.PLAIN and part.startswith(b'"', position):
-            place, position = _Place.QUOTED, position + 1
-        else:
-            opening = part.find(b',"', position)
-            if opening < 0:
-                return _Place.FIELD_START if part.endswith(b",") else _Place.PLAIN
-            place, position = _Place.FIELD_START, opening + 1
-    return place
+    before = place + part
+    if b'"' not in before:
+        return _AT_START if before[-1:] in (b"", b",") else _IN_PLAIN
+    if _CLOSED.sub(b"", before):  # nothing is left of what is closed
+        return _IN_QUOTED
+    return _AT_START if _CLOSED.sub(b"", before + b'"') else _IN_PLAIN
 
 
 def iter_records(
@@ -96,27 +49,32 @@ def iter_records(
     r"""Yield each record: number of its first line, its bytes, and what is wrong with it.
 
     Lines end with ``\n``, ``\r\n`` or ``\r``, as ``csv`` has it. Joined, the records are the input
-    (but for those longer than ``longest``, whose bytes are dropped).
+    (but for those longer than ``longest``, whose bytes are dropped while their end is found).
     """
-    record = _Record(1, longest)
-    begun = False
-    for line, complete in iter_lines(stream, longest=longest):
-        parts = line.splitlines(keepends=True) if complete and b"\r" in line else [line]
-        for part in parts:
-            begun = True
-            if record.append(part, complete=complete):
-                yield record.line, record.raw, _length_problem(record, longest)
-                record = _Record(record.line + record.ends, longest)
-                begun = False
-    if begun:
-        problem = _length_problem(record, longest)
-        if problem is None and record.open:
-            problem = "the file ends inside a quoted field"
-        yield record.line, record.raw, problem
+    first = line = 1
+    parts: list[bytes] = []
+    length = 0
+    place = _AT_START
 
+    def record(problem: str | None = None) -> tuple[int, bytes, str | None]:
+        too_long = f"longer than {longest} bytes" if length > longest else None
+        return first, b"".join(parts), too_long or problem
 
-def _length_problem(record: _Record, longest: int) -> str | None:
-    return f"longer than {longest} bytes" if record.too_long else None
+    for portion, complete in stream.lines(longest):
+        several = complete and b"\r" in portion
+        for part in portion.splitlines(keepends=True) if several else (portion,):
+            length += len(part)
+            parts.append(part)
+            if length > longest:
+                parts.clear()
+            place = _place_after(place, part)
+            line += complete and part.endswith((b"\n", b"\r"))
+            if complete and place != _IN_QUOTED:
+                yield record()
+                first, length, place = line, 0, _AT_START
+                parts.clear()
+    if length:
+        yield record("the file ends inside a quoted field" if place == _IN_QUOTED else None)
 
 
 class SeparatedReader(NamedFieldsReader):
@@ -152,7 +110,7 @@ class SeparatedReader(NamedFieldsReader):
         """Read the names of the fields; without them no row can be read, so here it ends."""
         if problem is None:
             try:
-                names = values_of(without_mark(raw) if line == 1 else raw)
+                names = values_of(raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw)
             except RowProblemError as error:
                 problem = str(error)
             else:

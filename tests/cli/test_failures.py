@@ -12,7 +12,7 @@ import pytest
 
 import simdb
 from simdb.cli import app as app_module
-from simdb.cli import querying
+from simdb.cli import search
 from tests.support import cli_failures
 from tests.support.cli_failures import ROWS, failed, program, run
 
@@ -103,7 +103,7 @@ def test_a_fault_of_simdb_is_told_as_one(store, monkeypatch, fault):
     def fail(*arguments: object, **options: object) -> None:
         raise fault("of ours")
 
-    monkeypatch.setattr(querying, "_print_matches", fail)
+    monkeypatch.setattr(search, "_print_matches", fail)
     monkeypatch.delenv("SIMDB_TRACEBACK", raising=False)
     result = run("search", store, "news", "--text", "one")
     assert result.exit_code == 70
@@ -165,7 +165,7 @@ def test_a_message_that_cannot_be_written_leaves_the_exit_code(store):
 # ---------------------------------------------------------------------------- interruptions
 
 
-@pytest.mark.parametrize("module", ["numpy", "simdb.results", "typer", "simdb.cli.storing"])
+@pytest.mark.parametrize("module", ["numpy", "simdb.results", "typer", "simdb.cli.add"])
 def test_an_interruption_of_the_imports_is_quiet(module):
     code = f"""
 import sys

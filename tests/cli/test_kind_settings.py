@@ -7,8 +7,8 @@ import json
 import pytest
 
 import simdb
-from simdb.cli.bounds import Bound
 from simdb.cli.describing import KindOptions
+from simdb.cli.options import Bound
 from simdb.errors import ConfigurationError, UsageError
 from tests.support.cli_stores import done, run
 from tests.support.kind_cases import RECORD
@@ -126,9 +126,9 @@ def test_changed_settings_keep_the_others(tmp_path):
 
 
 def test_bounds_are_taken_as_they_are_written():
-    assert Bound.parse("1/3", None).of(simdb.Set())["threshold"].denominator == 3
-    assert Bound.parse(None, "0.1").of(simdb.Vector(2))["max_distance"].denominator == 10
-    assert Bound.parse(None, None).of(simdb.Vector(2)) == {}
+    assert Bound("1/3", None).of(simdb.Set())["threshold"].denominator == 3
+    assert Bound(None, "0.1").of(simdb.Vector(2))["max_distance"].denominator == 10
+    assert Bound(None, None).of(simdb.Vector(2)) == {}
     for wrong in ("-1", "nan", "far"):
         with pytest.raises(UsageError, match="--max-distance must be"):
-            Bound.parse(None, wrong)
+            Bound(None, wrong)

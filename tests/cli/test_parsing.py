@@ -12,9 +12,10 @@ import typer.main
 from typer.testing import CliRunner, Result
 
 from simdb.cli.app import app
+from simdb.cli.describing import shingles_from, text_kind
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.feeding import Feed
-from simdb.cli.options import key_from, shingles_from, text_kind
+from simdb.cli.inputs import Feed
+from simdb.cli.options import key_from
 from simdb.cli.output import ProgressBar, excerpt, printable
 from simdb.config import CharacterShingles, StopWordShingles, Text, WordShingles
 from simdb.errors import ConfigurationError, UsageError
@@ -241,7 +242,7 @@ def test_help_does_not_wait_for_the_engine():
         "sys.argv = ['simdb', '--help']\n"
         "from simdb.cli import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
-        "loaded = {'numba', 'scipy', 'zstandard'} & set(sys.modules)\n"
+        "loaded = {'numba', 'scipy', 'backports.zstd'} & set(sys.modules)\n"
         "assert not loaded, loaded\n"
     )
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from simdb.cli.plotting import Axis, curve_of, draw_curve
+from simdb.cli.plan import Axis, curve_of, draw_curve
 from simdb.errors import MissingExtraError, UsageError
 from simdb.lsh.amplification import And, Or, fixed_point, steepest
 from simdb.lsh.curves import line_probability

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.cli import joining
+from simdb.cli import pairs
 from simdb.cli.output import print_json_line
 from simdb.errors import CorruptionError
 from simdb.exact import joins, ranges
@@ -55,7 +55,7 @@ def test_pairs_that_were_left_off_go_on_with_the_token_that_was_printed(
     whole = [json.dumps(row) for row in lines_of(*arguments)]
     for lines in (0, 5, 100, len(whole) - 1):
         with monkeypatch.context() as patched:
-            patched.setattr(joining, "print_json_line", printing_fails_after(lines, error))
+            patched.setattr(pairs, "print_json_line", printing_fails_after(lines, error))
             ended = run(*arguments)
         assert ended.exit_code == (130 if error is KeyboardInterrupt else 3)
         printed = ended.stdout.splitlines()

@@ -151,7 +151,7 @@ def loaded_by(script: str) -> set[str]:
 
 def test_importing_loads_no_compiler_and_nothing_of_the_command_line():
     modules = loaded_by("import simdb")
-    assert not modules & {"numba", "llvmlite", "scipy", "typer", "rich", "click", "zstandard"}
+    assert not modules & {"numba", "llvmlite", "scipy", "typer", "rich", "click", "backports"}
     assert not [name for name in modules if name.startswith(("simdb.cli", "simdb.files"))]
 
 

@@ -12,19 +12,13 @@ from simdb.errors import BadItemError
 from simdb.files import LONGEST_RECORD, ReadingOptions, Row
 from simdb.files.compression import InputStream
 from simdb.files.jsonl import JsonLinesReader
-from simdb.files.lines import iter_lines
-from simdb.files.separated import SeparatedReader, _advance, _Place, iter_records
+from simdb.files.separated import _AT_START, SeparatedReader, _place_after, iter_records
 
 BY_ID = ReadingOptions(id_field="id")
 
 
 def stream_of(content: bytes) -> InputStream:
-    stream = InputStream.__new__(InputStream)
-    stream.name = "input"
-    stream.size = None
-    stream._owned = False
-    stream._stored = stream._stream = io.BytesIO(content)
-    return stream
+    return InputStream("input", content)
 
 
 def json_rows(
@@ -179,7 +173,7 @@ def test_no_bytes_at_all_make_the_json_reader_raise(content):
 def test_lines_are_whole_up_to_the_limit_and_nothing_is_lost(text, longest):
     content = text.encode()
 
-    portions = list(iter_lines(stream_of(content), longest=longest))
+    portions = list(stream_of(content).lines(longest))
 
     assert b"".join(portion for portion, _ in portions) == content
     whole, wanted = [], content.splitlines(keepends=True)
@@ -327,11 +321,10 @@ def test_csv_records_are_those_of_the_csv_module_and_their_bytes_are_the_file(te
 @given(text=csv_bytes)
 def test_a_place_in_a_csv_record_is_the_same_however_it_was_read(text):
     content = text.encode()
-    start = _Place.FIELD_START
+    whole = _place_after(_AT_START, content)
 
     for cut in range(len(content)):
-        parts = content[:cut], content[cut:]
-        assert _advance(_advance(start, parts[0]), parts[1]) == _advance(start, content)
+        assert _place_after(_place_after(_AT_START, content[:cut]), content[cut:]) == whole
 
 
 @given(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from simdb.errors import BadItemError, StorageError
-from simdb.files.reading import open_rows
+from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions
 from tests.support.forked import answer_of
 

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from simdb.errors import MissingExtraError, UsageError
 from simdb.files import Output, json_line, open_rows, written_together
+from simdb.files.compression import zstandard
 
 
 def names_in(folder: Path) -> list[str]:
@@ -25,7 +25,8 @@ def fail_after_writing(output: Output, error: BaseException | type[BaseException
 
 
 def _unpacked(packed: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+    content: bytes = zstandard().decompress(packed)
+    return content
 
 
 def test_outputs_appear_together_and_only_at_the_end(tmp_path):
@@ -180,7 +181,8 @@ def test_two_outputs_to_one_place_are_refused(tmp_path):
 
 
 def test_a_zst_output_without_the_library_names_the_extra_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "zstandard", None)
+    for library in ("backports.zstd", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, library, None)
 
     with pytest.raises(MissingExtraError), written_together(str(tmp_path / "out.zst")):
         pass

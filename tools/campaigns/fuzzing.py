@@ -23,7 +23,9 @@ import numpy as np
 
 import simdb
 from simdb.cli.describing import KindOptions
-from simdb.files.reading import open_rows
+from simdb.errors import MissingExtraError
+from simdb.files import open_rows
+from simdb.files.compression import zstandard
 from simdb.files.rows import ReadingOptions
 from simdb.items.kinds import items_of
 from simdb.items.ratings import Stars
@@ -181,10 +183,8 @@ def corpus(folder: Path, seed: int) -> list[bytes]:
         *(b'"kind":"text","shingles":{"of":"word","size":3}}', b'"kind":"bits","length":9e9}'),
         *(b"\x01" + bytes(8), b"\x02key", b"\x02\xff"),
     ]
-    if importlib.util.find_spec("zstandard") is not None:
-        import zstandard
-
-        found.append(zstandard.ZstdCompressor().compress(lines))
+    with contextlib.suppress(MissingExtraError):
+        found.append(zstandard().compress(lines))
     path = folder / "corpus.simdb"
     model = kills.build(path, seed, 12)
     assert model

@@ -1,58 +1,41 @@
-"""The command that shows what settings lead to: plan."""
+"""The command that shows the index that settings lead to, and draws its S-curve (MMDS 3.4.2)."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
+import numpy.typing as npt
 import typer
 
-from simdb.cli.bounds import Bound, MaxDistanceText
+import simdb
+from simdb.cli.create import index_in_words
 from simdb.cli.describing import KindOptions
-from simdb.cli.feeding import Feed
-from simdb.cli.indexes import index_in_words
-from simdb.cli.inputs import InputOptions, require_inputs
+from simdb.cli.inputs import Feed, InputOptions, SampleOptions, require_inputs
 from simdb.cli.kinds import has_exact_index, measures_distance, name_of, plural_of
-from simdb.cli.options import (
-    AsJson,
-    Bands,
-    ElementsText,
-    FormatName,
-    IdField,
-    KindText,
-    Lowercase,
-    Pattern,
-    Rows,
-    Separator,
-    SettingsText,
-    ShinglesText,
-    TextFields,
-    ThresholdText,
-    UnicodeForm,
-    WhiteSpace,
-    rational,
-)
-from simdb.cli.output import print_json, print_line, print_table
+from simdb.cli.options import AsJson, Bands, Bound, Rows, rational
+from simdb.cli.output import print_json, print_table
 from simdb.config import Bag, Bits, Kind, Vector
-from simdb.errors import UsageError
-from simdb.exact import thresholds
-
-if TYPE_CHECKING:
-    from simdb.database import Database
-    from simdb.lsh.planning import Plan
-    from simdb.planning import ExactPlan
+from simdb.errors import MissingExtraError, UsageError
+from simdb.exact.thresholds import Threshold
+from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
+from simdb.lsh.planning import Plan
+from simdb.planning import ExactPlan
 
 _DEFAULT_FLOOR = Fraction(4, 5)
 _DEFAULT_FLOOR_OF_SUMS = Fraction(4, 9)  # the same bags: S = J / (1 + J)
 _SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
+_PICTURES = (".svg", ".png")
+_POINTS = 501  # of a curve that is drawn
 
 
 def plan(
@@ -67,20 +50,9 @@ def plan(
     sample: Annotated[
         int, typer.Option("--sample", min=1, help="With --exact: so many items of the inputs.")
     ] = 1_000,
-    kind: KindText = None,
-    settings: SettingsText = None,
-    shingles: ShinglesText = None,
-    lowercase: Lowercase = None,
-    white_space: WhiteSpace = None,
-    unicode: UnicodeForm = None,
-    text_field: TextFields = None,
-    id_field: IdField = None,
-    format_name: FormatName = None,
-    pattern: Pattern = None,
-    elements: ElementsText = None,
-    separator: Separator = None,
-    threshold: ThresholdText = None,
-    max_distance: MaxDistanceText = None,
+    described: KindOptions,
+    reading: SampleOptions,
+    bound: Bound,
     recall: Annotated[
         str, typer.Option("--recall", metavar="SHARE", help="Share of pairs at the threshold.")
     ] = "0.99",
@@ -103,8 +75,7 @@ def plan(
     the curve: the probability that a pair is found, by its similarity or distance. With --exact,
     how much of an item is posted, and what that takes for the first items of the inputs.
     """
-    chosen = KindOptions(kind, settings, shingles, lowercase, white_space, unicode).new()
-    bound = Bound.parse(threshold, max_distance)
+    chosen = described.new()
     if not exact:
         if inputs:
             raise UsageError("inputs are measured with --exact only")
@@ -120,10 +91,9 @@ def plan(
         raise UsageError(f"{plural_of(chosen)} of this measure have no exact index")
     bound.of(chosen)
     default = _DEFAULT_FLOOR_OF_SUMS if _adds_up(chosen) else _DEFAULT_FLOOR
-    floor = thresholds.Threshold(bound.threshold or default)
-    options = InputOptions(text_field, id_field, format_name, False, pattern, elements, separator)
+    floor = Threshold(rational(bound.threshold) or default)
     require_inputs(inputs or [])
-    measured = _measured(inputs, options, chosen, floor, sample) if inputs else None
+    measured = _measured(inputs, reading, chosen, floor, sample) if inputs else None
     _show_exact(chosen, floor, measured, as_json=as_json)
 
 
@@ -133,11 +103,9 @@ def _adds_up(kind: Kind) -> bool:
 
 
 def _measured(
-    inputs: list[str], options: InputOptions, kind: Kind, floor: thresholds.Threshold, sample: int
+    inputs: list[str], options: InputOptions, kind: Kind, floor: Threshold, sample: int
 ) -> ExactPlan:
-    import simdb
-
-    feed = Feed(inputs, options.of(kind), on_bad="error", keep_raw=False)
+    feed = Feed(inputs, options.of(kind), on_bad="error")
     items = (row[1] for row in islice(feed.rows(), sample))
     try:
         return simdb.plan_exact(items, kind, exact_floor=floor.fraction)
@@ -145,9 +113,7 @@ def _measured(
         raise feed.placed(error) from error
 
 
-def _show_exact(
-    kind: Kind, floor: thresholds.Threshold, measured: ExactPlan | None, *, as_json: bool
-) -> None:
+def _show_exact(kind: Kind, floor: Threshold, measured: ExactPlan | None, *, as_json: bool) -> None:
     from simdb.planning import posted_symbols
 
     posted_of_each = posted_symbols(kind, floor.fraction, _SIZES)
@@ -161,18 +127,18 @@ def _show_exact(
         listed = [{"symbols": size, "posted": posted} for size, posted in prefixes]
         print_json({"floor": str(floor), **counted, "prefixes": listed})
         return
-    print_line(f"an exact index from {floor} on posts of an item")
+    print(f"an exact index from {floor} on posts of an item")
     print_table(
         ("of symbols ", "posted "), [(f"{size:,}", f"{posted:,}") for size, posted in prefixes]
     )
     if measured is None:
         return
-    print_line(
+    print(
         f"of {measured.items:,} items with {measured.item_bytes:,} bytes: "
         f"{measured.symbols:,} symbols, {measured.postings:,} postings, at most "
         f"{measured.largest_prefix:,} of an item"
     )
-    print_line(
+    print(
         f"an item: {measured.postings_per_item:,.1f} postings, {measured.bytes_per_item:,.0f} "
         f"bytes, {measured.weight:.2f} times the item's own"
     )
@@ -216,29 +182,18 @@ class _Planned:
 
 def _planned(kind: Kind, bound: Bound, wanted: dict[str, Any]) -> _Planned:
     """Return the index that a new collection would have."""
-    if measures_distance(kind) and not bound.is_given:
+    if measures_distance(kind) and not bound.given():
         raise UsageError(f"{plural_of(kind)} compared by distance are planned for a --max-distance")
-    with _empty_store() as database:
+    with (
+        tempfile.TemporaryDirectory(prefix="simdb-plan-") as folder,
+        simdb.open(Path(folder) / "empty.simdb", sync="batch") as database,
+    ):
         made = database.create_collection(name_of(kind), kind, **bound.of(kind), **wanted)
         planned_for = made.max_distance if measures_distance(kind) else made.threshold
         return _Planned(kind, planned_for or Fraction(), made.plan)
 
 
-@contextmanager
-def _empty_store() -> Iterator[Database]:
-    import simdb
-
-    with (
-        tempfile.TemporaryDirectory(prefix="simdb-plan-") as folder,
-        simdb.open(Path(folder) / "empty.simdb", sync="batch") as database,
-    ):
-        yield database
-
-
 def _draw(path: Path, planned: _Planned) -> None:
-    from simdb.cli.plotting import Axis, curve_of, draw_curve
-    from simdb.lsh.amplification import And, Or
-
     if isnan(planned.plan.expected_recall(float(planned.bound))):
         raise UsageError("no probability is known that could be drawn")
     axis = Axis(
@@ -262,14 +217,132 @@ def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
             {"bands": plan.bands, "rows": plan.rows, "expected_recall": expected, "curve": listed}
         )
         return
-    print_line(index_in_words(planned.kind, plan.bands, plan.rows))
+    print(index_in_words(planned.kind, plan.bands, plan.rows))
     at = planned.bounded_by
     if isnan(expected):
-        print_line(f"no recall can be stated at the {at}: simdb audit measures it")
+        print(f"no recall can be stated at the {at}: simdb audit measures it")
     else:
-        print_line(f"expected recall at the {at} {float(planned.bound):g}: {expected:.6f}")
+        print(f"expected recall at the {at} {float(planned.bound):g}: {expected:.6f}")
     if known:
         print_table(
             (f"{planned.measured} ", "probability to be found "),
             [(f"{x:.3f}", "not known" if isnan(y) else f"{y:.6f}") for x, y in curve],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What the horizontal axis of a curve shows.
+
+    Attributes:
+        label: its name.
+        lowest, highest: its ends.
+        probability: that one base function agrees on two items of this similarity or distance; it
+            must rise all along, or fall all along. None: the axis is that probability, which for
+            minhash is the similarity (MMDS 3.3.3).
+        bound: what the value is called that the curve is planned for.
+    """
+
+    label: str = "similarity"
+    lowest: float = 0.0
+    highest: float = 1.0
+    probability: Callable[[float], float] | None = None
+    bound: str = "threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A curve as data, and what is marked on it.
+
+    Attributes:
+        points: float64 (n, 2): value of the axis, probability of a candidate pair.
+        threshold, fixed_point, steepest: values of the axis, the first of them the similarity or
+            the largest distance that is planned for; None where there is none.
+        slope: of the curve at ``steepest``, per unit of the base functions' probability.
+    """
+
+    points: npt.NDArray[np.float64]
+    threshold: float | None
+    fixed_point: float | None
+    steepest: float | None
+    slope: float
+
+
+def curve_of(
+    construction: Construction, axis: Axis | None = None, threshold: float | None = None
+) -> Curve:
+    """Compute the S-curve of a construction over an axis, with its threshold, fixed point, slope.
+
+    The fixed point is where amplification leaves the probability of one base function as it is;
+    above it probabilities rise, below it they fall.
+    """
+    axis = axis or Axis()
+    values = np.linspace(axis.lowest, axis.highest, _POINTS)
+    single = values
+    if axis.probability is not None:
+        single = np.array([axis.probability(value) for value in values.tolist()], np.float64)
+    fixed = fixed_point(construction)
+    steep, slope = steepest(construction)
+    return Curve(
+        points=np.column_stack((values, construction.probability(single))),
+        threshold=threshold,
+        fixed_point=None if fixed is None else _value_at(fixed, values, single),
+        steepest=_value_at(steep, values, single),
+        slope=slope,
+    )
+
+
+def _value_at(
+    wanted: float, values: npt.NDArray[np.float64], single: npt.NDArray[np.float64]
+) -> float | None:
+    """Return where on the axis one function has a probability; None beyond its ends."""
+    rising = np.argsort(single, kind="stable")
+    if not single[rising[0]] <= wanted <= single[rising[-1]]:
+        return None
+    return float(np.interp(wanted, single[rising], values[rising]))
+
+
+def draw_curve(path: Path, curve: Curve, axis: Axis | None = None, title: str = "") -> None:
+    """Draw a curve with its marks into a file whose suffix says whether it is SVG or PNG.
+
+    The same curve gives the same SVG file.
+
+    Raises:
+        UsageError: the file is neither.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if path.suffix.lower() not in _PICTURES:
+        raise UsageError(f"a curve is drawn as {' or '.join(_PICTURES)}, not as {path.name!r}")
+    axis = axis or Axis()
+    matplotlib = _matplotlib("matplotlib")
+    # Text as text, and names of the parts without chance.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simdb"}):
+        figure = _matplotlib("matplotlib.figure").Figure(figsize=(7, 4.5), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(curve.points[:, 0], curve.points[:, 1], color="black")
+        marks = (
+            (f"{axis.bound} {_shown(curve.threshold)}", curve.threshold, "-"),
+            (f"fixed point {_shown(curve.fixed_point)}", curve.fixed_point, "--"),
+            (f"steepest {_shown(curve.steepest)}, slope {curve.slope:.3g}", curve.steepest, ":"),
+        )
+        for number, (label, value, style) in enumerate(marks):
+            if value is not None:
+                axes.axvline(value, linestyle=style, color=f"C{number}", label=label)
+        axes.set(xlabel=axis.label, ylabel="probability of a candidate pair", title=title)
+        axes.set(xlim=(axis.lowest, axis.highest), ylim=(0, 1.02))
+        axes.legend()
+        dated = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}
+        figure.savefig(path, **dated)
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _matplotlib(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            'a picture of a curve needs the plot extra: pip install "simdb-store[plot]"'
+        ) from error

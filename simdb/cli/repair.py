@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+import simdb
 from simdb.cli.failures import EXIT_PROBLEMS
-from simdb.cli.options import AsJson, settings_of
-from simdb.cli.output import counted, print_json, print_line, printable
+from simdb.cli.options import AsJson
+from simdb.cli.output import counted, print_json, printable
+from simdb.cli.stores import settings_of
 
 SHOWN_KEYS = 20
 SHOWN_PROBLEMS = 20
@@ -27,25 +29,23 @@ def repair(
 
     Exit code 0 when nothing is lost, 1 when something is, 3 when nothing can be read.
     """
-    import simdb
-
     report = simdb.repair(damaged, new, threads=settings_of(context).threads)
     if as_json:
         print_json({"complete": report.complete, **dataclasses.asdict(report)})
     else:
         for problem in report.problems[:SHOWN_PROBLEMS]:
-            print_line(printable(f"{problem.table}: {problem.problem}"))
+            print(printable(f"{problem.table}: {problem.problem}"))
         for name in report.lost_collections:
-            print_line(printable(f"collection {name} is lost: its settings cannot be read"))
+            print(printable(f"collection {name} is lost: its settings cannot be read"))
         if not report.certain:
-            print_line("more may be lost than is said: settings or keys could not be read")
+            print("more may be lost than is said: settings or keys could not be read")
         for found in report.collections:
             lost = f", {found.lost:,} lost" if found.lost else ""
             unsure = f", {found.uncertain:,} perhaps deleted before" if found.uncertain else ""
             items = counted(found.items, "item", "items")
-            print_line(printable(f"{found.name}: {items}{lost}{unsure}"))
+            print(printable(f"{found.name}: {items}{lost}{unsure}"))
             for key in found.lost_keys[:SHOWN_KEYS]:
-                print_line(printable(f"  lost: {key!r}"))
-        print_line(printable(f"{new}: " + ("complete" if report.complete else "not complete")))
+                print(printable(f"  lost: {key!r}"))
+        print(printable(f"{new}: " + ("complete" if report.complete else "not complete")))
     if not report.complete:
         raise typer.Exit(EXIT_PROBLEMS)

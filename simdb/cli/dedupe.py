@@ -1,4 +1,4 @@
-"""The command that removes near duplicates from a file: dedupe."""
+"""The command that copies a file without its near duplicates."""
 
 from __future__ import annotations
 
@@ -7,53 +7,22 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from simdb.cli.bounds import Bound, MaxDistanceText, measured_duplicate
+import simdb
 from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.feeding import Feed, Waiting
-from simdb.cli.inputs import InputOptions, require_inputs, require_no_input
+from simdb.cli.inputs import Feed, InputOptions, Waiting, require_inputs, require_no_input
 from simdb.cli.kinds import measures_distance, plural_of
-from simdb.cli.options import (
-    AsJson,
-    ElementsText,
-    FormatName,
-    IdField,
-    IntegerKeys,
-    KindText,
-    Lowercase,
-    OnBad,
-    Pattern,
-    Quiet,
-    RatingField,
-    Ratings,
-    Recall,
-    Separator,
-    SettingsText,
-    ShinglesText,
-    SyncMode,
-    TextFields,
-    ThresholdText,
-    UnicodeForm,
-    WhiteSpace,
-    one_of,
-    rational,
-)
-from simdb.cli.output import ProgressBar, note, print_json
+from simdb.cli.options import AsJson, Bound, Quiet, Recall, SyncMode, rational
+from simdb.cli.output import ProgressBar, measured_duplicate, note, print_json
 from simdb.cli.stores import opened
-from simdb.config import Kind
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import Output, json_line, written_together
 from simdb.results import AddReport, Outcome
-
-if TYPE_CHECKING:
-    from simdb.collection import Collection
-    from simdb.database import Database
 
 _DEFAULT_RECALL = "0.99"
 
@@ -88,25 +57,10 @@ def dedupe(
     collection: Annotated[
         str, typer.Option("--collection", help="The collection in the store.")
     ] = "documents",
-    kind: KindText = None,
-    settings: SettingsText = None,
-    threshold: ThresholdText = None,
-    max_distance: MaxDistanceText = None,
-    text_field: TextFields = None,
-    id_field: IdField = None,
-    format_name: FormatName = None,
-    pattern: Pattern = None,
-    integer_keys: IntegerKeys = False,
-    elements: ElementsText = None,
-    separator: Separator = None,
-    ratings: Ratings = None,
-    rating_field: RatingField = None,
-    on_bad: OnBad = "error",
-    shingles: ShinglesText = None,
-    lowercase: Lowercase = None,
-    white_space: WhiteSpace = None,
-    unicode: UnicodeForm = None,
+    described: KindOptions,
+    bound: Bound,
     recall: Recall = None,
+    reading: InputOptions,
     sync: SyncMode = "full",
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -119,59 +73,44 @@ def dedupe(
     same file again gives the same output. Of text files and NumPy arrays the output is the list of
     the keys kept. What is compared by distance needs --max-distance.
     """
-    options = InputOptions(
-        text_field,
-        id_field,
-        format_name,
-        integer_keys,
-        pattern,
-        elements,
-        separator,
-        ratings,
-        rating_field,
-    )
-    bad_policy = one_of("--on-bad", on_bad, "error", "skip")
     if as_json and "-" in (output, removed):
         raise UsageError("--json and an output cannot both go to standard output")
-    wanted = _Wanted(
-        Bound.parse(threshold, max_distance),
-        rational(recall, name="recall"),
-        KindOptions(kind, settings, shingles, lowercase, white_space, unicode),
-    )
+    wanted = _Wanted(described, bound, recall)
     if store is None or not Path(store).exists():
         # Refuses a wrong setting before anything is made.
-        options.of(wanted.kind_for(None))
-        wanted.bound_for(wanted.kind_for(None))
+        reading.of(wanted.settings()["kind"])
     require_inputs([source])
-    require_no_input([output, removed], [source], pattern)
+    require_no_input([output, removed], [source], reading.pattern)
     began = time.monotonic()
     with _workspace(context, store, output, sync) as database:
-        present: Collection | None = None
-        if collection in database:
-            present = database[collection]
-        held = wanted.kind_for(None if present is None else present.kind)
+        present = wanted.present(database, collection)
+        kind = described.new() if present is None else present.kind
         feed = Feed(
             [source],
-            options.of(held, present),
-            on_bad=on_bad,
+            reading.of(kind, present),
+            on_bad=reading.on_bad,
             keep_raw=True,
-            keep_lines=store is None and id_field is not None,
+            keep_lines=store is None and reading.id_field is not None,
         )
         with (
             written_together(*(name for name in (output, removed) if name is not None)) as files,
             told_when_interrupted(lambda: _left_by(feed, output, store)),
             ProgressBar(feed.share, quiet=quiet) as bar,
         ):
-            target = wanted.collection(database, collection, throw_away=store is None)
+            # The same file gives the same output only under the same hash functions.
+            seed = 0 if store is None else None
+            target = present or database.create_collection(
+                collection, **wanted.settings(), seed=seed
+            )
             feed.target = target
             splitting = _Splitting(feed, *files)
             try:
                 report = target.dedupe(
                     feed.rows(),
-                    on_bad=bad_policy,
+                    on_bad=reading.on_bad,
                     progress=bar.callback,
                     outcomes=splitting.settle,
-                    **wanted.bound.of(held),
+                    **bound.of(kind),
                 )
             except UsageError as error:
                 raise feed.placed(error) from error
@@ -188,8 +127,8 @@ def _left_by(feed: Feed, output: str, store: str | None) -> str:
 
 @contextlib.contextmanager
 def _workspace(
-    context: typer.Context, store: str | None, output: str, sync: str
-) -> Iterator[Database]:
+    context: typer.Context, store: str | None, output: str, sync: Literal["full", "batch"]
+) -> Iterator[simdb.Database]:
     """Open the store that was named, or one that is gone afterwards, whatever happens."""
     if store is not None:
         with opened(context, store, create=True, sync=sync) as database:
@@ -209,59 +148,41 @@ def _workspace(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The settings that the user named, for a new collection or against an existing one."""
+    """The settings that the user named, for a new collection or against the one there is."""
 
+    described: KindOptions
     bound: Bound
-    recall: Fraction | None
-    kind: KindOptions
+    recall: str | None
 
-    def kind_for(self, present: Kind | None) -> Kind:
-        """Return the kind of the rows: that of the collection, or of a new one.
-
-        Raises:
-            ConfigurationError: the collection has another kind, or a setting is none of it.
-        """
-        if present is None:
-            return self.kind.new()
-        self.kind.changed(present)
-        return present
-
-    def bound_for(self, kind: Kind) -> dict[str, Any]:
-        """Return what a new collection is planned for; nothing means its default.
+    def settings(self) -> dict[str, Any]:
+        """Return those of a new collection.
 
         Raises:
+            ConfigurationError: one is wrong.
             UsageError: items are compared by distance, and none is given.
         """
-        if measures_distance(kind) and not self.bound.is_given:
+        kind = self.described.new()
+        if measures_distance(kind) and not self.bound.given():
             raise UsageError(f"{plural_of(kind)} compared by distance need --max-distance")
-        return self.bound.of(kind)
+        recall = rational(self.recall or _DEFAULT_RECALL, name="recall")
+        return {"kind": kind, "recall": recall, **self.bound.of(kind)}
 
-    def collection(self, database: Database, name: str, *, throw_away: bool) -> Collection:
-        """Return the collection, made under these settings where there is none.
+    def present(self, database: simdb.Database, name: str) -> simdb.Collection | None:
+        """Return the collection where there is one.
 
         Raises:
-            ConfigurationError: there is one, and it has others.
+            ConfigurationError: it has other settings.
         """
-        if name in database:
-            found = database[name]
-            if self.kind.changed(found.kind) != found.kind:
-                raise ConfigurationError(
-                    f"the collection {name!r} has other settings: {found.kind}"
-                )
-            if self.recall is not None and self.recall != found.recall:
-                raise ConfigurationError(
-                    f"the collection {name!r} was made for a recall of {float(found.recall):g}"
-                )
-            return found
-        kind = self.kind_for(None)
-        return database.create_collection(
-            name,
-            kind,
-            recall=self.recall or rational(_DEFAULT_RECALL, name="recall"),
-            # The same file gives the same output only under the same hash functions.
-            seed=0 if throw_away else None,
-            **self.bound_for(kind),
-        )
+        if name not in database:
+            return None
+        found = database[name]
+        if self.described.changed(found.kind) != found.kind:
+            raise ConfigurationError(f"the collection {name!r} has other settings: {found.kind}")
+        if self.recall is not None and rational(self.recall, name="recall") != found.recall:
+            raise ConfigurationError(
+                f"the collection {name!r} was made for a recall of {float(found.recall):g}"
+            )
+        return found
 
 
 class _Splitting:

@@ -1,4 +1,4 @@
-"""The commands that ask for pairs: pairs join."""
+"""The command that prints all pairs of similar items, and how answers in pairs are printed."""
 
 from __future__ import annotations
 
@@ -6,29 +6,15 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from simdb.cli.bounds import Bound, MaxDistanceText, measured
 from simdb.cli.kinds import measures_distance
-from simdb.cli.options import (
-    AsJson,
-    Budget,
-    CollectionName,
-    Exact,
-    GuaranteeText,
-    MinRecall,
-    Quiet,
-    StorePath,
-    ThresholdText,
-    guarantee_of,
-)
-from simdb.cli.output import counted, note, print_json_line, print_line, promise, shown_key
-from simdb.cli.stores import opened_collection, viewed_collection
-
-if TYPE_CHECKING:
-    from simdb.results import Pairs
+from simdb.cli.options import AsJson, Bound, Budget, CollectionName, Question, Quiet, StorePath
+from simdb.cli.output import counted, measured, note, print_json_line, promise, shown_key
+from simdb.cli.stores import opened_collection
+from simdb.results import Pairs
 
 Resume = Annotated[
     str | None,
@@ -41,11 +27,8 @@ def pairs(
     *,
     store: StorePath,
     collection: CollectionName,
-    threshold: ThresholdText = None,
-    max_distance: MaxDistanceText = None,
-    guarantee: GuaranteeText = "auto",
-    exact: Exact = False,
-    min_recall: MinRecall = None,
+    bound: Bound,
+    question: Question,
     measure: Annotated[
         str,
         typer.Option(
@@ -69,75 +52,18 @@ def pairs(
     With --json one object a line: left, right, and similarity or distance. If an exact answer is
     interrupted or fails, the token to go on with, by --resume, is printed on standard error.
     """
-    asked = guarantee_of(guarantee, exact=exact)
-    bound = Bound.parse(threshold, max_distance)
     with opened_collection(context, store, collection, read_only=True) as source:
         found = source.pairs(
-            guarantee=asked,
-            min_recall=min_recall,
             measure=measure,
             since=since,
             resume=resume,
             budget=budget,
+            **question.asked(),
             **bound.of(source.kind),
         )
-        count = _print_pairs(found, as_json=as_json)
+        count = print_pairs(found, as_json=as_json)
         of_distance = measures_distance(source.kind)
-    _tell(found, count, of_distance=of_distance, quiet=quiet)
-
-
-def join(
-    context: typer.Context,
-    *,
-    store: StorePath,
-    left: Annotated[str, typer.Argument(metavar="LEFT", help="A collection in the store.")],
-    right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another, of the same kind.")],
-    right_store: Annotated[
-        str | None,
-        typer.Option("--right-store", metavar="STORE", help="Where RIGHT is, if not in STORE."),
-    ] = None,
-    threshold: ThresholdText = None,
-    max_distance: MaxDistanceText = None,
-    guarantee: GuaranteeText = "auto",
-    exact: Exact = False,
-    min_recall: MinRecall = None,
-    measure: Annotated[
-        str,
-        typer.Option(
-            "--measure",
-            metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored",
-            help="Of similarity, LEFT's items being probes; all but jaccard need an exact index.",
-        ),
-    ] = "jaccard",
-    resume: Resume = None,
-    budget: Budget = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Print all pairs of an item of one collection and a similar one of another.
-
-    Of texts, sets and bags none is missing. One a line, separated by tabs: similarity or distance,
-    the item of LEFT, the item of RIGHT. With --json one object a line: left, right, and similarity
-    or distance. If an exact answer is interrupted or fails, the token to go on with, by --resume,
-    is printed on standard error.
-    """
-    asked = guarantee_of(guarantee, exact=exact)
-    bound = Bound.parse(threshold, max_distance)
-    with contextlib.ExitStack() as opened:
-        source = opened.enter_context(viewed_collection(context, store, left))
-        other = opened.enter_context(viewed_collection(context, right_store or store, right))
-        found = source.join(
-            other,
-            guarantee=asked,
-            min_recall=min_recall,
-            measure=measure,
-            resume=resume,
-            budget=budget,
-            **bound.of(other.kind),
-        )
-        count = _print_pairs(found, as_json=as_json)
-        of_distance = measures_distance(other.kind)
-    _tell(found, count, of_distance=of_distance, quiet=quiet, of_join=True)
+    tell_pairs(found, count, of_distance=of_distance, quiet=quiet)
 
 
 @dataclass(slots=True)
@@ -158,7 +84,7 @@ class _Printed:
         )
 
 
-def _print_pairs(found: Pairs, *, as_json: bool) -> int:
+def print_pairs(found: Pairs, *, as_json: bool) -> int:
     """Print pairs as they are found; return how many."""
     printed = _Printed(token=found.token)
     with _resumable(printed):
@@ -171,7 +97,7 @@ def _print_pairs(found: Pairs, *, as_json: bool) -> int:
                 print_json_line({"left": pair.left, "right": pair.right, **value})
             else:
                 left, right = shown_key(pair.left), shown_key(pair.right)
-                print_line(f"{next(iter(value.values())):.6f}\t{left}\t{right}")
+                print(f"{next(iter(value.values())):.6f}\t{left}\t{right}")
             printed.pairs += 1
             printed.again += 1
         sys.stdout.flush()
@@ -193,9 +119,10 @@ def _resumable(printed: _Printed) -> Iterator[None]:
         raise
 
 
-def _tell(
+def tell_pairs(
     found: Pairs, count: int, *, of_distance: bool, quiet: bool, of_join: bool = False
 ) -> None:
+    """Tell how many there were, and what may be missing."""
     promised = promise(
         found.guarantee, found.expected_recall, of_distance=of_distance, of_join=of_join
     )

@@ -1,0 +1,78 @@
+"""The command that measures the recall of a collection on a sample."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import isnan
+from typing import Annotated
+
+import typer
+
+from simdb.cli.kinds import measures_distance
+from simdb.cli.options import AsJson, Bound, CollectionName, Quiet, StorePath
+from simdb.cli.output import ProgressBar, print_fields, print_json, print_table
+from simdb.cli.stores import opened_collection
+from simdb.results import AuditReport
+
+
+def audit(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: CollectionName,
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, help="Items to compare with all others.")
+    ] = 200,
+    bound: Bound,
+    seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure the recall of a collection on a sample.
+
+    Compares each sampled item with all others, and counts which similar ones the index finds.
+    """
+    with (
+        opened_collection(context, store, collection, read_only=True) as source,
+        ProgressBar(quiet=quiet) as bar,
+    ):
+        kind = source.kind
+        report = source.self_audit(
+            sample=sample, seed=seed, progress=bar.callback, **bound.of(kind)
+        )
+    name = "max_distance" if measures_distance(kind) else "threshold"
+    if as_json:
+        told = dataclasses.asdict(report)
+        print_json({name if known == "threshold" else known: told[known] for known in told})
+    else:
+        _print_audit(report, name, "distance" if measures_distance(kind) else "similarity")
+
+
+def _print_audit(report: AuditReport, bound: str, measured: str) -> None:
+    interval = ""
+    if report.recall_interval is not None:
+        low, high = report.recall_interval
+        interval = f" (95 %: {low:.4f} to {high:.4f})"
+    recall = "no true pairs in the sample" if report.recall is None else f"{report.recall:.4f}"
+    expected = "not known" if isnan(report.expected_recall) else f"{report.expected_recall:.4f}"
+    print_fields(
+        {
+            "sampled": report.sampled,
+            "compared with": report.compared,
+            bound.replace("_", " "): f"{report.threshold:g}",
+            "true pairs": report.true_pairs,
+            "found": report.found_pairs,
+            "recall measured": recall + interval,
+            f"recall expected at the {bound.replace('_', ' ')}": expected,
+            "candidates": report.candidates,
+            "true among them": "-" if report.precision is None else f"{report.precision:.4f}",
+        }
+    )
+    if report.bins:
+        print_table(
+            (f"{measured} from ", "to ", "true pairs ", "found "),
+            [
+                (f"{b.lowest:.2f}", f"{b.highest:.2f}", f"{b.true_pairs:,}", f"{b.found_pairs:,}")
+                for b in report.bins
+            ],
+        )

@@ -1,0 +1,46 @@
+"""The command that reads every record of a store and tells what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from simdb.cli.failures import EXIT_PROBLEMS
+from simdb.cli.options import AsJson, OptionalCollectionName, Quiet, StorePath
+from simdb.cli.output import ProgressBar, counted, print_json, printable
+from simdb.cli.stores import existing, opened
+
+
+def check(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: OptionalCollectionName = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also sign every item again and compare.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Read every record of a store and tell what is wrong.
+
+    Exit code 0 when it is sound, 1 when problems were found, 3 when it cannot be opened.
+    """
+    with (
+        opened(context, store, read_only=True) as database,
+        ProgressBar(quiet=quiet) as bar,
+    ):
+        checked = existing(database, collection) if collection else database
+        report = checked.check(deep=deep, progress=bar.callback)
+    if as_json:
+        problems = [dataclasses.asdict(problem) for problem in report.problems]
+        print_json({"sound": report.sound, "records": report.records, "problems": problems})
+    else:
+        for problem in report.problems:
+            print(printable(f"{problem.table}, {problem.record}: {problem.problem}"))
+        verdict = "sound" if report.sound else counted(len(report.problems), "problem", "problems")
+        print(f"{verdict}; {counted(report.records, 'record', 'records')} read")
+    if not report.sound:
+        raise typer.Exit(EXIT_PROBLEMS)

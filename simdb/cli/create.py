@@ -1,0 +1,133 @@
+"""The command that makes a collection, and what its indexes are in words."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any
+
+import typer
+
+import simdb
+from simdb.cli.describing import KindOptions
+from simdb.cli.options import (
+    AsJson,
+    Bound,
+    CollectionName,
+    ExactFloor,
+    IndexOptions,
+    Quiet,
+    StorePath,
+    rational,
+)
+from simdb.cli.output import counted, note, print_json_line
+from simdb.cli.stores import opened
+from simdb.config import Fingerprint, Kind, Record
+from simdb.errors import UsageError
+from simdb.exact.thresholds import MaximumDistance, Threshold
+
+
+def create(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: CollectionName,
+    described: KindOptions,
+    bound: Bound,
+    recall: Annotated[
+        str, typer.Option("--recall", metavar="SHARE", help="Share of such pairs to find.")
+    ] = "0.99",
+    exact_floor: ExactFloor = None,
+    exact_only: Annotated[
+        bool, typer.Option("--exact-only", help="No probable index; needs --exact-floor.")
+    ] = False,
+    containment: Annotated[
+        bool,
+        typer.Option(
+            "--containment", help="The exact index posts all: every threshold and measure."
+        ),
+    ] = False,
+    index: IndexOptions,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Create a collection, and the store where there is none.
+
+    Its settings say what is similar to what; they are kept with it. A collection that exists
+    already is refused. The threshold is 0.8 (4/9 for bags whose union is the sum); items that are
+    compared by distance have an index only with --max-distance, else all are compared with all.
+    """
+    kind = described.new()
+    if exact_only and exact_floor is None:
+        raise UsageError("--exact-only needs --exact-floor")
+    if containment and exact_floor is None:
+        raise UsageError("--containment needs --exact-floor")
+    if exact_only and bound.given():
+        raise UsageError("--exact-only contradicts --threshold and --max-distance")
+    bounded = {"threshold": None} if exact_only else bound.of(kind)
+    floor = rational(exact_floor, name="--exact-floor")
+    with opened(context, store, create=True) as database:
+        created = database.create_collection(
+            collection,
+            kind,
+            recall=rational(recall, name="recall"),
+            bands=index.bands,
+            rows=index.rows,
+            sketch=index.sketch or "fast",
+            seed=index.seed,
+            exact_floor=floor,
+            containment=containment,
+            **bounded,
+        )
+        if as_json:
+            print_json_line(report_of(created))
+        else:
+            told = f"created collection {created.name} in {store}: {indexes_of(created)}"
+            note(told, quiet=quiet)
+        _warn_of_weight(created, containment=containment)
+
+
+def report_of(collection: simdb.CollectionView) -> dict[str, Any]:
+    """Return the name and the settings of a collection for programs."""
+    return {"collection": collection.name, "settings": collection.stats()["settings"]}
+
+
+def indexes_of(collection: simdb.CollectionView) -> str:
+    """Return the indexes of a collection in one line."""
+    described = []
+    settings = collection.stats()["settings"]
+    if settings["bands"]:
+        bound = f"max. distance {MaximumDistance(collection.max_distance or Fraction())}"
+        if collection.threshold is not None:
+            bound = f"threshold {Threshold(collection.threshold)}"
+        words = index_in_words(collection.kind, settings["bands"], settings["rows"])
+        described.append(f"{bound}, {words}")
+    if collection.exact_floor is not None:
+        text = f"exact from {Threshold(collection.exact_floor)} on"
+        described.append(text + (", all symbols posted" if settings["containment"] else ""))
+    if not described:
+        return "none: answers come from comparing with all items"
+    return "; ".join(described)
+
+
+def index_in_words(kind: Kind, bands: int, rows: int) -> str:
+    """Return what the probable index of a kind is made of."""
+    if isinstance(kind, Record):
+        return f"candidates by {counted(bands, 'rule', 'rules')}"
+    if isinstance(kind, Fingerprint):
+        return f"{counted(bands, 'group', 'groups')} of {rows:,} functions"
+    return f"{bands} bands of {rows} rows"
+
+
+def _warn_of_weight(collection: simdb.CollectionView, *, containment: bool) -> None:
+    """Say so if the exact index of a collection is likely to outweigh its texts."""
+    from simdb.planning import expected_weight
+
+    if collection.exact_floor is None:
+        return
+    weight = expected_weight(collection.kind, collection.exact_floor, containment=containment)
+    if weight is not None and weight > 1:
+        note(
+            f"warning: the exact index is likely to take {weight:.1f} times the bytes of the "
+            "texts; word shingles or a higher floor make it smaller, and "
+            "simdb plan --exact measures it on a sample"
+        )

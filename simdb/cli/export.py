@@ -1,0 +1,96 @@
+"""The command that writes all items of a collection as JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from simdb.cli.get import told_as_usage
+from simdb.cli.kinds import KINDS, name_of, plain_item, plain_record
+from simdb.cli.options import AsJson, CollectionName, Quiet, StorePath
+from simdb.cli.output import ProgressBar, counted, note, print_json_line
+from simdb.cli.stores import viewed_collection
+from simdb.config import Record
+from simdb.errors import UsageError
+from simdb.files import json_line, written_together
+from simdb.results import Entry
+
+
+def export(
+    context: typer.Context,
+    *,
+    store: StorePath,
+    collection: CollectionName,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE", help="JSON lines, or .gz, .zst; - prints."),
+    ] = "-",
+    text_field: Annotated[
+        str | None,
+        typer.Option(
+            "--text-field",
+            "--set-field",
+            "--item-field",
+            metavar="FIELD",
+            help="The field for the item (named as its kind); records have fields of their own.",
+        ),
+    ] = None,
+    id_field: Annotated[
+        str, typer.Option("--id-field", metavar="FIELD", help="The field for the key.")
+    ] = "id",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write all items as JSON lines.
+
+    In order of insertion, with their metadata as fields. What it writes can be added again with
+    the same field names. The file appears when it is complete.
+    """
+    if id_field in ((text_field,) if text_field is not None else KINDS):
+        raise UsageError("the key and the item cannot go to one field: name the item's too")
+    if as_json and output == "-":
+        raise UsageError("--json and an output cannot both go to standard output")
+    count = 0
+    with (
+        viewed_collection(context, store, collection) as source,
+        written_together(output) as (target,),
+        ProgressBar(quiet=quiet) as bar,
+    ):
+        total = len(source)
+        item_field: str | None = text_field or name_of(source.kind)
+        if isinstance(source.kind, Record):
+            if text_field is not None:
+                raise UsageError("--text-field is not for records: they have fields of their own")
+            item_field = None
+        for record in source.items():
+            target.write(_exported(record, id_field, item_field))
+            count += 1
+            if count % 1000 == 0:
+                bar.advance("exporting", count, total)
+    if as_json:
+        print_json_line({"collection": collection, "output": output, "items": count})
+    else:
+        note(f"exported {counted(count, 'item', 'items')}", quiet=quiet)
+
+
+def _exported(record: Entry, id_field: str, item_field: str | None) -> bytes:
+    """Return an item as a line; a record, for which there is no field, as fields of the line."""
+    metadata: Mapping[str, Any] = record.metadata or {}
+    if item_field is None:
+        item = plain_record(record.item)
+    else:
+        item = {item_field: plain_item(record.item)}
+    if id_field in item:
+        raise UsageError(
+            f"the record {record.key!r} has a field {id_field!r}: name another with --id-field"
+        )
+    for option, names in (("--id-field", (id_field,)), ("--text-field", item)):
+        field = next((name for name in names if name in metadata), None)
+        if field is not None:
+            raise UsageError(
+                f"the metadata of {record.key!r} has a field {field!r}: name another with {option}"
+            )
+    with told_as_usage(record.key):
+        return json_line({id_field: record.key, **item, **metadata})
