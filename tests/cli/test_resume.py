@@ -15,7 +15,7 @@ import simdb
 from simdb.cli import pairs
 from simdb.cli.output import print_json_line
 from simdb.errors import CorruptionError
-from simdb.exact import joins, ranges
+from simdb.exact import joins
 from tests.support.cli_stores import lines_of, run
 
 ROWS = [(key, list(range(key % 7, 30 + key % 5))) for key in range(40)]
@@ -23,7 +23,7 @@ ROWS = [(key, list(range(key % 7, 30 + key % 5))) for key in range(40)]
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(ranges, "RANGE_WEIGHT", 8)
+    monkeypatch.setattr(joins, "RANGE_WEIGHT", 8)
     for join in (joins.pairs, joins.join):
         monkeypatch.setattr(join, "__kwdefaults__", {**(join.__kwdefaults__ or {}), "chunk": 16})
     path = tmp_path / "s.simdb"

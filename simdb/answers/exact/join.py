@@ -18,8 +18,7 @@ from simdb.answers.exact.search import Prober, SearchCounters, jaccard
 from simdb.answers.exact.tokens import CrossToken, parse_token
 from simdb.errors import ConfigurationError
 from simdb.exact import joins
-from simdb.exact.joins import Counters
-from simdb.exact.ranges import BEGINNING, Place
+from simdb.exact.joins import BEGINNING, Counters, Place
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer

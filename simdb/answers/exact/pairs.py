@@ -34,9 +34,8 @@ from simdb.answers.exact.tokens import (
 )
 from simdb.errors import ConfigurationError
 from simdb.exact import joins
-from simdb.exact.joins import CHUNK, Counters, PairColumns
+from simdb.exact.joins import BEGINNING, CHUNK, OWN_PAIRS, Counters, PairColumns, Workers, numbered
 from simdb.exact.measures import Criterion, Measure
-from simdb.exact.ranges import BEGINNING, OWN_PAIRS, Workers, numbered
 from simdb.exact.thresholds import Threshold
 from simdb.ingest.postings import current_epoch
 from simdb.opened.signer import Signer

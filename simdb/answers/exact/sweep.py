@@ -19,9 +19,8 @@ from simdb.answers.exact.arrange import Epoch, arrange
 from simdb.answers.exact.candidates import by_number, concatenated, packed
 from simdb.answers.exact.classes import ItemClasses
 from simdb.answers.exact.slices import BYTES_AN_ENTRY, SLICE_SHARE, PostingSlices, shared_only
-from simdb.exact.joins import ALONE, Counters
+from simdb.exact.joins import ALONE, Counters, Workers, in_order
 from simdb.exact.order import ArrangedSets
-from simdb.exact.ranges import Workers, in_order
 from simdb.exact.thresholds import Threshold
 from simdb.opened.signer import Signer
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE

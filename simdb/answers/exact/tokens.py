@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from simdb.errors import ConfigurationError
-from simdb.exact.ranges import Place
+from simdb.exact.joins import Place
 from simdb.exact.thresholds import Threshold
 from simdb.storage.collection.reader import CollectionReader
 

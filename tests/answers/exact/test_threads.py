@@ -17,10 +17,9 @@ import pytest
 import simdb
 from simdb.answers.exact import pairs as exact_joining
 from simdb.answers.exact import sweep as exact_sweeping
-from simdb.exact import joins, ranges
-from simdb.exact.joins import Counters
+from simdb.exact import joins
+from simdb.exact.joins import BEGINNING, Counters, Place, Workers, divided, in_order, numbered
 from simdb.exact.order import SymbolOrder
-from simdb.exact.ranges import BEGINNING, Place, Workers, divided, in_order, numbered
 from simdb.exact.thresholds import Threshold
 from simdb.kernels.postings import Postings
 from tests.support.exact_oracle import adversarial_sets, columns, similar_across, similar_pairs
@@ -32,7 +31,7 @@ ANSWERS = ("memory", "counted", "sliced")
 
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "RANGE_WEIGHT", 8)
+    monkeypatch.setattr(joins, "RANGE_WEIGHT", 8)
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +170,7 @@ def test_ranges_cover_all_buckets_and_weigh_about_the_same() -> None:
     bounds = divided(postings, postings)
     counts = np.diff(starts)
     weights = np.add.reduceat(counts * counts + counts, bounds[:-1])
-    assert (bounds[0], bounds[-1], bounds.size) == (0, 500, ranges.RANGES + 1)
+    assert (bounds[0], bounds[-1], bounds.size) == (0, 500, joins.RANGES + 1)
     assert weights.max() <= weights.mean() + 2 * (64 + 8)
     empty = Postings(np.zeros(1, np.int64), *(np.empty(0, np.uint32) for _ in range(3)))
     assert divided(empty, empty).tolist() == [0]
@@ -180,9 +179,9 @@ def test_ranges_cover_all_buckets_and_weigh_about_the_same() -> None:
 @pytest.mark.parametrize("memory", [2**24, 2**30, 2**34])
 def test_what_waits_is_bounded_by_the_memory_setting(memory: int) -> None:
     workers = Workers.within(None, memory)
-    assert 1 <= workers.ahead <= ranges.MOST_AHEAD
-    results = workers.ahead * workers.most * ranges.RESULT_BYTES
-    assert results + workers.ahead * ranges.ROOM_BYTES <= max(memory // 8, 2 * ranges.ROOM_BYTES)
+    assert 1 <= workers.ahead <= joins.MOST_AHEAD
+    results = workers.ahead * workers.most * joins.RESULT_BYTES
+    assert results + workers.ahead * joins.ROOM_BYTES <= max(memory // 8, 2 * joins.ROOM_BYTES)
 
 
 def answer_by(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
