@@ -78,14 +78,11 @@ def next_earlier(
 
 
 @kernel
-def shared_buckets(
-    keys: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32], kept: npt.NDArray[np.uint8]
-) -> int:
+def shared_buckets(keys: npt.NDArray[np.uint64], kept: npt.NDArray[np.uint8]) -> int:
     """Mark the entries of buckets with two members or more; return how many.
 
     Args:
         keys: uint64 (n,), sorted.
-        items: uint32 (n,), the member of each entry.
         kept: uint8 (n,), output.
     """
     count = 0

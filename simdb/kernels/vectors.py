@@ -296,7 +296,7 @@ def _set_signs(
 
 
 @kernel
-def _sign_words(
+def set_sign_words(
     projections: npt.NDArray[np.uint32],
     limits: npt.NDArray[np.uint32],
     vectors: npt.NDArray[np.float32],
@@ -350,7 +350,7 @@ def sign_words(
         width = directions.shape[0] // bands // _WORD_BITS + 1
         out = np.empty((vectors.shape[0], bands * width), np.uint16)
     bits, limits = projections.view(np.uint32), errors.view(np.uint32)
-    _sign_words(bits, limits, vectors, directions, bands, out)
+    set_sign_words(bits, limits, vectors, directions, bands, out)
     return out
 
 
@@ -399,7 +399,7 @@ def _settle_buckets(
 
 
 @kernel
-def _line_words(
+def set_line_words(
     projections: npt.NDArray[np.floating],
     errors: npt.NDArray[np.floating],
     vectors: npt.NDArray[np.float32],
@@ -471,5 +471,5 @@ def line_words(
     """
     if out is None:
         out = np.empty((vectors.shape[0], shifts.size), np.uint16)
-    _line_words(projections, errors, vectors, directions, shifts, bucket_width, out)
+    set_line_words(projections, errors, vectors, directions, shifts, bucket_width, out)
     return out

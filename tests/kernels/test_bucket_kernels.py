@@ -72,8 +72,7 @@ def ordered(pairs: Pairs) -> Pairs:
 @pytest.mark.parametrize("keys", [[], [1], [1, 1], [1, 2, 2, 2, 5, 7, 7], [3, 3, 3]])
 def test_the_entries_of_buckets_of_two_or_more_are_marked(keys):
     kept = np.full(len(keys), 9, np.uint8)
-    items = np.arange(len(keys), dtype=np.uint32)
-    count = kernels.buckets.shared_buckets(np.array(keys, np.uint64), items, kept)
+    count = kernels.buckets.shared_buckets(np.array(keys, np.uint64), kept)
     assert kept.tolist() == [int(keys.count(key) > 1) for key in keys]
     assert count == kept.sum()
 

@@ -93,7 +93,7 @@ def bucket_slices(
     room = max(4_096, memory // SHARE_OF_MEMORY)
     for keys, columns in collection.bands.sweep(collection.tombstones, room=room):
         shared = np.empty(keys.size, np.uint8)
-        if kernels.buckets.shared_buckets(keys, columns[0], shared):
+        if kernels.buckets.shared_buckets(keys, shared):
             in_buckets = shared.astype(np.bool_)
             yield _slice(signer, collection, keys[in_buckets], columns[0][in_buckets])
 

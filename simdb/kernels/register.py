@@ -1,0 +1,199 @@
+"""The register of kernels: every compiled function once, with what bounds it and where it is from.
+
+A function that Python calls is an **entry**. It is listed here, its arrays are those of its
+annotations, and a plain twin in ``tests/kernels/twins.py`` computes the same in the obvious way. A
+function that only kernels call is **inner**: it is compiled with its callers, and is right if they
+are. ``tests/kernels/test_register.py`` holds the code to this, and docs/kernels.md is printed by
+
+    python -m simdb.kernels.register > docs/kernels.md
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from simdb import kernels
+
+
+class Entry(NamedTuple):
+    """A kernel that Python calls.
+
+    Attributes:
+        name: module and function.
+        work: what its time grows with.
+        section: of *Mining of Massive Datasets*, or what it is from otherwise.
+    """
+
+    name: str
+    work: str
+    section: str = ""
+
+
+# n: items, vectors or rows; m: pairs or values; other words are those of the function's arguments.
+ENTRIES = (
+    Entry("bits.counts_of_rows", "n words"),
+    Entry("bits.compare_rows", "m words", "3.1.1, 3.5.5"),
+    Entry("bits.scan_hamming", "n words", "3.5.5"),
+    Entry("bits.scan_tanimoto", "n, and words of those of fitting counts", "3.9.3"),
+    Entry("bits.scan_tanimoto_uncounted", "n words", "3.1.1"),
+    Entry("bits.bit_symbols", "n length", "3.1.1"),
+    Entry("bits.sampled_bits", "n bands rows", "3.7.1"),
+    Entry("buckets.next_earlier", "members passed over, each once, and compared signatures"),
+    Entry("buckets.shared_buckets", "n"),
+    Entry("buckets.class_ends", "members"),
+    Entry("buckets.bucket_pairs", "visited pairs, bands rows each", "3.4.1"),
+    Entry("buckets.share_every_group", "m, the keys of both items each", "3.8.5"),
+    Entry("buckets.keyed_bucket_pairs", "visited pairs, the keys of both items each", "3.8.5"),
+    Entry("elements.element_symbols", "bytes"),
+    Entry("elements.bag_parts", "bytes; at most `largest` occurrences a bag", "3.1.3"),
+    Entry("elements.occurrence_symbols", "occurrences", "3.1.3"),
+    Entry("fingerprints.grids_of_minutiae", "minutiae, at most 8 squares each", "3.8.4"),
+    Entry("fingerprints.functions_of_minutiae", "minutiae squared, and functions", "3.8.5"),
+    Entry("fingerprints.functions_of_grids", "n functions", "3.8.5"),
+    Entry("fingerprints.members", "n words and set bits", "3.8.5"),
+    Entry("fingerprints.first_shared", "m words", "3.8.5"),
+    Entry("fingerprints.in_every_group", "m, and group_count item_count / 64", "3.8.5"),
+    Entry("fingerprints.matched_minutiae", "m, the product of both sizes each", "3.8.2"),
+    Entry("order.fill_ranks", "frequent symbols", "3.9.2"),
+    Entry("order.symbol_keys", "symbols; a one to one map of 2^64 values", "3.9.2"),
+    Entry("order.sort_sets", "symbols", "3.9.2"),
+    Entry("order.drop_repeats", "symbols", "3.9.2"),
+    Entry("order.count_symbols", "symbols; counts below 2^31", "3.9.4"),
+    Entry("order.identical_representatives", "symbols", "3.9.1"),
+    Entry("order.expand_pairs", "pairs written", "3.9.1"),
+    Entry("overlaps.probe_overlaps", "symbols", "3.1.1"),
+    Entry("overlaps.pair_overlaps", "symbols of all pairs", "3.1.1"),
+    Entry("overlaps.overlaps_with_many", "symbols, and owners of those that are met", "3.1.1"),
+    Entry("postings.mark_symbols", "prefix symbols", "3.9.4"),
+    Entry("postings.marked_entries", "prefix symbols", "3.9.4"),
+    Entry("postings.count_slots", "postings", "3.9.4"),
+    Entry("postings.number_buckets", "slots", "3.9.4"),
+    Entry("postings.fill_buckets", "postings", "3.9.4"),
+    Entry("postings.bucket_candidates", "pairs of postings of fitting sizes", "3.9.3, 3.9.6"),
+    Entry("postings.verify_candidates", "symbols of the candidates", "3.9.6"),
+    Entry("postings.probe_candidates", "hits", "3.9.6"),
+    Entry("runs.merge", "rows written, inputs each"),
+    Entry("runs.probe", "queries, the logarithm of each run, and rows found"),
+    Entry("runs.sort_by_key", "n; False where keys crowd"),
+    Entry("runs.gather_column", "rows"),
+    Entry("shingles.character_shingles", "characters", "3.2.1"),
+    Entry("shingles.word_shingles", "characters", "3.2.4"),
+    Entry("sketches.fast_sketches", "symbols, about ln rows rounds", "3.3, FOCS 2017"),
+    Entry("sketches.classical_sketches", "symbols rows; values below 2^61 - 1", "3.3.5"),
+    Entry("sketches.bucket_keys", "n bands rows; collisions below (rows + 1) / 2^58", "3.4.1"),
+    Entry("sketches.compare_signatures", "m bands rows", "3.3.3, 3.4.1"),
+    Entry("vectors.compare_rows", "m d; errors of the last bit", "3.5.2, 3.5.4"),
+    Entry("vectors.scan", "n d", "3.5.2, 3.5.4"),
+    Entry("vectors.set_sign_words", "n functions, and d of those in doubt", "3.7.2"),
+    Entry("vectors.set_line_words", "n functions, and d of those in doubt", "3.7.4"),
+)
+
+
+class Compiled(NamedTuple):
+    """A compiled function as it is found in the code."""
+
+    module: str
+    name: str
+    function: Any
+
+    @property
+    def inlined(self) -> bool:
+        """Whether it is compiled into its callers."""
+        return bool(self.function.targetoptions.get("inline") == "always")
+
+
+def compiled() -> Iterator[Compiled]:
+    """Find every compiled function of the kernels, in the order of modules and names."""
+    for module in sorted(found.name for found in pkgutil.iter_modules(kernels.__path__)):
+        if module == "register":
+            continue
+        contents = vars(importlib.import_module(f"simdb.kernels.{module}"))
+        for name, function in sorted(contents.items()):
+            if hasattr(function, "py_func") and function.__module__.endswith(f".{module}"):
+                yield Compiled(module, name, function)
+
+
+def arrays(function: Any) -> tuple[dict[str, tuple[str, ...]], list[tuple[str, ...]]]:
+    """Read the element types of arrays in and out from the annotations of a function.
+
+    Returns:
+        of each array that is an argument, or a field of one (``left.items``), the types that it may
+        have; the same of each array that is returned.
+    """
+    hints = get_type_hints(function.py_func)
+    returned = hints.pop("return", None)
+    taken: dict[str, tuple[str, ...]] = {}
+    for name, hint in hints.items():
+        taken.update(_of_hint(name, hint))
+    return taken, list(_of_hint("", returned).values())
+
+
+def _of_hint(name: str, hint: Any) -> dict[str, tuple[str, ...]]:
+    """Element types of the arrays in an annotation, by name."""
+    if get_origin(hint) is np.ndarray:
+        (element,) = get_args(get_args(hint)[1])
+        return {name: _numbers(element)}
+    if get_origin(hint) is types.UnionType:
+        parts = [_of_hint(name, part) for part in get_args(hint)]
+        return {name: tuple(one for part in parts for one in part[name])}
+    if get_origin(hint) is tuple:
+        inside = {str(place): part for place, part in enumerate(get_args(hint))}
+    else:
+        inside = get_type_hints(hint) if hasattr(hint, "_fields") else {}
+    found: dict[str, tuple[str, ...]] = {}
+    for field, part in inside.items():
+        found.update(_of_hint(f"{name}.{field}" if name else field, part))
+    return found
+
+
+def _numbers(element: Any) -> tuple[str, ...]:
+    return ("float32", "float64") if element is np.floating else (np.dtype(element).name,)
+
+
+def document() -> str:
+    """Write docs/kernels.md."""
+    listed = {entry.name: entry for entry in ENTRIES}
+    lines = [
+        "# Kernels",
+        "",
+        "Every compiled function of `simdb/kernels/`, printed from `simdb/kernels/register.py` by "
+        "`python -m simdb.kernels.register`. An entry is called by Python; its twin in "
+        "`tests/kernels/twins.py` computes the same the obvious way, and a test compares the two. "
+        "Inner functions are called by kernels alone, and inlined ones are compiled into them. All "
+        "are compiled on first use with the GIL released, and kept in numba's cache on disk. "
+        "Sections are those of *Mining of Massive Datasets*.",
+    ]
+    module = ""
+    inner: list[str] = []
+    for one in [*compiled(), None]:
+        if one is None or one.module != module:
+            if inner:
+                lines += ["", "Inner: " + ", ".join(inner) + "."]
+            if one is None:
+                break
+            module, inner = one.module, []
+            summary = str(importlib.import_module(f"simdb.kernels.{module}").__doc__)
+            lines += ["", f"## {module}", "", summary.partition("\n")[0]]
+            if any(name.startswith(f"{module}.") for name in listed):
+                lines += ["", "| entry | arrays in | arrays out | work | section |"]
+                lines += ["|---|---|---|---|---|"]
+        entry = listed.get(f"{one.module}.{one.name}")
+        if entry is None:
+            inner.append(f"`{one.name}`" + (" (inlined)" if one.inlined else ""))
+            continue
+        taken, returned = arrays(one.function)
+        into = ", ".join(f"{name} {' or '.join(kinds)}" for name, kinds in taken.items())
+        out = ", ".join(" or ".join(kinds) for kinds in returned)
+        lines.append(f"| `{one.name}` | {into} | {out} | {entry.work} | {entry.section} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

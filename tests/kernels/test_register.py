@@ -1,0 +1,137 @@
+"""The register lists every kernel; each has a twin that it agrees with, its flags and its types."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from simdb.kernels import register
+from simdb.kernels.register import ENTRIES
+from tests.kernels.twins import TWINS, Twin
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPILED = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled"
+)
+
+
+@pytest.fixture(autouse=True)
+def _wrap_around():
+    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
+    with np.errstate(over="ignore"):
+        yield
+
+
+def kernel_sources() -> dict[str, ast.Module]:
+    folder = ROOT / "simdb" / "kernels"
+    return {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")}
+
+
+def decorated() -> dict[str, str]:
+    """Every compiled function in the sources, and by what it is compiled."""
+    return {
+        f"{module}.{node.name}": ast.unparse(node.decorator_list[0])
+        for module, tree in kernel_sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and node.decorator_list
+        and ast.unparse(node.decorator_list[0]) in {"kernel", "inlined"}
+    }
+
+
+@COMPILED
+def test_the_register_finds_every_function_that_the_sources_compile():
+    found = {f"{one.module}.{one.name}": one for one in register.compiled()}
+    assert found.keys() == decorated().keys()
+    for name, how in decorated().items():
+        assert found[name].inlined == (how == "inlined")
+    text = "".join(path.read_text() for path in (ROOT / "simdb").rglob("*.py"))
+    assert text.count("numba.njit(") == 3  # in the two decorators
+
+
+def test_what_python_calls_is_an_entry_and_no_other():
+    """An entry is called from outside the kernels, or by a function that is not compiled."""
+    names = {name.partition(".")[2] for name in decorated()}
+    called = set()
+    for path in [*(ROOT / "simdb").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            plain = not (
+                isinstance(node, ast.FunctionDef)
+                and any(ast.unparse(one) in {"kernel", "inlined"} for one in node.decorator_list)
+            )
+            if isinstance(node, ast.FunctionDef) and plain and path.parent.name == "kernels":
+                called |= {
+                    f"{path.stem}.{one.func.id}"
+                    for one in ast.walk(node)
+                    if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)
+                }
+            if isinstance(node, ast.Attribute) and node.attr in names and "simdb" in path.parts:
+                called.add(f"{ast.unparse(node.value).rpartition('.')[2]}.{node.attr}")
+    listed = [entry.name for entry in ENTRIES]
+    assert len(set(listed)) == len(listed)
+    assert set(listed) <= set(decorated())
+    # Under another name than its module's: ``order = kernels.order``, and the twins' own imports.
+    for name in set(listed) - called:
+        assert any(one.endswith(name.partition(".")[2]) for one in called), name
+
+
+def test_every_entry_has_a_twin():
+    assert {entry.name for entry in ENTRIES} == TWINS.keys()
+
+
+@pytest.mark.parametrize("twin", sorted(set(TWINS.values()), key=str))
+@pytest.mark.parametrize("seed", range(5))
+def test_kernels_agree_with_their_twins(twin: Twin, seed: int) -> None:
+    twin(np.random.default_rng(seed))
+
+
+@COMPILED
+def test_kernels_are_cached_and_release_the_gil():
+    for one in register.compiled():
+        if not one.inlined:
+            options = one.function.targetoptions
+            assert options["nogil"], one.name
+            assert "parallel" not in options or not options["parallel"]
+            assert type(one.function._cache).__name__ == "FunctionCache", one.name
+
+
+@COMPILED
+def test_kernels_are_compiled_for_the_types_that_they_document():
+    for twin in dict.fromkeys(TWINS.values()):
+        twin(np.random.default_rng(0))
+    for entry in ENTRIES:
+        module, _, name = entry.name.partition(".")
+        function = getattr(importlib.import_module(f"simdb.kernels.{module}"), name)
+        taken, returned = register.arrays(function)
+        assert function.signatures, entry.name
+        for signature in function.signatures:
+            compiled = [dtype for one in signature for dtype in element_types(one)]
+            assert len(compiled) == len(taken), entry.name
+            for (argument, allowed), dtype in zip(taken.items(), compiled, strict=True):
+                assert dtype in allowed, f"{entry.name}: {argument} is {dtype}"
+            out = element_types(function.overloads[signature].signature.return_type)
+            assert len(out) == len(returned), entry.name
+            assert all(dtype in allowed for allowed, dtype in zip(returned, out, strict=True))
+
+
+def element_types(of: Any) -> list[str]:
+    """The element types of the arrays that a numba type holds."""
+    if isinstance(of, numba.types.Array):
+        return [str(of.dtype)]
+    parts = getattr(of, "types", ()) or getattr(of, "count", 0) * (getattr(of, "dtype", None),)
+    return [name for part in parts for name in element_types(part)]
+
+
+def test_the_document_is_the_one_that_is_printed():
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        pytest.skip("nothing is compiled")
+    written = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+    assert written == register.document(), "python -m simdb.kernels.register > docs/kernels.md"

@@ -1,0 +1,902 @@
+"""The plain twin of every kernel: small random inputs, and the same computed the obvious way.
+
+A twin is named after its kernel in ``TWINS``; it draws inputs, runs the kernel, and asserts what
+ten lines of Python, sets and whole numbers say of them.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import simdb.kernels
+from simdb.exact.order import SymbolOrder
+from simdb.exact.thresholds import Threshold
+from simdb.kernels.order import Classes
+from simdb.kernels.postings import (
+    CANDIDATES,
+    PAIRS,
+    SCANNED,
+    VERIFIED,
+    Bounds,
+    Candidates,
+    Hits,
+    Sets,
+    bucket_state,
+    prefix_buckets,
+)
+from tests.support import oracle
+
+Twin = Callable[[np.random.Generator], None]
+TWINS: dict[str, Twin] = {}
+kernels: Any = simdb.kernels  # its functions are called with rows of columns
+SECRET = np.uint64(0x1234_5678_9ABC_DEF1)
+BASE = np.uint64((1 << 58) | 12345)
+
+
+def twin_of(*names: str) -> Callable[[Twin], Twin]:
+    def enter(twin: Twin) -> Twin:
+        TWINS.update(dict.fromkeys(names, twin))
+        return twin
+
+    return enter
+
+
+# -- drawn inputs and plain views ----------------------------------------------------------------
+
+
+def some_bits(random: np.random.Generator, count: int = 9, words: int = 3) -> npt.NDArray[Any]:
+    """Bit vectors that are dense, sparse, empty and full."""
+    vectors = random.integers(0, 2**64, (count, words), dtype=np.uint64)
+    vectors[: count // 2] &= random.integers(0, 2**64, words, dtype=np.uint64)
+    vectors[0], vectors[-1] = 0, 2**64 - 1
+    return vectors
+
+
+def bits_of(vector: npt.NDArray[Any]) -> set[int]:
+    """The positions of set bits, as ``np.packbits`` numbers them."""
+    return set(np.flatnonzero(np.unpackbits(vector.view(np.uint8))).tolist())
+
+
+def some_sets(random: np.random.Generator, count: int = 30, universe: int = 40) -> list[list[int]]:
+    sets = [sorted(set(random.integers(1, universe, size).tolist())) for size in range(count)]
+    return [*sets, sets[5], sets[5][1:], []]
+
+
+def columns(sets: Iterable[Iterable[int]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    lists = [list(one) for one in sets]
+    values = np.array([symbol for one in lists for symbol in one], np.uint64)
+    return values, np.cumsum([0, *map(len, lists)]).astype(np.int64)
+
+
+def rows_of(values: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> list[list[Any]]:
+    return [values[start:stop].tolist() for start, stop in pairwise(offsets.tolist())]
+
+
+def drawn_pairs(random: np.random.Generator, count: int, pairs: int = 20) -> Any:
+    return (random.integers(0, count, pairs), random.integers(0, count, pairs))
+
+
+# -- bits ----------------------------------------------------------------------------------------
+
+
+@twin_of("bits.counts_of_rows", "bits.compare_rows")
+def bit_counts(random: np.random.Generator) -> None:
+    vectors, others = some_bits(random), some_bits(random)
+    sets, other_sets = [*map(bits_of, vectors)], [*map(bits_of, others)]
+    assert kernels.bits.counts_of_rows(vectors).tolist() == [*map(len, sets)]
+    left, right = drawn_pairs(random, len(vectors))
+    common, united = kernels.bits.compare_rows(vectors, others, left, right)
+    pairs = [(sets[one], other_sets[other]) for one, other in zip(left, right, strict=True)]
+    assert common.tolist() == [len(one & other) for one, other in pairs]
+    assert united.tolist() == [len(one | other) for one, other in pairs]
+
+
+@twin_of("bits.scan_hamming", "bits.scan_tanimoto", "bits.scan_tanimoto_uncounted")
+def bit_scans(random: np.random.Generator) -> None:
+    vectors = some_bits(random, 40)
+    probe = vectors[random.integers(40)]
+    limit = int(random.integers(0, 120))
+    apart = [len(bits_of(probe) ^ bits_of(vector)) for vector in vectors]
+    rows, distances = kernels.bits.scan_hamming(probe, vectors, limit)
+    assert rows.tolist() == [row for row in range(40) if apart[row] <= limit]
+    assert distances.tolist() == [apart[row] for row in rows]
+    least = Fraction(int(random.integers(1, 20)), 20)
+    sets = [*map(bits_of, vectors)]
+    similar = []
+    for row, other in enumerate(sets):
+        both, either = len(bits_of(probe) & other), len(bits_of(probe) | other)
+        if both and Fraction(both, either) >= least:
+            similar.append((row, both, either))
+    needed = Threshold(least).needed_overlap_table(2 * 192)
+    counts = kernels.bits.counts_of_rows(vectors)
+    for found in (
+        kernels.bits.scan_tanimoto(probe, vectors, counts, needed),
+        kernels.bits.scan_tanimoto_uncounted(probe, vectors, needed),
+    ):
+        assert [*zip(*(column.tolist() for column in found), strict=True)] == similar
+
+
+@twin_of("bits.bit_symbols", "bits.sampled_bits")
+def bit_signatures(random: np.random.Generator) -> None:
+    vectors = some_bits(random)
+    values, offsets = kernels.bits.bit_symbols(vectors, 192, SECRET)
+    expected = [[oracle.mixed(bit, int(SECRET)) for bit in sorted(bits_of(v))] for v in vectors]
+    assert rows_of(values, offsets) == expected
+    bands, rows = int(random.integers(1, 4)), int(random.integers(1, 40))
+    positions = random.integers(0, 192, bands * rows)
+    words = kernels.bits.sampled_bits(vectors, positions, bands)
+    for vector, signature in zip(vectors, words.tolist(), strict=True):
+        expected_words = []
+        for band in positions.reshape(bands, rows).tolist():
+            sides = [int(position in bits_of(vector)) for position in band] + [1]
+            number = sum(side << place for place, side in enumerate(sides))
+            expected_words += [number >> 16 * word & 0xFFFF for word in range(rows // 16 + 1)]
+        assert signature == expected_words
+
+
+# -- buckets -------------------------------------------------------------------------------------
+
+
+def buckets_of(keys: list[list[int]], classes: list[int]) -> dict[int, list[int]]:
+    """The items that have each key, by class, where there are two or more."""
+    found = defaultdict(list)
+    for item in sorted(range(len(keys)), key=lambda item: (classes[item], item)):
+        for key in keys[item]:
+            found[key].append(item)
+    return {key: found[key] for key in sorted(found) if len(found[key]) > 1}
+
+
+@twin_of("buckets.shared_buckets", "buckets.class_ends")
+def bucket_columns(random: np.random.Generator) -> None:
+    keys = np.sort(random.integers(0, 12, 20).astype(np.uint64))
+    kept = np.full(20, 9, np.uint8)
+    counts = Counter(keys.tolist())
+    assert kernels.buckets.shared_buckets(keys, kept) == sum(kept)
+    assert kept.tolist() == [counts[key] > 1 for key in keys.tolist()]
+    starts = np.array([0, 7, 8, 20])
+    classes = np.concatenate([np.sort(random.integers(0, 4, n)) for n in (7, 1, 12)])
+    ends = np.empty(20, np.int64)
+    kernels.buckets.class_ends(starts, classes, ends)
+    for begin, end in pairwise(starts.tolist()):
+        inside = classes[begin:end].tolist()
+        last = {one: place for place, one in enumerate(inside, begin + 1)}
+        assert ends[begin:end].tolist() == [last[one] for one in inside]
+
+
+@twin_of("buckets.bucket_pairs", "buckets.keyed_bucket_pairs", "buckets.share_every_group")
+def pairs_of_buckets(random: np.random.Generator) -> None:
+    items, bands, rows, needed = 14, 3, 2, int(random.integers(0, 5))
+    classes = random.integers(0, 10, items).tolist()
+    signatures = random.integers(0, 3, (items, bands * rows)).astype(np.uint16)
+    keys = [
+        [band << 32 | int(a) << 16 | int(b) for band, (a, b) in enumerate(one.reshape(bands, rows))]
+        for one in signatures
+    ]
+    buckets = buckets_of(keys, classes)
+    starts = np.cumsum([0, *map(len, buckets.values())])
+    members = np.array([item for bucket in buckets.values() for item in bucket], np.int64)
+    ends = np.empty(members.size, np.int64)
+    kernels.buckets.class_ends(starts, np.array(classes)[members], ends)
+    values, offsets = columns(keys)
+    groups = np.array([key >> 32 for one in keys for key in one], np.uint8)
+    left, right = (np.array(side) for side in zip(*combinations(range(items), 2), strict=True))
+
+    def shared(one: int, other: int) -> set[int]:
+        return set(keys[one]) & set(keys[other])
+
+    met = kernels.buckets.share_every_group(values, offsets, groups, 7, left, right)
+    assert met.tolist() == [len(shared(*pair)) == bands for pair in zip(left, right, strict=True)]
+    other_class = [
+        (one, other)
+        for one, other in combinations(range(items), 2)
+        if shared(one, other) and classes[one] != classes[other]
+    ]
+    equal = (signatures[:, None] == signatures).sum(axis=2)
+    expected = [pair for pair in other_class if equal[pair] >= needed]
+    names = np.array([key >> 32 for key in buckets], np.int32)
+    key_names = np.array(list(buckets), np.uint64)
+    for listed, wanted in (
+        (
+            lambda *room: kernels.buckets.bucket_pairs(
+                starts, members, ends, names, signatures, rows, needed, False, *room
+            ),
+            expected,
+        ),
+        (
+            lambda *room: kernels.buckets.keyed_bucket_pairs(
+                *(starts, members, ends, key_names, values, offsets),
+                *(np.zeros_like(groups), 1, False, *room),
+            ),
+            other_class,
+        ),
+    ):
+        cursor, counters = np.full(3, -1, np.int64), np.zeros(2, np.int64)
+        room = np.empty(5, np.int64), np.empty(5, np.int64)
+        found: list[tuple[int, int]] = []
+        written = 5
+        while written == 5:
+            written = listed(cursor, *room, counters)
+            found += zip(room[0][:written].tolist(), room[1][:written].tolist(), strict=True)
+        assert sorted((min(pair), max(pair)) for pair in found) == wanted
+        assert counters[0] - counters[1] >= len(found)
+
+
+@twin_of("buckets.next_earlier")
+def earlier_rows(random: np.random.Generator) -> None:
+    items, bands = 12, 3
+    keys = [[band * 10 + int(random.integers(4)) for band in range(bands)] for _ in range(items)]
+    together = defaultdict(list)
+    for item, own in enumerate(keys):
+        for key in own:
+            together[key].append(item)
+    members: list[int] = []
+    places, first = np.empty((items, bands), np.int64), {}
+    for key, bucket in together.items():
+        first[key] = len(members)
+        for item in bucket:
+            places[item, keys[item].index(key)] = len(members)
+            members.append(item)
+    begin = np.array([[first[key] for key in own] for own in keys], np.int64)
+    status = random.integers(0, 3, items).astype(np.uint8)
+    signatures = random.integers(0, 2, (items, 4)).astype(np.uint16)
+    undecided = np.flatnonzero(status == kernels.buckets.UNDECIDED)
+    last = np.full(items, -1, np.int64)
+    earlier = np.empty(undecided.size, np.int64)
+    kernels.buckets.next_earlier(
+        *(undecided, np.array(members), places, begin, last, status, signatures, 2, earlier)
+    )
+    for row, found in zip(undecided.tolist(), earlier.tolist(), strict=True):
+        expected = int(kernels.buckets.NONE_LEFT)
+        for other in range(row):
+            if set(keys[row]) & set(keys[other]) and status[other] != kernels.buckets.DROPPED:
+                if status[other] == kernels.buckets.UNDECIDED:
+                    expected = int(kernels.buckets.MUST_WAIT)
+                    break
+                if (signatures[row] == signatures[other]).sum() >= 2:
+                    expected = other
+                    break
+        assert found == expected
+
+
+# -- elements ------------------------------------------------------------------------------------
+
+
+@twin_of("elements.element_symbols", "elements.bag_parts", "elements.occurrence_symbols")
+def stored_elements(random: np.random.Generator) -> None:
+    secret, base, text_secret = (int(word) for word in random.integers(0, 2**58, 3) | (1 << 58))
+    keys = np.array([secret, base, text_secret], np.uint64)
+    numbers = random.integers(0, 200, 5).tolist()
+    words = [b"", b"a", bytes(random.integers(97, 123, 300).astype(np.uint8))]
+    lengths = b"".join(len(word).to_bytes(2, "little") for word in words)
+    sets = {
+        bytes([1, *numbers]): [oracle.mixed(number, secret) for number in numbers],
+        b"\x08" + (-3).to_bytes(8, "little", signed=True): [oracle.mixed(2**64 - 3, secret)],
+        b"\x12" + (3).to_bytes(4, "little") + lengths + b"".join(words): [
+            oracle.mixed(oracle.polynomial(word, base), text_secret) for word in words
+        ],
+        b"": [],
+    }
+    data, ends = joined(sets)
+    values, offsets = kernels.elements.element_symbols(data, ends, keys)
+    assert rows_of(values, offsets) == list(sets.values())
+    counts = [random.integers(1, 300, len(symbols)).tolist() for symbols in sets.values()]
+    bags = [
+        b"\x02" + one + b"".join(count.to_bytes(2, "little") for count in own) if own else b""
+        for one, own in zip(sets, counts, strict=True)
+    ]
+    found = kernels.elements.bag_parts(*joined(bags), 10_000)
+    assert found[0].tobytes() == data.tobytes()
+    assert found[1].tolist() == ends.tolist()
+    assert rows_of(found[2], found[3]) == counts
+    assert kernels.elements.bag_parts(*joined(bags), 3)[3][0] == -1
+    expanded = kernels.elements.occurrence_symbols(values, found[2], offsets, SECRET)
+    assert rows_of(*expanded) == [
+        [
+            oracle.mixed(symbol ^ occurrence, int(SECRET))
+            for symbol, count in zip(symbols, own, strict=True)
+            for occurrence in range(1, count + 1)
+        ]
+        for symbols, own in zip(sets.values(), counts, strict=True)
+    ]
+    damaged = kernels.elements.element_symbols(*joined([b"\x01\x05", b"\x02\x05"]), keys)
+    assert damaged[1][0] == -2
+
+
+def joined(parts: Iterable[bytes]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    parts = list(parts)
+    return np.frombuffer(b"".join(parts), np.uint8), np.cumsum([*map(len, parts)])
+
+
+# -- fingerprints --------------------------------------------------------------------------------
+
+
+def squares_of(minutia: Any, grid: Any, shift: Any = (0, 0)) -> set[int]:
+    """The squares within the tolerances of a minutia, by its four corners and two turns."""
+    width, height, side, border, sectors, slack = (int(one) for one in grid)
+    x, y, direction = int(minutia[0]) + shift[0], int(minutia[1]) + shift[1], int(minutia[2])
+    found = set()
+    for over in (-border, border):
+        for up in (-border, border):
+            for turn in (-slack, slack):
+                column, row = (x + over) // side, (y + up) // side
+                sector = (direction + turn) % 23_040 * sectors // 23_040
+                if 0 <= column < width and 0 <= row < height:
+                    found.add((row * width + column) * sectors + sector)
+    return found
+
+
+@twin_of(
+    *("fingerprints.grids_of_minutiae", "fingerprints.functions_of_minutiae"),
+    *("fingerprints.functions_of_grids", "fingerprints.members"),
+)
+def functions_of_prints(random: np.random.Generator) -> None:
+    minutiae = random.integers(0, 160, (24, 3)).astype(np.int32)
+    minutiae[:, 2] = random.integers(0, 23_040, 24)
+    offsets = np.array([0, 9, 9, 24])
+    grid = np.array([5, 4, 30, 6, 2, 512], np.int64)
+    prints = [minutiae[start:stop] for start, stop in pairwise(offsets)]
+    for centre in (np.empty(0, np.int64), np.array([75, 60])):
+        grids = kernels.fingerprints.grids_of_minutiae(minutiae, offsets, grid, centre)
+        for one, row in zip(prints, grids, strict=True):
+            shift = (0, 0)
+            if centre.size and len(one):
+                means = [int(total) // len(one) for total in one[:, :2].sum(axis=0, dtype=int)]
+                shift = (int(centre[0]) - means[0], int(centre[1]) - means[1])
+            assert set_bits(row) == set().union(*(squares_of(m, grid, shift) for m in one))
+    functions = np.sort(random.integers(0, 40, (100, 2)), axis=1).astype(np.int32)
+    words = kernels.fingerprints.functions_of_grids(grids.view(np.uint16), functions)
+    for row, signature in zip(grids, words, strict=True):
+        yes = {n for n, squares in enumerate(functions.tolist()) if set(squares) <= set_bits(row)}
+        assert set_bits(signature) == yes
+    around = kernels.fingerprints.functions_of_minutiae(minutiae, offsets, grid, False, functions)
+    for one, signature in zip(prints, around, strict=True):
+        yes = set()
+        for anchor, middle in enumerate(one.tolist()):
+            shift = 75 - middle[0], 60 - middle[1]
+            others = np.delete(one, anchor, axis=0)
+            occupied = set().union(*(squares_of(other, grid, shift) for other in others))
+            yes |= {n for n, squares in enumerate(functions.tolist()) if set(squares) <= occupied}
+        assert set_bits(signature) == yes
+    numbers, starts = kernels.fingerprints.members(words)
+    assert rows_of(numbers, starts) == [sorted(set_bits(signature)) for signature in words]
+
+
+def set_bits(row: npt.NDArray[Any]) -> set[int]:
+    width = 8 * row.itemsize
+    return {
+        place * width + bit
+        for place, word in enumerate(row.tolist())
+        for bit in range(width)
+        if word >> bit & 1
+    }
+
+
+@twin_of("fingerprints.first_shared", "fingerprints.in_every_group")
+def groups_of_functions(random: np.random.Generator) -> None:
+    left, right = (random.integers(0, 2**16, (2, 30, 4)) & random.integers(0, 2**16, 4)).astype(
+        np.uint16
+    )
+    size, groups = 20, 3
+    found = kernels.fingerprints.first_shared(left, right, size, groups)
+    for one, other, first in zip(left, right, found.tolist(), strict=True):
+        shared = {bit for bit in set_bits(one) & set_bits(other) if bit < size * groups}
+        every = {bit // size for bit in shared} == set(range(groups))
+        assert first == (min(shared) if every else -1)
+    items = random.integers(0, 70, 200).astype(np.uint32)
+    of_group = random.integers(0, groups, 200).astype(np.uint8)
+    united = [{int(i) for i in items[of_group == group]} for group in range(groups)]
+    inside = sorted(set.intersection(*united) & set(range(66)))
+    assert kernels.fingerprints.in_every_group(items, of_group, groups, 66).tolist() == inside
+
+
+@twin_of("fingerprints.matched_minutiae")
+def aligned_prints(random: np.random.Generator) -> None:
+    """A print turned and shifted, with some minutiae gone and others come, is laid on itself."""
+    one = np.column_stack([random.permutation(60)[:20] * 100 for _ in range(2)])
+    directions = random.integers(0, 23_040, 20)
+    turn, shift = int(random.integers(-10, 11)), random.integers(-300, 301, 2)
+    angle = math.radians(turn)
+    turned = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    there = (one - 3_000) @ turned.T + 3_000 + shift
+    other = np.column_stack([np.rint(there), (directions + turn * 64) % 23_040])[:17]
+    left = np.column_stack([one, directions])
+    minutiae = np.concatenate([left, other, left]).astype(np.int32)
+    offsets = np.array([0, 20, 37, 57, 57])
+    settings = np.array([60, 640, 11_520, 6_000, 6_000], np.int64)
+    pairs = np.array([0, 1, 0, 0, 3]), np.array([1, 0, 2, 3, 0])
+    found = kernels.fingerprints.matched_minutiae(minutiae, offsets, *pairs, settings).tolist()
+    assert found[0] == found[1]
+    assert 15 <= found[0] <= 17
+    assert found[2:] == [20, 0, 0]
+
+
+# -- order ---------------------------------------------------------------------------------------
+
+
+@twin_of("order.fill_ranks", "order.symbol_keys")
+def keys_of_symbols(random: np.random.Generator) -> None:
+    """The frequent symbols have the largest keys; the rest keep their order, all one to one."""
+    largest = 2**64 - 1
+    pool = [*range(20), *(largest - number for number in range(20))]
+    frequent = [pool[place] for place in random.permutation(len(pool))[:12]]
+    keys = SymbolOrder(np.array(frequent, np.uint64)).keys(np.array(pool, np.uint64)).tolist()
+    of = dict(zip(pool, keys, strict=True))
+    assert [of[symbol] for symbol in frequent] == [2**64 - 12 + rank for rank in range(12)]
+    holes = sorted(symbol for symbol in frequent if symbol < 2**64 - 12)
+    moved = [s for s in sorted(pool) if s >= 2**64 - 12 and s not in frequent]
+    for symbol in pool:
+        if symbol not in frequent:
+            expected = holes[moved.index(symbol)] if symbol in moved else symbol
+            assert of[symbol] == expected
+    ranks = SymbolOrder(np.array(frequent, np.uint64)).ranks
+    assert not kernels.order.fill_ranks(ranks._replace(frequent=np.zeros(2, np.uint64)))
+
+
+@twin_of("order.sort_sets", "order.drop_repeats", "order.count_symbols")
+def sorted_sets(random: np.random.Generator) -> None:
+    sets = [random.integers(0, 2**63, size).tolist() for size in (0, 1, 7, 40, 300)]
+    sets.append([*random.integers(2**64 - 50, 2**64, 60, dtype=np.uint64).tolist(), 5, 5])
+    sets.append([7] * 100)
+    values, offsets = columns(sets)
+    symbols, counts = kernels.order.count_symbols(values, kernels.hashes.table_shift(values.size))
+    used = counts > 0
+    counted = dict(zip(symbols[used].tolist(), counts[used].tolist(), strict=True))
+    assert counted == Counter(values.tolist())
+    crowded = kernels.order.sort_sets(values, offsets, np.uint64(2**64 - 50))
+    rows = rows_of(values, offsets)
+    assert crowded.tolist()[-1]
+    for own, row, left in zip(sets, rows, crowded.tolist(), strict=True):
+        assert sorted(row) == sorted(own)
+        assert left or row == sorted(own)
+    values, offsets = columns(map(sorted, sets))
+    kept = kernels.order.drop_repeats(values, offsets)
+    assert rows_of(values, kept) == [sorted(set(own)) for own in sets]
+
+
+@twin_of("order.identical_representatives", "order.expand_pairs")
+def classes_of_sets(random: np.random.Generator) -> None:
+    sets = [tuple(sorted(set(random.integers(0, 4, 3).tolist()))) for _ in range(40)]
+    values, offsets = columns(sets)
+    shift = kernels.hashes.table_shift(len(sets))
+    found, bitmaps = kernels.order.identical_representatives(values, offsets, shift)
+    assert found.tolist() == [sets.index(one) for one in sets]
+    assert bitmaps.tolist() == [sum(1 << symbol % 64 for symbol in one) for one in sets]
+    distinct = sorted(set(sets))
+    members = [[item for item, own in enumerate(sets) if own == one] for one in distinct]
+    classes = Classes(np.cumsum([0, *map(len, members)]), np.concatenate(members))
+    pairs = drawn_pairs(random, len(distinct), 6)
+    for same in (False, True):
+        state, room = np.zeros(3, np.int64), tuple(np.empty(7, np.int64) for _ in range(3))
+        rows: list[tuple[int, ...]] = []
+        while state[0] < 6:
+            count = kernels.order.expand_pairs(
+                pairs, classes, classes, same=same, state=state, found=room
+            )
+            rows += zip(*(column[:count].tolist() for column in room), strict=True)
+        expected = []
+        for row, (one, other) in enumerate(zip(*pairs, strict=True)):
+            of_pair = [(a, b) for a in members[one] for b in members[other]]
+            if same and one == other:
+                of_pair = list(combinations(members[one], 2))
+            expected += [(row, *pair) for pair in of_pair]
+        assert rows == expected
+
+
+# -- overlaps ------------------------------------------------------------------------------------
+
+
+@twin_of("overlaps.probe_overlaps", "overlaps.pair_overlaps", "overlaps.overlaps_with_many")
+def overlaps_of_sets(random: np.random.Generator) -> None:
+    sets = [[*one, *one[:2]] for one in some_sets(random)]
+    values, offsets = columns(sets)
+    probe = sets[7]
+    found = kernels.overlaps.probe_overlaps(np.array(probe, np.uint64), values, offsets)
+    assert found[0].tolist() == [len(set(probe) & set(own)) for own in sets]
+    assert found[1].tolist() == [len(set(own)) for own in sets]
+    assert found[2] == len(set(probe))
+    left, right = drawn_pairs(random, len(sets))
+    left.sort()
+    both, one, other = kernels.overlaps.pair_overlaps(values, offsets, left, right)
+    pairs = [(set(sets[a]), set(sets[b])) for a, b in zip(left, right, strict=True)]
+    assert both.tolist() == [len(a & b) for a, b in pairs]
+    assert one.tolist() == [len(a) for a, _ in pairs]
+    assert other.tolist() == [len(b) for _, b in pairs]
+    probes = [set(own) for own in sets[3:9]]
+    symbols = sorted(set().union(*probes))
+    owners = [[n for n, own in enumerate(probes) if symbol in own] for symbol in symbols]
+    starts = np.cumsum([0, *map(len, owners)])
+    needed = random.integers(1, 6, len(probes))
+    expected = [
+        (item, number, len(own & set(one)))
+        for item, one in enumerate(sets)
+        for number, own in enumerate(probes)
+        if len(own & set(one)) >= needed[number]
+    ]
+    room = tuple(np.empty(len(expected), np.int64) for _ in range(3))
+    of_probes = np.array(symbols, np.uint64), starts, np.concatenate(owners), needed
+    rows = kernels.overlaps.overlaps_with_many(*of_probes, values, offsets, *room)
+    assert rows == len(expected)
+    assert [*zip(*(column.tolist() for column in room), strict=True)] == expected
+
+
+# -- postings ------------------------------------------------------------------------------------
+
+
+def arranged(sets: list[list[int]], prefixes: npt.NDArray[Any]) -> Sets:
+    values, offsets = columns(sets)
+    bitmaps = [0] * len(sets)
+    for item, own in enumerate(sets):
+        for symbol in own:
+            bitmaps[item] ^= 1 << symbol % 64
+    sizes = np.diff(offsets)
+    return Sets(values, offsets[:-1], sizes, prefixes, np.array(bitmaps, np.uint64))
+
+
+@twin_of(
+    *("postings.mark_symbols", "postings.marked_entries", "postings.count_slots"),
+    *("postings.number_buckets", "postings.fill_buckets"),
+)
+def posted_prefixes(random: np.random.Generator) -> None:
+    sets = sorted(some_sets(random), key=len)
+    sizes = np.array([*map(len, sets)])
+    ranges = [random.integers(0, sizes + 1) for _ in range(2)]
+    for same in (False, True):
+        prefixes = (np.minimum(*ranges), ranges[1]) if same else ranges
+        sides = [arranged(sets, one) for one in prefixes]
+        found = prefix_buckets(*sides, same=same)
+        expected: list[dict[int, list[tuple[int, int, int]]]] = [defaultdict(list) for _ in "lr"]
+        for side, most in zip(expected, prefixes, strict=True):
+            for item, own in enumerate(sets):
+                for place, symbol in enumerate(own[: most[item]], 1):
+                    side[symbol].append((item, place, len(own) - place))
+        shared = {
+            symbol
+            for symbol in expected[0]
+            if len(expected[1].get(symbol, [])) >= (2 if same else 1)
+        }
+        for postings, side in zip(found, expected, strict=True):
+            rows = [*zip(postings.items, postings.positions, postings.suffixes, strict=True)]
+            buckets = [rows[start:stop] for start, stop in pairwise(postings.starts.tolist())]
+            assert sorted(buckets) == sorted(side[symbol] for symbol in shared)
+        names = [
+            [sets[p.items[start]][p.positions[start] - 1] for start in p.starts[:-1]] for p in found
+        ]
+        assert names[0] == names[1]
+
+
+@twin_of("postings.bucket_candidates", "postings.verify_candidates")
+def joined_sets(random: np.random.Generator) -> None:
+    """Also without bitmaps, and in any room: ``join_work`` counts in the tests of joins."""
+    threshold = Threshold(Fraction(int(random.integers(5, 20)), 20))
+    sets = sorted({tuple(own) for own in some_sets(random, 20, 25) if own}, key=len)
+    lists = [list(own) for own in sets]
+    sizes = np.array([*map(len, sets)])
+    both = arranged(lists, threshold.prefix_lengths(sizes))
+    if random.integers(2):
+        both = both._replace(bitmaps=np.empty(0, np.uint64))
+    postings = prefix_buckets(both, both, same=True)
+    tables = {
+        "needed": threshold.needed_overlap_table(2 * int(sizes.max())),
+        "minimum": threshold.minimum_sizes(np.arange(sizes.max() + 1)),
+    }
+    similar = {
+        (one, other): len({*sets[one]} & {*sets[other]})
+        for one, other in combinations(range(len(sets)), 2)
+        if threshold.meets(len({*sets[one]} & {*sets[other]}), len({*sets[one]} | {*sets[other]}))
+    }
+    for bounded in (True, False):
+        state, counters = bucket_state(*postings), np.zeros(4, np.int64)
+        found: dict[tuple[int, int], int] = {}
+        while state[0] < postings[0].starts.size - 1:
+            room = Candidates(*(np.empty(9, np.uint32) for _ in range(4)))
+            overlaps = np.empty(9, np.int64)
+            count = kernels.postings.bucket_candidates(
+                *postings,
+                **tables,
+                same=True,
+                bounded=bounded,
+                stop=postings[0].starts.size - 1,
+                state=state,
+                found=room,
+                counters=counters,
+            )
+            kept = kernels.postings.verify_candidates(
+                both,
+                both,
+                needed=tables["needed"],
+                count=count,
+                found=room,
+                overlaps=overlaps,
+                counters=counters,
+            )
+            pairs = zip(room.left[:kept].tolist(), room.right[:kept].tolist(), strict=True)
+            found.update(zip(pairs, overlaps[:kept].tolist(), strict=True))
+        assert found == similar
+        assert counters[PAIRS] == len(similar) <= counters[VERIFIED]
+        assert counters[VERIFIED] <= counters[CANDIDATES] <= counters[SCANNED]
+
+
+@twin_of("postings.probe_candidates")
+def probed_postings(random: np.random.Generator) -> None:
+    threshold = Threshold(Fraction(int(random.integers(5, 20)), 20))
+    sets = [own for own in some_sets(random) if own]
+    probe = sets[int(random.integers(10, len(sets)))]
+    prefix = threshold.prefix_length(len(probe))
+    found = [
+        [
+            (n, own.index(s) + 1, len(own) - own.index(s) - 1)
+            for n, own in enumerate(sets)
+            if s in own
+        ]
+        for s in probe[:prefix]
+    ]
+    rows = np.array([row for rows in found for row in rows], np.uint32).reshape(-1, 3)
+    smallest, largest = threshold.minimum_size(len(probe)), threshold.maximum_size(len(probe))
+    sizes = np.arange(smallest, largest + 1)
+    items, counts = kernels.postings.probe_candidates(
+        Hits(np.cumsum([0, *map(len, found)]), *np.ascontiguousarray(rows.T)),
+        Bounds(
+            smallest,
+            threshold.needed_overlaps(len(probe) + sizes),
+            threshold.prefix_lengths(sizes),
+            len(probe),
+            prefix,
+        ),
+        kernels.hashes.table_shift(len(rows)),
+    )
+    common = [{*probe[:prefix]} & {*own[: threshold.prefix_length(len(own))]} for own in sets]
+    assert [len(common[item]) for item in items] == counts.tolist()
+    similar = {
+        n
+        for n, own in enumerate(sets)
+        if threshold.meets(len({*own} & {*probe}), len({*own} | {*probe}))
+    }
+    assert similar <= set(items.tolist())
+    assert all(smallest <= len(sets[item]) <= largest for item in items)
+
+
+# -- runs ----------------------------------------------------------------------------------------
+
+
+def chunk(rows: Sequence[tuple[int, ...]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Keys and columns of sorted rows, as a chunk of a run holds them."""
+    keys = np.array([row[0] for row in rows], np.uint64)
+    return keys, np.array([row[1:] for row in rows], np.uint32).reshape(-1, 2).T.copy()
+
+
+@twin_of("runs.merge", "runs.probe", "runs.gather_column", "runs.sort_by_key")
+def sorted_runs(random: np.random.Generator) -> None:
+    rows = [
+        sorted(
+            (int(key) << 58, item, 100 * run + item)
+            for item, key in enumerate(random.integers(0, 9, size), 10 * run)
+        )
+        for run, size in enumerate((7, 0, 12))
+    ]
+    dead = {int(item) for item in random.integers(0, 40, 4)}
+    marks = np.zeros(5, np.uint8)
+    for item in dead:
+        marks[item >> 3] |= 1 << (item & 7)
+    chunks = [chunk(run) for run in rows]
+    addresses = [np.array([part[side].ctypes.data for part in chunks]) for side in (0, 1)]
+    counts = np.array([len(run) for run in rows])
+    keys, merged = np.empty(30, np.uint64), np.empty((2, 30), np.uint32)
+    written = kernels.runs.merge(
+        *(*addresses, counts, np.zeros(3, np.int64), np.ones(3, np.uint8), 2, 0, marks),
+        *(keys, merged, 0),
+    )
+    alive = sorted(row for run in rows for row in run if row[1] not in dead)
+    assert [*zip(keys[:written].tolist(), *merged[:, :written].tolist(), strict=True)] == alive
+    present = [place for place, run in enumerate(rows) if run]
+    fences = np.array([rows[place][0][0] for place in present], np.uint64)
+    queries = np.arange(10, dtype=np.uint64) << np.uint64(58)
+    room = tuple(np.empty(19, np.uint32) for _ in range(3))
+    of_runs = [column[present] for column in (*addresses, np.zeros(3, np.int64), counts)]
+    verified, unverified = np.ones(2, np.uint8), np.zeros(2, np.uint8)
+    found, unchecked = kernels.runs.probe(
+        *(*of_runs, fences, np.arange(3), verified, queries, 99, *room, unverified)
+    )
+    values = np.empty(found, np.uint32)
+    kernels.runs.gather_column(of_runs[1], of_runs[3], *room[1:], 1, values)
+    expected = [
+        (query, row[2])
+        for query, key in enumerate(queries.tolist())
+        for run in rows
+        for row in run
+        if row[0] == key
+    ]
+    assert unchecked == 0
+    assert [*zip(room[0].tolist(), values.tolist(), strict=True)] == expected
+    spread = random.integers(0, 2**64, 200, dtype=np.uint64)
+    spread[150:] = spread[:50]
+    order = np.empty(200, np.int64)
+    assert kernels.runs.sort_by_key(spread, order)
+    assert order.tolist() == np.argsort(spread, kind="stable").tolist()
+    assert not kernels.runs.sort_by_key(np.zeros(300, np.uint64), np.empty(300, np.int64))
+
+
+# -- shingles ------------------------------------------------------------------------------------
+
+
+@twin_of("shingles.character_shingles", "shingles.word_shingles")
+def shingled_texts(random: np.random.Generator) -> None:
+    """Whitespace is 0 to 2, words are 65 to 90: the classes are the caller's."""
+    texts = [
+        random.choice([0, 1, 65, 70, 90, 97, 200], size).tolist() for size in (0, 1, 5, 30, 80)
+    ]
+    size = int(random.integers(1, 6))
+    keys = np.array([BASE, MODULUS - pow(int(BASE), size, MODULUS), SECRET, BASE + 7], np.uint64)
+    classes = np.zeros(256, np.uint8)
+    classes[:3], classes[65:123] = kernels.shingles.WHITE_SPACE, kernels.shingles.WORD
+    narrow = np.array([code for text in texts[::2] for code in text], np.uint8)
+    wide = np.array([code for text in texts[1::2] for code in text], np.uint32)
+    spans, places = [], [0, 0]
+    for number, text in enumerate(texts):
+        side = number % 2
+        spans.append((side, places[side], places[side] + len(text)))
+        places[side] += len(text)
+    buffers = narrow, wide, np.array(spans)
+
+    def windows(values: list[int]) -> list[list[int]]:
+        length = min(len(values), size)
+        return [values[i : i + length] for i in range(len(values) - length + 1)] if values else []
+
+    def symbols(values: list[int]) -> list[int]:
+        return [
+            oracle.mixed(oracle.polynomial(part, int(BASE)), int(SECRET))
+            for part in windows(values)
+        ]
+
+    lower = [
+        [c + 32 if 65 <= c <= 90 and n % 2 == 0 else c for c in t] for n, t in enumerate(texts)
+    ]
+    found = kernels.shingles.character_shingles(
+        *(*buffers, classes, classes, kernels.shingles.LOWERCASE, size, keys[:3])
+    )
+    assert rows_of(*found) == [symbols(text) for text in lower]
+    collapsed = [" ".join("".join(" " if c < 3 else chr(c) for c in t).split(" ")) for t in texts]
+    spaced = [[ord(c) for c in " ".join(text.split())] for text in collapsed]
+    found = kernels.shingles.character_shingles(
+        *(*buffers, classes, classes, kernels.shingles.COLLAPSE, size, keys[:3])
+    )
+    assert rows_of(*found) == [symbols(text) for text in spaced]
+    none, nothing = np.empty(0, np.uint32), np.empty(0, np.uint64)
+    found = kernels.shingles.word_shingles(
+        *(*buffers, classes, classes, none, none, nothing, 0, size, keys)
+    )
+    words = ["".join(chr(c) if 65 <= c < 123 else " " for c in text).split() for text in texts]
+    hashes = [[oracle.polynomial(map(ord, word), int(keys[3])) for word in text] for text in words]
+    assert rows_of(*found) == [symbols(text) for text in hashes]
+    folds = np.arange(256, dtype=np.uint32)
+    folds[65:91] += np.uint32(32)
+    stops = sorted(
+        {oracle.polynomial(map(ord, word.lower()), int(keys[3])) for word in words[3][:2]}
+    )
+    found = kernels.shingles.word_shingles(
+        *(*buffers, classes, classes, folds, folds, np.array(stops, np.uint64), 0, size, keys)
+    )
+    expected = [
+        [
+            symbols(own[i : i + size])[0]
+            for i in range(len(own) - size + 1)
+            if oracle.polynomial(map(ord, text[i].lower()), int(keys[3])) in stops
+        ]
+        for own, text in zip(hashes, words, strict=True)
+    ]
+    assert rows_of(*found) == expected
+
+
+MODULUS = 2**61 - 1
+
+
+# -- sketches ------------------------------------------------------------------------------------
+
+
+@twin_of("sketches.fast_sketches", "sketches.classical_sketches")
+def sketched_sets(random: np.random.Generator) -> None:
+    sets = [random.integers(0, 2**64, size, dtype=np.uint64).tolist() for size in (0, 1, 3, 40)]
+    values, offsets = columns([[*own, *own[:1]] for own in sets])
+    rows, secret = int(random.integers(1, 20)), b"twin"
+    final = oracle.secret_words(secret, b"simdb.row", 1)[0]
+    words = np.array(oracle.secret_words(secret, b"simdb.fast", 2 * rows), np.uint64)
+    found = kernels.sketches.fast_sketches(values, offsets, rows, words, np.uint64(final))
+    assert found.tolist() == [oracle.fast_sketch(own, rows, secret) for own in sets]
+    drawn = oracle.secret_words(secret, b"simdb.classical", 2 * rows)
+    multipliers = np.array([word % (MODULUS - 1) + 1 for word in drawn[:rows]], np.uint64)
+    addends = np.array([word % MODULUS for word in drawn[rows:]], np.uint64)
+    found = kernels.sketches.classical_sketches(
+        values, offsets, multipliers, addends, np.uint64(final)
+    )
+    assert found.tolist() == [oracle.classical_sketch(own, rows, secret) for own in sets]
+
+
+@twin_of("sketches.bucket_keys", "sketches.compare_signatures")
+def bands_of_signatures(random: np.random.Generator) -> None:
+    bands, rows = 4, 3
+    signatures = random.integers(0, 3, (20, bands * rows)).astype(np.uint16)
+    keys = kernels.sketches.bucket_keys(signatures, bands, BASE, SECRET)
+    cut = signatures.reshape(20, bands, rows).tolist()
+    assert keys.tolist() == [
+        [
+            oracle.mixed(oracle.polynomial([band, *own], int(BASE)), int(SECRET))
+            for band, own in enumerate(one)
+        ]
+        for one in cut
+    ]
+    left, right = drawn_pairs(random, 20, 60)
+    equal, first = kernels.sketches.compare_signatures(
+        signatures[left], signatures[right], bands, rows
+    )
+    for one, other, count, band in zip(left, right, equal.tolist(), first.tolist(), strict=True):
+        assert count == (signatures[one] == signatures[other]).sum()
+        same = [n for n in range(bands) if cut[one][n] == cut[other][n]]
+        assert band == (same[0] if same else -1)
+
+
+# -- vectors -------------------------------------------------------------------------------------
+
+
+@twin_of("vectors.compare_rows", "vectors.scan")
+def distances_of_vectors(random: np.random.Generator) -> None:
+    vectors = random.standard_normal((12, 70)).astype(np.float32)
+    vectors[3], vectors[4] = vectors[2] * np.float32(2), 0
+    exact = vectors.astype(np.float64)
+    lengths = np.sqrt((exact**2).sum(axis=1))
+    apart = exact[:, None] - exact
+
+    def by(measure: int) -> npt.NDArray[np.float64]:
+        if measure == kernels.vectors.EUCLIDEAN:
+            return np.asarray(np.sqrt((apart**2).sum(axis=2)))
+        if measure == kernels.vectors.MANHATTAN:
+            return np.asarray(np.abs(apart).sum(axis=2))
+        if measure == kernels.vectors.MAXIMUM:
+            return np.asarray(np.abs(apart).max(axis=2))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cosines = np.nan_to_num(exact @ exact.T / np.outer(lengths, lengths), nan=1.0)
+        return np.degrees(np.arccos(np.clip(cosines, -1, 1)))
+
+    every = np.arange(12)
+    for measure in range(4):
+        expected = by(measure)
+        left, right = np.repeat(every, 12), np.tile(every, 12)
+        found = kernels.vectors.compare_rows(vectors, vectors, left, right, measure)
+        np.testing.assert_allclose(found, expected.ravel(), rtol=1e-9, atol=3e-6)
+        limit = float(np.median(found))
+        rows, near = kernels.vectors.scan(vectors[5], vectors, measure, limit)
+        own = kernels.vectors.compare_rows(vectors, vectors, np.full(12, 5), every, measure)
+        assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
+        assert near.tolist() == own[rows].tolist()
+
+
+@twin_of("vectors.set_sign_words", "vectors.set_line_words")
+def words_of_projections(random: np.random.Generator) -> None:
+    """By exact sums: the entries of vectors and directions are small whole numbers."""
+    bands, rows, dimension = 3, int(random.integers(1, 20)), 40
+    vectors = random.integers(-3, 4, (9, dimension)).astype(np.float32)
+    directions = random.integers(-2, 3, (bands * rows, dimension)).astype(np.float32)
+    sums = (vectors @ directions.T).astype(np.int64)
+    noise = random.uniform(-0.9, 0.9, sums.shape)
+    near = (sums + noise).astype(np.float32)
+    by_row = near.reshape(9, bands, rows).swapaxes(1, 2).reshape(9, -1).copy()
+    words = kernels.vectors.sign_words(by_row, np.ones(9, np.float32), vectors, directions, bands)
+    for own, signature in zip((sums >= 0).reshape(9, bands, rows), words.tolist(), strict=True):
+        expected = []
+        for band in own.tolist():
+            number = sum(side << place for place, side in enumerate([*band, True]))
+            expected += [number >> 16 * word & 0xFFFF for word in range(rows // 16 + 1)]
+        assert signature == expected
+    shifts = random.integers(0, 8, bands * rows) / 2.0
+    for projected in (near, (sums + noise)):
+        errors = np.ones(9, projected.dtype)
+        found = kernels.vectors.line_words(projected, errors, vectors, directions, shifts, 4.0)
+        assert found.tolist() == (np.floor((sums + shifts) / 4) % 65_535 + 1).tolist()
