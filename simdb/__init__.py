@@ -34,20 +34,6 @@ from __future__ import annotations
 
 from simdb import starting
 from simdb.collection import Collection, CollectionView
-from simdb.config import (
-    Bag,
-    Bits,
-    CharacterShingles,
-    Equal,
-    Field,
-    Fingerprint,
-    Record,
-    Set,
-    StopWordShingles,
-    Text,
-    Vector,
-    WordShingles,
-)
 from simdb.database import Database, Snapshot
 from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
 from simdb.errors import (
@@ -73,8 +59,21 @@ from simdb.errors import (
     UsageError,
     WrongTypeError,
 )
+from simdb.kinds import (
+    Bag,
+    Bits,
+    CharacterShingles,
+    Equal,
+    Field,
+    Fingerprint,
+    Record,
+    Set,
+    StopWordShingles,
+    Text,
+    Vector,
+    WordShingles,
+)
 from simdb.lsh.planning import Plan
-from simdb.measures.calibration import Calibration
 from simdb.planning import ExactPlan, plan, plan_exact
 from simdb.recovery.repair import repair
 from simdb.results import (
@@ -97,6 +96,7 @@ from simdb.results import (
     RepairedCollection,
     RepairReport,
 )
+from simdb.upkeep.calibration import Calibration
 
 __all__ = [
     "AddReport",

@@ -12,14 +12,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simdb import config
+from simdb import kinds
 from simdb.answers import answer, choose
 from simdb.answers.answer import AnsweredBatch, Lent
 from simdb.answers.buckets.pairs import JoinCounters
 from simdb.answers.choose import AskedGuarantee, Served
 from simdb.answers.exact import join as exact_join
 from simdb.answers.exact import measures as exact_measures
-from simdb.config.checks import require_whole
+from simdb.checks import require_whole
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -33,9 +33,9 @@ from simdb.exact.thresholds import Bound, ThresholdLike
 from simdb.handle import Handle
 from simdb.ingest import add
 from simdb.ingest.add import AddPolicy
-from simdb.kinds import table as kinds
+from simdb.kinds import Kind, SketchScheme
+from simdb.kinds.bounds import bound_of, outer_plan, parse_bound
 from simdb.lsh.planning import Plan
-from simdb.measures.calibration import Calibration
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.settings import changed_settings
@@ -59,6 +59,7 @@ from simdb.storage.file.transactions import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
 from simdb.upkeep import audit, calibrate, check, rebuild, stats
+from simdb.upkeep.calibration import Calibration
 
 DELETED_AT_ONCE = 10_000
 OnExisting = Literal["error", "skip", "replace"]
@@ -100,7 +101,7 @@ class CollectionView:
         return self._name
 
     @property
-    def kind(self) -> config.Kind:
+    def kind(self) -> kinds.Kind:
         """What its items are and how they are compared."""
         return self._present.settings.kind
 
@@ -108,21 +109,21 @@ class CollectionView:
     def plan(self) -> Plan:
         """The banding of its index, with the S-curve."""
         settings = self._present.settings
-        return kinds.outer_plan(settings.kind, settings.plan)
+        return outer_plan(settings.kind, settings.plan)
 
     @property
     def threshold(self) -> Fraction | None:
         """The similarity that its index is planned for; the floor if there is only an exact one."""
         settings = self._present.settings
-        if kinds.is_distance(settings.kind):
+        if settings.kind.is_distance:
             return None
-        return kinds.outer_threshold(settings.kind, settings.threshold)
+        return settings.kind.outer_similarity(settings.threshold)
 
     @property
     def max_distance(self) -> Fraction | None:
         """The distance that its index is planned for; None without one, or of similarities."""
         settings = self._present.settings
-        if not kinds.is_distance(settings.kind) or not settings.is_probable:
+        if not settings.kind.is_distance or not settings.is_probable:
             return None
         return settings.threshold
 
@@ -132,7 +133,7 @@ class CollectionView:
         settings = self._present.settings
         if settings.exact_floor is None:
             return None
-        return kinds.outer_threshold(settings.kind, settings.exact_floor)
+        return settings.kind.outer_similarity(settings.exact_floor)
 
     @property
     def recall(self) -> Fraction:
@@ -220,8 +221,7 @@ class CollectionView:
         """
         with self._opened() as (collection, settings, _):
             described = stats.describe(settings, collection)
-            if isinstance(settings.kind, config.Record | config.Fingerprint):
-                described |= stats.describe_rules(settings, collection)
+            described |= stats.describe_rules(settings, collection)
             return described
 
     def check(
@@ -414,7 +414,7 @@ class CollectionView:
         require_whole("budget", budget, 1)
         effort = Effort(budget)
         with self._opened() as (collection, settings, signer):
-            bound = kinds.parse_bound(settings.kind, threshold, max_distance)
+            bound = parse_bound(settings.kind, threshold, max_distance)
             served = choose.serve(settings, bound, min_recall, guarantee, without_index=True)
             keys = answer.groups(signer, collection, served, self._lent(effort), progress)
         return Groups(keys, served.guarantee, served.recall, effort.pairs)
@@ -461,7 +461,7 @@ class CollectionView:
             settings = other._refresh(transaction).settings
         with self._reading() as transaction:
             exact_join.require_same_kind(self._refresh(transaction).settings, settings)
-        if guarantee == "auto" and kinds.has_symbols(settings.kind):
+        if guarantee == "auto" and settings.kind.has_symbols:
             guarantee = "exact"
         wanted = choose.parse_measure(measure)
         bound = choose.bound_by(wanted, settings.kind, threshold, max_distance)
@@ -539,7 +539,7 @@ class CollectionView:
             sides = calibrate.Sides(
                 own[0], own[1], collection, settings, signer, self._handle.memory
             )
-            bound = kinds.parse_bound(settings.kind, threshold)
+            bound = parse_bound(settings.kind, threshold)
             return calibrate.calibrate(sides, field, bound, wanted)
 
     def self_audit(
@@ -565,9 +565,9 @@ class CollectionView:
         """
         _require_positive("sample", sample)
         with self._opened() as (collection, settings, signer):
-            wanted = kinds.parse_bound(settings.kind, threshold, max_distance)
+            wanted = parse_bound(settings.kind, threshold, max_distance)
             if wanted is None:
-                wanted = kinds.bound_of(settings.kind, settings.threshold)
+                wanted = bound_of(settings.kind, settings.threshold)
             return audit.audit(
                 signer, collection, wanted, sample=sample, seed=seed, progress=progress
             )
@@ -750,7 +750,7 @@ class Collection(CollectionView):
     ) -> Bound:
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        bound = kinds.parse_bound(settings.kind, threshold, max_distance)
+        bound = parse_bound(settings.kind, threshold, max_distance)
         return choose.serve(settings, bound, None, "auto", adding=True).bound
 
     def _load(
@@ -855,14 +855,14 @@ class Collection(CollectionView):
 
     def rebuild(
         self,
-        kind: config.Kind | None = None,
+        kind: Kind | None = None,
         *,
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
         recall: ThresholdLike | None = None,
         bands: int | None = None,
         rows: int | None = None,
-        sketch: config.SketchScheme | None = None,
+        sketch: SketchScheme | None = None,
         seed: int | None = None,
         exact_floor: ThresholdLike | None = None,
         containment: bool | None = None,

@@ -11,14 +11,13 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from uuid import UUID
 
-from simdb import config
+from simdb import kinds
+from simdb.checks import is_number, require_whole
 from simdb.collection import Collection, CollectionView
-from simdb.config.checks import is_number, require_whole
 from simdb.errors import ConfigurationError, CorruptionError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.handle import Handle
-from simdb.kinds import table as kinds
-from simdb.kinds.values import require_kind
+from simdb.kinds.bounds import parse_floor, planned_bound
 from simdb.opened import catalogue
 from simdb.opened.settings import plan_settings, require_absent, require_same
 from simdb.recovery.untrusted import require_sound
@@ -145,14 +144,14 @@ class Database:
     def collection(
         self,
         name: str,
-        kind: config.Kind | None = None,
+        kind: kinds.Kind | None = None,
         *,
         threshold: ThresholdLike | None = "default",
         max_distance: ThresholdLike | None = None,
         recall: ThresholdLike = 0.99,
         bands: int | None = None,
         rows: int | None = None,
-        sketch: config.SketchScheme = "fast",
+        sketch: kinds.SketchScheme = "fast",
         seed: int | None = None,
         exact_floor: ThresholdLike | None = None,
         containment: bool = False,
@@ -190,14 +189,14 @@ class Database:
             return self[name]
         wanted = plan_settings(
             name,
-            require_kind(kind),
-            bound=kinds.planned_bound(kind, threshold, max_distance),
+            kinds.require(kind),
+            bound=planned_bound(kind, threshold, max_distance),
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
             secret=catalogue.secret_of(seed),
-            floor=kinds.parse_floor(kind, exact_floor),
+            floor=parse_floor(kind, exact_floor),
             containment=containment,
         )
         if present is None:
@@ -211,14 +210,14 @@ class Database:
     def create_collection(
         self,
         name: str,
-        kind: config.Kind,
+        kind: kinds.Kind,
         *,
         threshold: ThresholdLike | None = "default",
         max_distance: ThresholdLike | None = None,
         recall: ThresholdLike = 0.99,
         bands: int | None = None,
         rows: int | None = None,
-        sketch: config.SketchScheme = "fast",
+        sketch: kinds.SketchScheme = "fast",
         seed: int | None = None,
         exact_floor: ThresholdLike | None = None,
         containment: bool = False,
@@ -230,14 +229,14 @@ class Database:
         """
         wanted = plan_settings(
             catalogue.check_name(name),
-            require_kind(kind),
-            bound=kinds.planned_bound(kind, threshold, max_distance),
+            kinds.require(kind),
+            bound=planned_bound(kind, threshold, max_distance),
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
             secret=catalogue.secret_of(seed),
-            floor=kinds.parse_floor(kind, exact_floor),
+            floor=parse_floor(kind, exact_floor),
             containment=containment,
         )
         with self._handle.read() as transaction:

@@ -13,6 +13,7 @@
         ThresholdTooLowError           (ValueError) below what the index serves
         DatabaseClosedError            used after close
         ReadOnlyError                  a write to a database opened read-only
+        UnknownKindError               (LookupError) no such kind of items in this process
         MissingExtraError              (ImportError) an optional library is not installed
         OperationInterruptedError      a limit of the caller ended the work early
       StorageError                   the file, the disk or another process is in the way
@@ -147,6 +148,21 @@ class DatabaseClosedError(UsageError):
 
 class ReadOnlyError(UsageError):
     """A write to a database, or a snapshot, that was opened for reading."""
+
+
+class UnknownKindError(UsageError, LookupError):
+    """A collection holds items of a kind that this process does not know.
+
+    Attributes:
+        name: of the kind.
+    """
+
+    def __init__(self, name: str, where: str = "") -> None:
+        super().__init__(
+            f"{where}the kind {name!r} is not known here: import what registers it, or install the "
+            "package that brings it"
+        )
+        self.name = name
 
 
 class MissingExtraError(UsageError, ImportError):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from simdb import config
 from simdb.exact.thresholds import Threshold, ThresholdLike
-from simdb.items.kinds import items_of
-from simdb.kinds import table as kinds
+from simdb.kinds import Kind
+from simdb.kinds.bounds import inner_threshold
 from simdb.lsh import planning
 from simdb.lsh.planning import Plan
 from simdb.upkeep import exact_plan as exact_planning
@@ -49,7 +48,7 @@ def plan(
 
 def plan_exact(
     sample: Iterable[object],
-    kind: config.Kind,
+    kind: Kind,
     *,
     exact_floor: ThresholdLike = 0.7,
     containment: bool = False,
@@ -66,28 +65,27 @@ def plan_exact(
         ConfigurationError: the floor is out of range.
         BadItemError: an item cannot be stored; ``row`` says which, from 0.
 
-    >>> plan_exact([range(10), range(20)], config.Set(), exact_floor=0.7).postings
+    >>> import simdb
+    >>> plan_exact([range(10), range(20)], simdb.Set(), exact_floor=0.7).postings
     11
     """
-    floor = kinds.inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
-    return exact_planning.measure(items_of(kind, b""), sample, floor, containment=containment)
+    floor = inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
+    return exact_planning.measure(kind.make_items(b""), sample, floor, containment=containment)
 
 
-def posted_symbols(
-    kind: config.Kind, exact_floor: ThresholdLike, sizes: Sequence[int]
-) -> list[int]:
+def posted_symbols(kind: Kind, exact_floor: ThresholdLike, sizes: Sequence[int]) -> list[int]:
     """Return how many symbols of items of so many symbols an exact index posts.
 
     Raises:
         ConfigurationError: the floor is out of range.
     """
-    floor = kinds.inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
+    floor = inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
     return [floor.prefix_length(size) for size in sizes]
 
 
 def expected_weight(
-    kind: config.Kind, exact_floor: ThresholdLike, *, containment: bool = False
+    kind: Kind, exact_floor: ThresholdLike, *, containment: bool = False
 ) -> float | None:
     """Return bytes of an exact index for one byte of English text; None if that says nothing."""
-    floor = kinds.inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
+    floor = inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
     return exact_planning.expected_weight(kind, floor, containment=containment)

@@ -14,34 +14,33 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-BOTTOM = {"config", "results", "errors"}
-MATHEMATICS = {"items", "measures", "kernels"}
-MIDDLE = {"lsh", "exact", "storage"}
-ENGINE = {"engine", "opened", "answers", "ingest", "upkeep", "recovery", "kinds"}
+BOTTOM = {"checks", "results", "errors"}
+MATHEMATICS = {"kernels"}
+MIDDLE = {"lsh", "exact", "storage", "kinds"}
+ENGINE = {"engine", "opened", "answers", "ingest", "upkeep", "recovery"}
 DATABASE = {"database", "collection", "handle", "planning"}
 
 # What each part of simdb may import of simdb. "" is the package itself: the public names.
 ALLOWED_IMPORTS = {
     "errors": set(),
     "results": {"errors"},
-    "config": {"config", "errors"},
+    "checks": {"errors"},
     "kernels": {"kernels"},
-    "measures": {"measures", "items", "kernels"} | BOTTOM,
-    "items": {"items", "kernels"} | BOTTOM,
     "lsh": {"lsh"} | MATHEMATICS | BOTTOM,
     "exact": {"exact"} | MATHEMATICS | BOTTOM,
     "storage": {"storage", "kernels"} | BOTTOM,
+    "kinds": {"kinds", "lsh", "exact", "kernels"} | BOTTOM,
     **dict.fromkeys(ENGINE, ENGINE | MIDDLE | MATHEMATICS | BOTTOM),
     "recovery": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
-    "planning": ENGINE | {"items", "lsh", "exact"} | BOTTOM,
+    "planning": ENGINE | {"kinds", "lsh", "exact"} | BOTTOM,
     "database": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
     "collection": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
     "handle": {"storage"} | BOTTOM,
-    "files": {"files", "items"} | DATABASE | BOTTOM,
-    "cli": {"", "cli", "files", "lsh", "exact"} | DATABASE | BOTTOM,
+    "files": {"files", "kinds"} | DATABASE | BOTTOM,
+    "cli": {"", "cli", "files", "kinds", "lsh", "exact"} | DATABASE | BOTTOM,
     "__main__": {"cli"},
     "starting": set(),
-    "": DATABASE | BOTTOM | {"lsh", "measures", "recovery", "starting"},
+    "": DATABASE | BOTTOM | {"kinds", "lsh", "upkeep", "recovery", "starting"},
 }
 
 # Where an outside library may be imported: prefixes of module names.

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simdb.config import Fingerprint
-from simdb.items.fingerprints import FingerprintItems
-from simdb.measures.fingerprints import FingerprintMeasure
+from simdb.kinds import Fingerprint
+from simdb.kinds.fingerprints.items import FingerprintItems
+from simdb.kinds.fingerprints.measure import FingerprintMeasure
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from simdb import engine
 from simdb.errors import KeyNotFoundError, WrongTypeError
+from simdb.kinds.bounds import outer_pairs
 from simdb.results import Effort, Key, Match, Matches, Pair, PairBatch, Progress
 from simdb.storage.tables.layout import decode_user_key
 
@@ -73,7 +74,7 @@ def search(
         matches = [Match(key, distance=value) for key, value in zip(keys, values, strict=True)]
     else:
         if served.measure == "jaccard":
-            values = [engine.kinds.outer_value(signer.settings.kind, value) for value in values]
+            values = signer.settings.kind.outer_values(np.asarray(values, np.float64)).tolist()
         matches = list(map(Match, keys, values))
     return Matches(tuple(matches), served.guarantee, served.recall, similar.candidates)
 
@@ -178,7 +179,7 @@ def _answered(
     for inner, token in batches:
         batch = inner
         if served.measure == "jaccard":
-            batch = engine.kinds.outer_pairs(signer.settings.kind, inner)
+            batch = outer_pairs(signer.settings.kind, inner)
         yield batch, partial(pairs_with_keys, *collections, batch), token
 
 

@@ -7,21 +7,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from simdb.config import Kind
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
-from simdb.kinds.table import (
-    bound_of,
-    can_be_scanned,
-    has_symbols,
-    index_remedy,
-    is_distance,
-    is_of_sums,
-    outer_bound,
-    outer_threshold,
-    parse_bound,
-)
+from simdb.kinds import Kind
+from simdb.kinds.bounds import bound_of, index_remedy, outer_bound, parse_bound
 from simdb.opened.catalogue import CollectionSettings
 from simdb.results import Guarantee
 
@@ -99,8 +89,8 @@ def bound_by(
     threshold: ThresholdLike | None,
     max_distance: ThresholdLike | None,
 ) -> Bound | None:
-    """Read what a caller asks for; only Jaccard's similarity may have the other union of bags."""
-    if measure is Measure.JACCARD or threshold is None or not is_of_sums(kind):
+    """Read what a caller asks for; only Jaccard's similarity may have another scale inside."""
+    if measure is Measure.JACCARD or threshold is None or kind.is_distance:
         return parse_bound(kind, threshold, max_distance)
     parse_bound(kind, None, max_distance)
     return Threshold.parse(threshold)
@@ -136,7 +126,7 @@ def serve(
         raise ConfigurationError(
             f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
         )
-    if without_index and bound is None and is_distance(settings.kind) and not settings.is_probable:
+    if without_index and bound is None and settings.kind.is_distance and not settings.is_probable:
         # Everything is within the largest distance: all pairs, a square of the collection.
         raise ConfigurationError(
             f"collection {settings.name!r} has no distance of its own to find pairs within",
@@ -144,7 +134,7 @@ def serve(
         )
     wanted = bound_of(settings.kind, settings.threshold) if bound is None else bound
     exact = Served(wanted, measure, "exact", 1.0)
-    if not has_symbols(settings.kind):
+    if not settings.kind.has_symbols:
         return _serve_by_scan(
             settings,
             exact._replace(scans=True),
@@ -156,7 +146,7 @@ def serve(
     if guarantee == "exact":
         if without_index or serves_exactly(settings, exact.criterion):
             return exact
-        if can_be_scanned(settings.kind) and measure is Measure.JACCARD:
+        if settings.kind.scans_quickly and measure is Measure.JACCARD:
             return exact._replace(scans=True)
         require_index(settings, exact.criterion)
     if guarantee == "auto" and serves_exactly(settings, exact.criterion):
@@ -252,10 +242,10 @@ def _serve_probably(
     own = bound_of(kind, settings.threshold)
     recall = settings.plan.expected_recall(wanted.fraction)
     if not admits(own, wanted) and not _is_permitted(recall, min_recall):
-        argument = "max_distance" if is_distance(kind) else "threshold"
+        argument = "max_distance" if kind.is_distance else "threshold"
         shown, planned = outer_bound(kind, wanted), outer_bound(kind, own)
         remedies = [Remedy(argument, shown, "plans for it", "rebuild")]
-        if has_symbols(kind):
+        if kind.has_symbols:
             remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
         if not adding:
             if can_be_exact:
@@ -264,7 +254,7 @@ def _serve_probably(
                 remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
         less = "" if min_recall is None else f", less than the {min_recall:g} asked for"
         finds = "" if isnan(recall) else f"; at {shown} it finds {recall:.1%}{less}"
-        beyond = "above" if is_distance(kind) else "below"
+        beyond = "above" if kind.is_distance else "below"
         raise ThresholdTooLowError(
             f"{argument} {shown} is {beyond} {planned}, for which collection {settings.name!r} is "
             f"planned{finds}{_exact_from(settings)}",
@@ -305,7 +295,7 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
     needed = criterion.floor
     shown = needed
     if needed is not None and criterion.measure is Measure.JACCARD:
-        shown = Threshold(outer_threshold(settings.kind, needed.fraction))
+        shown = Threshold(settings.kind.outer_similarity(needed.fraction))
     if not settings.is_exact:
         floor = shown or criterion.threshold
         raise ConfigurationError(

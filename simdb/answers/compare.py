@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from simdb.measures.compared import Compared
+from simdb.kinds import Compared
 from simdb.opened.signer import Signer
 from simdb.storage.collection.reader import CollectionReader, cut_rows
 from simdb.storage.tables.layout import Document

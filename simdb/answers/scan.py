@@ -6,9 +6,8 @@ one width lie in blocks of their own and are compared in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,24 +15,20 @@ import numpy.typing as npt
 from simdb.answers.buckets.groups import Forest
 from simdb.answers.buckets.search import Similar, best_of
 from simdb.answers.compare import ComparedStored
-from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
-from simdb.measures.bits import BitsMeasure
-from simdb.measures.compared import Compared
-from simdb.measures.vectors import VectorMeasure
+from simdb.exact.thresholds import Bound
+from simdb.kinds import Compared
 from simdb.opened.signer import Signer
 from simdb.results import Effort, PairBatch
 from simdb.storage.collection.reader import CollectionReader, cut_rows, live_items
 
 READ_AT_ONCE = 2_000  # items
 
-Finder: TypeAlias = Callable[[Any], tuple[npt.NDArray[np.int64], Compared]]
-
 
 def search(
     signer: Signer, collection: CollectionReader, item: bytes, bound: Bound, limit: int | None
 ) -> Similar:
     """Find the stored items that are similar to one item, by comparing it with all of them."""
-    within = finder(signer, signer.features([item]), bound)
+    within = signer.measure.finder(signer.features([item]), bound)
     found: list[ComparedStored] = []
     total = 0
     for numbers, features in slices(signer, collection):
@@ -52,39 +47,6 @@ def search(
         None,
     )
     return best_of(collection, everything, bound, limit)._replace(candidates=total)
-
-
-def finder(signer: Signer, probe: Any, bound: Bound) -> Finder:
-    """Return what finds, among the features of many items, those within a bound of a probe.
-
-    Of bit vectors and vectors only what is found is ever written: they are scanned at about the
-    speed at which memory is read.
-
-    Returns:
-        a function of features that returns places, int64 rising, and how these compare.
-    """
-    measure = signer.measure
-    if isinstance(measure, VectorMeasure):
-        return partial(measure.scan, probe, limit=float(bound.fraction))
-    if isinstance(measure, BitsMeasure):
-        if isinstance(bound, MaximumDistance):
-            most = min(int(bound.fraction), 64 * probe.shape[1])
-            return partial(measure.scan, probe, limit=most)
-        needed = needed_overlaps(bound, 2 * 64 * probe.shape[1])
-        return partial(measure.scan_tanimoto, probe, needed=needed)
-
-    def compare(features: Any) -> tuple[npt.NDArray[np.int64], Compared]:
-        compared = measure.compare_probe(probe, features)
-        places = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
-        return places, Compared(compared.numerators[places], compared.denominators[places])
-
-    return compare
-
-
-@lru_cache(maxsize=8)
-def needed_overlaps(threshold: Threshold, largest_total: int) -> npt.NDArray[np.int64]:
-    """Return ``threshold.needed_overlap_table``, which takes longer than scanning many vectors."""
-    return threshold.needed_overlap_table(largest_total)
 
 
 def pairs(
@@ -146,7 +108,7 @@ def _cross(
     lefts, rights, values = [], [], []
     other_numbers, features = stored
     for number, item in zip(probes[0].tolist(), probes[1], strict=True):
-        places, compared = finder(signer, signer.features([item]), bound)(features)
+        places, compared = signer.measure.finder(signer.features([item]), bound)(features)
         similarities = compared.values()
         if ordered:
             later = other_numbers[places] > number

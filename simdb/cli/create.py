@@ -21,9 +21,9 @@ from simdb.cli.options import (
 )
 from simdb.cli.output import counted, note, print_json_line
 from simdb.cli.stores import opened
-from simdb.config import Fingerprint, Kind, Record
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
+from simdb.kinds import Fingerprint, Kind, Record
 
 
 def create(

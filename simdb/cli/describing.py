@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
 from simdb.cli.kinds import KINDS, name_of, plural_of
-from simdb.config import (
+from simdb.errors import ConfigurationError, UsageError
+from simdb.files import KindOfRows
+from simdb.kinds import (
     CharacterShingles,
     Equal,
     Field,
@@ -21,8 +23,6 @@ from simdb.config import (
     Text,
     WordShingles,
 )
-from simdb.errors import ConfigurationError, UsageError
-from simdb.files import KindOfRows
 
 _Made = TypeVar("_Made")
 
@@ -228,14 +228,14 @@ def _made(name: KindOfRows, chosen: dict[str, Any]) -> Kind:
 def _changed(base: Kind, chosen: dict[str, Any]) -> Kind:
     if not chosen:
         return base
-    return _constructed(type(base), name_of(base), chosen, lambda **new: replace(base, **new))
+    return _constructed(type(base), name_of(base), chosen, base.changed)
 
 
 def _constructed(
     known: type[Any], what: str, chosen: dict[str, Any], construct: Callable[..., _Made]
 ) -> _Made:
     """Call what makes a setting; its errors name the option."""
-    names = [field.name for field in fields(known)]
+    names = known.__struct_fields__
     for name in chosen:
         if name not in names:
             has = ", ".join(names) or "none"
@@ -338,4 +338,4 @@ def text_kind(
         "white_space": white_space,
         "unicode": unicode,
     }
-    return replace(base, **{name: value for name, value in changes.items() if value is not None})
+    return base.changed(**{name: value for name, value in changes.items() if value is not None})

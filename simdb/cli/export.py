@@ -12,9 +12,9 @@ from simdb.cli.kinds import KINDS, name_of, plain_item, plain_record
 from simdb.cli.options import AsJson, CollectionName, Quiet, StorePath
 from simdb.cli.output import ProgressBar, counted, note, print_json_line
 from simdb.cli.stores import viewed_collection
-from simdb.config import Record
 from simdb.errors import UsageError
 from simdb.files import json_line, written_together
+from simdb.kinds import Record
 from simdb.results import Entry
 
 

@@ -16,7 +16,6 @@ import simdb
 from simdb.cli.kinds import name_of, plural_of
 from simdb.cli.options import IntegerKeys
 from simdb.cli.output import note
-from simdb.config import Bag, Bits, Fingerprint, Kind, Record, Set, Vector
 from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.files import Elements, Format, ReadingOptions, Row, RowReader, open_rows
 from simdb.files.compression import STANDARD_STREAM
@@ -24,6 +23,7 @@ from simdb.files.ratings import treatment_from
 from simdb.files.rows import RowProblemError
 from simdb.files.texts import iter_files
 from simdb.files.tokens import Tokens
+from simdb.kinds import Bag, Bits, Fingerprint, Kind, Record, Set, Vector
 from simdb.results import Key, Outcome
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from simdb.config import Bag, Bits, Fingerprint, Kind, Record, Set, Text, Vector
 from simdb.files import PLURALS, KindOfRows
+from simdb.kinds import Bag, Bits, Fingerprint, Kind, Record, Set, Text, Vector
 
 KINDS: dict[KindOfRows, type[Kind]] = {
     "text": Text,

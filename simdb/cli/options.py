@@ -16,9 +16,9 @@ import typer
 
 from simdb.cli.kinds import measures_distance, plural_of
 from simdb.cli.stores import settings_of
-from simdb.config import Kind
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
+from simdb.kinds import Kind
 from simdb.results import Key
 
 

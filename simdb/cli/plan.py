@@ -24,9 +24,9 @@ from simdb.cli.inputs import Feed, InputOptions, SampleOptions, require_inputs
 from simdb.cli.kinds import has_exact_index, measures_distance, name_of, plural_of
 from simdb.cli.options import AsJson, Bands, Bound, Rows, rational
 from simdb.cli.output import print_json, print_table
-from simdb.config import Bag, Bits, Kind, Vector
 from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
+from simdb.kinds import Bag, Bits, Kind, Vector
 from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan

@@ -34,9 +34,9 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import viewed_collection
-from simdb.config import Bag, Set, Text
 from simdb.errors import UsageError
 from simdb.files import ReadingOptions, item_of_json, open_rows
+from simdb.kinds import Bag, Set, Text
 from simdb.results import Match
 
 

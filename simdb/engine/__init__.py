@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from simdb.ingest import dedupe as deduplicating
     from simdb.ingest import postings as exact_indexing
     from simdb.ingest import rows as reading_rows
-    from simdb.kinds import limits as banding_limits
-    from simdb.kinds import table as kinds
-    from simdb.kinds import values as kind_values
     from simdb.opened import catalogue as catalogue
     from simdb.opened import settings as settings
     from simdb.opened import signer as signing
@@ -47,7 +44,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "answering": "simdb.answers.answer",
     "auditing": "simdb.upkeep.audit",
-    "banding_limits": "simdb.kinds.limits",
     "calibrating": "simdb.upkeep.calibrate",
     "catalogue": "simdb.opened.catalogue",
     "checking": "simdb.upkeep.check",
@@ -72,8 +68,6 @@ _HOMES = {
     "grouping": "simdb.answers.buckets.groups",
     "indexing": "simdb.ingest.add",
     "joining": "simdb.answers.buckets.pairs",
-    "kind_values": "simdb.kinds.values",
-    "kinds": "simdb.kinds.table",
     "maintaining": "simdb.upkeep.rebuild",
     "reading_rows": "simdb.ingest.rows",
     "scanning": "simdb.answers.scan",
@@ -85,7 +79,6 @@ _HOMES = {
 __all__ = [
     "answering",
     "auditing",
-    "banding_limits",
     "calibrating",
     "catalogue",
     "checking",
@@ -110,8 +103,6 @@ __all__ = [
     "grouping",
     "indexing",
     "joining",
-    "kind_values",
-    "kinds",
     "maintaining",
     "reading_rows",
     "scanning",

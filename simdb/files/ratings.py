@@ -22,7 +22,7 @@ from simdb.files.rows import (
     shortened,
 )
 from simdb.files.separated import SeparatedReader
-from simdb.items.ratings import Liked, LikedOrHated, RatingTable, Stars, Treatment
+from simdb.kinds.ratings import Liked, LikedOrHated, RatingTable, Stars, Treatment
 from simdb.results import Key
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")

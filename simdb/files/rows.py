@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy.typing as npt
 
 from simdb.errors import ConfigurationError
-from simdb.items.ratings import Stars, Treatment
+from simdb.kinds.ratings import Stars, Treatment
 from simdb.results import Key
 
 Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets", "numpy"]

@@ -20,7 +20,7 @@ from simdb.exact.thresholds import Bound
 from simdb.ingest import postings as exact_indexing
 from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
-from simdb.kinds.table import outer_value
+from simdb.kinds.bounds import outer_value
 from simdb.opened.catalogue import CollectionSettings, require_settings, stored_settings
 from simdb.opened.signer import Signed, Signer, Signing
 from simdb.results import Action, AddReport, Key, Outcome, Progress

@@ -26,8 +26,8 @@ from simdb.answers.exact.search import Prober, jaccard
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Bound, Threshold
+from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
-from simdb.measures.compared import Compared
 from simdb.opened.signer import Signed, Signer
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.tables.views import NO_LIMIT

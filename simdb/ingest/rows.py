@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simdb.errors import BadItemError, UsageError
-from simdb.items.kinds import Items, encode_many
+from simdb.kinds import Items
 from simdb.results import Key
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import encode_user_key, encode_user_keys
@@ -140,7 +140,7 @@ def _take_plain(
         return False
     try:
         keys = encode_user_keys(user_keys)
-        encoded = encode_many(items, [row[1] for row in part])
+        encoded = items.encode_many([row[1] for row in part])
     except (UsageError, TypeError, ValueError, OverflowError):
         return False
     if len(set(keys)) < len(keys) or not seen.isdisjoint(keys):

@@ -1,1 +1,64 @@
-"""Kinds of items."""
+"""Kinds of items: what a collection holds, how it is compared, and how it is indexed.
+
+A setting changes what is similar to what, so a stored collection is never opened under others:
+``database.collection`` refuses, and ``rebuild`` signs the stored items anew under new ones.
+"""
+
+from __future__ import annotations
+
+from simdb.kinds.bags import Bag
+from simdb.kinds.base import (
+    Compared,
+    Items,
+    Kind,
+    Measure,
+    Settings,
+    SymbolKind,
+)
+from simdb.kinds.bits import Bits
+from simdb.kinds.fingerprints import Fingerprint
+from simdb.kinds.records import Equal, Field, Record
+from simdb.kinds.registry import known, named, register, require, restore
+from simdb.kinds.sets import Set
+from simdb.kinds.text import (
+    ENGLISH_STOP_WORDS,
+    CharacterShingles,
+    Shingles,
+    StopWordShingles,
+    Text,
+    WordShingles,
+)
+from simdb.kinds.vectors import Vector
+from simdb.lsh.minhash import SketchScheme
+
+__all__ = [
+    "ENGLISH_STOP_WORDS",
+    "Bag",
+    "Bits",
+    "CharacterShingles",
+    "Compared",
+    "Equal",
+    "Field",
+    "Fingerprint",
+    "Items",
+    "Kind",
+    "Measure",
+    "Record",
+    "Set",
+    "Settings",
+    "Shingles",
+    "SketchScheme",
+    "StopWordShingles",
+    "SymbolKind",
+    "Text",
+    "Vector",
+    "WordShingles",
+    "known",
+    "named",
+    "register",
+    "require",
+    "restore",
+]
+
+for _kind in (Text, Set, Bag, Bits, Vector, Record, Fingerprint):
+    register(_kind)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import ConfigurationError
-from simdb.items.symbols import polynomial_base, secret_words
+from simdb.lsh.symbols import polynomial_base, secret_words
 
 Signatures = npt.NDArray[np.uint16]
 

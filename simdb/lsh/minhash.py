@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import ConfigurationError
-from simdb.items.symbols import SymbolSets, secret_words
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Banding, BucketKeys, minimum_matches
+from simdb.lsh.symbols import SymbolSets, secret_words
 
-Scheme: TypeAlias = Literal["fast", "classical"]
+SketchScheme: TypeAlias = Literal["fast", "classical"]
 
 _MODULUS = 2**61 - 1
 
@@ -29,7 +29,7 @@ class Sketcher:
     of different schemes, rows or secrets must not be compared. Safe to use from several threads.
     """
 
-    def __init__(self, scheme: Scheme, rows: int, secret: bytes) -> None:
+    def __init__(self, scheme: SketchScheme, rows: int, secret: bytes) -> None:
         if scheme not in ("fast", "classical"):
             raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {scheme!r}")
         if not 1 <= rows <= MAXIMUM_FUNCTIONS:
@@ -58,7 +58,7 @@ class MinHash:
     Two sets agree in a row with a probability equal to their Jaccard similarity.
     """
 
-    def __init__(self, scheme: Scheme, bands: int, rows: int, secret: bytes) -> None:
+    def __init__(self, scheme: SketchScheme, bands: int, rows: int, secret: bytes) -> None:
         self.words = bands * rows
         self.band_words = rows
         self._sketcher = Sketcher(scheme, self.words, secret)

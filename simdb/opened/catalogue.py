@@ -7,23 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from simdb import config
 from simdb.errors import (
     CollectionNotFoundError,
     ConfigurationError,
     CorruptionError,
+    UnknownKindError,
     WrongTypeError,
 )
 from simdb.exact.thresholds import Bound, Threshold
-from simdb.items.kinds import items_of
-from simdb.kinds.limits import require_possible
-from simdb.kinds.table import (
-    curve_of,
-    expected_keys,
-    family_of,
-    index_remedy,
-)
-from simdb.kinds.values import describe_kind, restore_kind
+from simdb.kinds import Kind, SketchScheme, restore
+from simdb.kinds.bounds import index_remedy
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
@@ -66,12 +59,12 @@ class CollectionSettings:
 
     name: str
     number: int
-    kind: config.Kind
+    kind: Kind
     threshold: Fraction
     recall: Fraction
     bands: int
     rows: int
-    sketch: config.SketchScheme
+    sketch: SketchScheme
     secret: bytes
     unicode_version: str
     exact_floor: Fraction | None = None
@@ -104,7 +97,7 @@ class CollectionSettings:
         if not self.is_probable:
             problem = f"collection {self.name!r} has no probable index"
             raise ConfigurationError(problem, remedies=[index_remedy(self.kind, self.threshold)])
-        family = curve_of(self.kind, self.threshold)
+        family = self.kind.make_curve(self.threshold)
         return Plan(self.threshold, self.bands, self.rows, family)
 
     def expected_recall(self, bound: Bound) -> float:
@@ -115,8 +108,7 @@ class CollectionSettings:
         """Return the locality-sensitive family of the probable index; None without one."""
         if not self.is_probable:
             return None
-        return family_of(
-            self.kind,
+        return self.kind.make_family(
             self.threshold,
             bands=self.bands,
             rows=self.rows,
@@ -124,12 +116,24 @@ class CollectionSettings:
             secret=self.secret,
         )
 
+    def require_possible_banding(self) -> None:
+        """Refuse bands and rows that planning never gives, however little is indexed yet.
+
+        Raises:
+            ValueError: they are such; memory is taken by them, so nothing must be made of them.
+        """
+        bands, rows = self.bands, self.rows
+        whole = type(bands) is int and type(rows) is int
+        if not whole or not (bands == rows == 0 or self.kind.can_have(bands, rows)):
+            kind = type(self.kind).__name__
+            raise ValueError(f"no index of {kind} has {bands!r} bands of {rows!r} rows")
+
     def encode(self) -> bytes:
         """Return the payload of the settings record."""
         return layout.pack(
             {
                 "number": self.number,
-                "kind": describe_kind(self.kind),
+                "kind": self.kind.describe(),
                 "threshold": str(self.threshold),
                 "recall": str(self.recall),
                 "bands": self.bands,
@@ -151,13 +155,15 @@ class CollectionSettings:
         """
         stored = layout.unpack(payload)
         try:
-            stored["kind"] = restore_kind(stored["kind"])
+            stored["kind"] = restore(stored["kind"])
             stored["threshold"] = Fraction(stored["threshold"])
             stored["recall"] = Fraction(stored["recall"])
             floor = stored["exact_floor"]
             stored["exact_floor"] = None if floor is None else Fraction(floor)
             settings = cls(name=name, **stored)
-            require_possible(settings.kind, settings.bands, settings.rows)
+            settings.require_possible_banding()
+        except UnknownKindError as error:
+            raise UnknownKindError(error.name, f"collection {name!r} cannot be used: ") from error
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise CorruptionError(
                 f"the settings of collection {name!r} cannot be read: {error}"
@@ -247,7 +253,7 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
         item_bytes=0,
         changes=0,
         index=new_index(transaction, settings),
-        item_width=items_of(settings.kind, settings.secret).width,
+        item_width=settings.kind.make_items(settings.secret).width,
     )
     key = manifest_key(number)
     transaction.put(Table.META, key, layout.seal(Table.META, key, state.encode()))
@@ -272,7 +278,7 @@ def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> Ind
     index = IndexManifest(
         number=number,
         signature_width=0 if family is None else family.words * BYTES_A_WORD,
-        entries_per_item=expected_keys(settings.kind, settings.bands),
+        entries_per_item=settings.kind.expected_keys(settings.bands),
         bands=RunDirectory(next_number=transaction.identity << 8),
     )
     if settings.is_exact:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import replace
 
-from simdb import config
 from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
-from simdb.kinds import table as kinds
+from simdb.kinds import Kind, SketchScheme
+from simdb.kinds.bounds import bound_of, parse_bound, parse_floor, widest_bound
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.file.transactions import ReadTransaction
@@ -16,13 +16,13 @@ from simdb.storage.file.transactions import ReadTransaction
 
 def plan_settings(
     name: str,
-    kind: config.Kind,
+    kind: Kind,
     *,
     bound: Bound | None,
     recall: ThresholdLike,
     bands: int | None,
     rows: int | None,
-    sketch: config.SketchScheme,
+    sketch: SketchScheme,
     secret: bytes,
     floor: Threshold | None = None,
     containment: bool = False,
@@ -38,21 +38,21 @@ def plan_settings(
     """
     if sketch not in ("fast", "classical"):
         raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
-    if floor is not None and not kinds.has_symbols(kind):
+    if floor is not None and not kind.has_symbols:
         raise ConfigurationError(f"{kind} has no exact index: exact answers compare with all items")
     if floor is None and containment:
         raise ConfigurationError("containment=True needs an exact_floor")
     wanted_recall = Threshold.parse(recall, name="recall").fraction
     planned = None
     if bound is not None:
-        planned = kinds.plan_of(kind, bound.fraction, wanted_recall, bands, rows)
+        planned = kind.plan(bound.fraction, wanted_recall, bands, rows)
     elif bands is not None or rows is not None:
         raise ConfigurationError("bands and rows need a threshold, or a max_distance")
     wanted = planned.threshold if planned is not None else floor.fraction if floor else None
     if wanted is None:
-        if kinds.has_symbols(kind):
+        if kind.has_symbols:
             raise ConfigurationError("a collection needs a threshold, an exact_floor, or both")
-        wanted = kinds.widest_bound(kind)
+        wanted = widest_bound(kind)
     return CollectionSettings(
         name=name,
         number=0,
@@ -72,13 +72,13 @@ def plan_settings(
 def changed_settings(
     present: CollectionSettings,
     *,
-    kind: config.Kind | None,
+    kind: Kind | None,
     threshold: ThresholdLike | None,
     max_distance: ThresholdLike | None,
     recall: ThresholdLike | None,
     bands: int | None,
     rows: int | None,
-    sketch: config.SketchScheme | None,
+    sketch: SketchScheme | None,
     seed: int | None,
     exact_floor: ThresholdLike | None = None,
     containment: bool | None = None,
@@ -96,7 +96,7 @@ def changed_settings(
             f"become {kind}"
         )
     wanted = present.kind if kind is None else kind
-    if not kinds.stores_alike(present.kind, wanted):
+    if not present.kind.stores_alike(wanted):
         raise ConfigurationError(
             f"the items of collection {present.name!r} are stored as those of {present.kind}, not "
             f"of {wanted}; add them to another collection"
@@ -105,15 +105,15 @@ def changed_settings(
         raise ConfigurationError("drop_exact=True contradicts exact_floor and containment")
     if drop_probable and (threshold is not None or max_distance is not None):
         raise ConfigurationError("drop_probable=True contradicts a threshold")
-    bound = kinds.parse_bound(wanted, threshold, max_distance)
+    bound = parse_bound(wanted, threshold, max_distance)
     if bound is None and present.is_probable and not drop_probable:
-        if kinds.is_distance(wanted) != kinds.is_distance(present.kind):
+        if wanted.is_distance != present.kind.is_distance:
             raise ConfigurationError(
                 f"{wanted} is compared otherwise than {present.kind}: give "
-                f"{'max_distance' if kinds.is_distance(wanted) else 'threshold'}"
+                f"{'max_distance' if wanted.is_distance else 'threshold'}"
             )
-        bound = kinds.bound_of(wanted, present.threshold)
-    floor = kinds.parse_floor(wanted, exact_floor)
+        bound = bound_of(wanted, present.threshold)
+    floor = parse_floor(wanted, exact_floor)
     if floor is None and present.exact_floor is not None and not drop_exact:
         floor = Threshold(present.exact_floor)
     if containment is None:

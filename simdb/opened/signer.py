@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb import config
 from simdb.answers.exact.arrange import Epoch, Prefixes, joined_prefixes, prefixes_of
 from simdb.exact.thresholds import Bound
-from simdb.items.kinds import RowItems, items_of, symbols_of
-from simdb.items.symbols import SymbolSets
-from simdb.kinds.table import has_symbols, identical_value, is_distance, measure_of
+from simdb.kinds.bounds import identical_value
 from simdb.lsh.family import BucketKeys, Family
+from simdb.lsh.symbols import SymbolSets
 from simdb.opened.catalogue import CollectionSettings
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
-
-
-# Of items signed in one go: their features then stay in the cache. Those of vectors are the bytes
-# themselves, and a matrix product of few vectors is slow.
-SLICE_BYTES = 131_072
-VECTOR_SLICE_BYTES = 524_288
 
 
 class Signed(NamedTuple):
@@ -57,9 +49,9 @@ class Signer:
     """
 
     def __init__(self, settings: CollectionSettings) -> None:
-        self.items = items_of(settings.kind, settings.secret)
+        self.items = settings.kind.make_items(settings.secret)
         self.settings = settings
-        self.measure = measure_of(settings.kind)
+        self.measure = settings.kind.make_measure()
         self.epoch: Epoch | None = None
 
     @cached_property
@@ -75,17 +67,17 @@ class Signer:
     @property
     def hashes_what_it_compares(self) -> bool:
         """Whether ``hashed`` and ``features`` of items are the same."""
-        return not isinstance(self.settings.kind, config.Bits) or not self.has_symbols
+        return self.settings.kind.signs_what_it_compares
 
     @property
     def has_symbols(self) -> bool:
         """Whether items are sets of symbols."""
-        return has_symbols(self.settings.kind)
+        return self.settings.kind.has_symbols
 
     @property
     def is_distance(self) -> bool:
         """Whether items are compared by a distance."""
-        return is_distance(self.settings.kind)
+        return self.settings.kind.is_distance
 
     @property
     def identical_value(self) -> float:
@@ -98,11 +90,11 @@ class Signer:
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of items in canonical form, of a kind that has symbols."""
-        return symbols_of(self.items, items)
+        return self.items.symbols(items)
 
     def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:
         """Return what items of one width, uint8 (n, width), are compared by."""
-        return cast("RowItems", self.items).features_of_rows(rows)
+        return self.items.features_of_rows(rows)
 
     def hashed(self, items: Sequence[bytes | memoryview]) -> Any:
         """Return what items in canonical form are signed by: symbols where they have any."""
@@ -132,7 +124,10 @@ class Signer:
     def prefixes(self, epoch: Epoch, items: Sequence[bytes | memoryview]) -> Prefixes:
         """Return what the exact index posts of items, in the order of an epoch."""
         floor = self.settings.posted_floor
-        parts = [prefixes_of(epoch, self.symbols(part), floor) for part in _slices(items)]
+        parts = [
+            prefixes_of(epoch, self.symbols(part), floor)
+            for part in _slices(items, self.settings.kind.slice_bytes)
+        ]
         return joined_prefixes(parts or [prefixes_of(epoch, self.symbols([]), floor)])
 
     def sign(self, items: Sequence[bytes | memoryview], pool: Executor | None = None) -> Signed:
@@ -141,12 +136,16 @@ class Signer:
 
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
         """Begin to sign a batch of items; without a pool it is done on return."""
-        is_vectors = isinstance(self.settings.kind, config.Vector)
-        parts = list(_slices(items, VECTOR_SLICE_BYTES if is_vectors else SLICE_BYTES))
+        parts = list(_slices(items, self.settings.kind.slice_bytes))
         epoch = self.epoch
         if pool is None:
             return Signing([self._sign_part(part, epoch) for part in parts], [], self)
         return Signing([], [pool.submit(self._sign_part, part, epoch) for part in parts], self)
+
+    def _slices(
+        self, items: Sequence[bytes | memoryview]
+    ) -> Iterator[Sequence[bytes | memoryview]]:
+        return _slices(items, self.settings.kind.slice_bytes)
 
     def _sign_part(self, items: Sequence[bytes | memoryview], epoch: Epoch | None) -> Signed:
         return self.sign_hashed(self.hashed(items), epoch)
@@ -195,7 +194,7 @@ class Signing:
 
 
 def _slices(
-    items: Sequence[bytes | memoryview], slice_bytes: int = SLICE_BYTES
+    items: Sequence[bytes | memoryview], slice_bytes: int
 ) -> Iterator[Sequence[bytes | memoryview]]:
     """Cut a batch into slices of about so many bytes."""
     if len(items) == 1:

@@ -31,7 +31,6 @@ from simdb.errors import (
 )
 from simdb.ingest.add import AddPolicy, BatchAdder
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch
-from simdb.items.kinds import items_of
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
@@ -248,7 +247,7 @@ class Salvage:
             elif key.startswith(COLLECTION_PREFIX):
                 settings = CollectionSettings.decode(key[1:].decode(), payload)
                 if settings.name not in self._names():
-                    width = items_of(settings.kind, settings.secret).width
+                    width = settings.kind.make_items(settings.secret).width
                     found = SalvagedCollection(settings, width=width)
                     self.collections.setdefault(settings.number, found)
         except (CorruptionError, ConfigurationError, TypeError, UnicodeDecodeError):

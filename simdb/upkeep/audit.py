@@ -14,12 +14,13 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from simdb import config, kernels
+from simdb import kernels
 from simdb.answers.buckets.search import propose
 from simdb.answers.scan import slices
 from simdb.exact.thresholds import Bound, Threshold
-from simdb.items.symbols import SymbolSets
-from simdb.kinds.table import outer_bound, outer_value
+from simdb.kinds import Kind
+from simdb.kinds.bounds import outer_bound
+from simdb.lsh.symbols import SymbolSets
 from simdb.opened.signer import Signer
 from simdb.results import AuditBin, AuditReport, Progress
 from simdb.storage.collection.reader import CollectionReader
@@ -73,8 +74,9 @@ def audit(
     )
 
 
-def _outer(kind: config.Kind, pairs: dict[tuple[int, int], float]) -> list[float]:
-    return [outer_value(kind, value) for value in pairs.values()]
+def _outer(kind: Kind, pairs: dict[tuple[int, int], float]) -> list[float]:
+    values: list[float] = kind.outer_values(np.array(list(pairs.values()), np.float64)).tolist()
+    return values
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:

@@ -7,27 +7,25 @@ only sums are kept, so that memory does not grow with the number of pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb import config
 from simdb.answers.buckets.join import cross
 from simdb.answers.buckets.pairs import JoinCounters, join
 from simdb.answers.compare import read_items
 from simdb.answers.exact.join import require_same_kind
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
-from simdb.items.records import RecordItems
-from simdb.kinds.table import bound_of, is_distance, outer_bound, outer_pairs
-from simdb.measures.calibration import Calibration, Mean, Sums, calibrate_sums, require_edges
+from simdb.kinds.bounds import bound_of, outer_bound, outer_pairs
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
 from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader
+from simdb.upkeep.calibration import Calibration, Mean, Sums, calibrate_sums, require_edges
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 # The difference of two items, as they were given; None where it is unknown.
@@ -99,9 +97,9 @@ class Comparer:
 
     def __init__(self, sides: Sides, field: str | Difference) -> None:
         self._sides = sides
-        self._between: Callable[[list[bytes], list[bytes]], Floats]
+        self._between: Callable[[Sequence[bytes], Sequence[bytes]], Floats]
         if isinstance(field, str):
-            self._between = _field_differences(sides.settings.kind, field)
+            self._between = sides.settings.kind.field_differences(field)
         else:
             self._between = _called(sides.signer, field)
 
@@ -150,7 +148,7 @@ def calibrate(
     """
     settings = sides.settings
     require_same_kind(sides.left_settings, settings)
-    if is_distance(settings.kind) or not settings.is_probable:
+    if settings.kind.is_distance or not settings.is_probable:
         raise ConfigurationError(
             f"collection {settings.name!r} has no probable index of similarities, which proposes "
             "the pairs to calibrate by"
@@ -208,65 +206,16 @@ def _read(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list
     return [bytes(items[place]) for place in places.tolist()]
 
 
-def _called(signer: Signer, difference: Difference) -> Callable[[list[bytes], list[bytes]], Floats]:
+def _called(
+    signer: Signer, difference: Difference
+) -> Callable[[Sequence[bytes], Sequence[bytes]], Floats]:
     """Return what calls a function with two items as they were given."""
     decode = signer.items.decode
 
-    def between(left: list[bytes], right: list[bytes]) -> Floats:
+    def between(left: Sequence[bytes], right: Sequence[bytes]) -> Floats:
         values = (
             difference(decode(one), decode(other)) for one, other in zip(left, right, strict=True)
         )
         return np.array([np.nan if value is None else value for value in values], np.float64)
 
     return between
-
-
-def _field_differences(
-    kind: config.Kind, name: str
-) -> Callable[[list[bytes], list[bytes]], Floats]:
-    """Return what computes the differences of one field of records that is not scored."""
-    read = RecordItems(only_field(kind, name))
-
-    def between(left: list[bytes], right: list[bytes]) -> Floats:
-        column = read.features(left + right).columns[name]
-        one, other = column.codes[: len(left)], column.codes[len(left) :]
-        missing = (one < 0) | (other < 0)
-        if column.numbers.size:
-            with np.errstate(over="ignore"):  # beyond all numbers is unknown, too
-                apart = np.abs(column.numbers[one] - column.numbers[other])
-        else:
-            places: dict[str, int] = {}
-            same = [places.setdefault(text, len(places)) for text in column.canonical]
-            equal = np.array([*same, -1], np.int64)
-            apart = (equal[one] != equal[other]).astype(np.float64)
-        apart[missing] = np.nan
-        return apart
-
-    return between
-
-
-def only_field(kind: config.Kind, name: str) -> config.Record:
-    """Return settings under which a record is compared by one field that it is not scored by.
-
-    Raises:
-        ConfigurationError: there is no such field, or pairs are chosen by it.
-    """
-    if not isinstance(kind, config.Record):
-        raise ConfigurationError(
-            f"only records have fields; of {kind} give a function of two items, not {name!r}"
-        )
-    names = [field.name for field in kind.fields]
-    if name not in names:
-        raise ConfigurationError(f"there is no field {name!r}; there are {', '.join(names)}")
-    if kind.fields[names.index(name)].weight:
-        raise ConfigurationError(
-            f"the field {name!r} is scored: what is calibrated by must not be; rebuild with its "
-            "weight 0"
-        )
-    if any(equal.field == name for rule in kind.rules for equal in rule):
-        raise ConfigurationError(
-            f"a rule for candidates names the field {name!r}: of what is equal by the rule it "
-            "tells nothing; rebuild without that rule"
-        )
-    fields = [replace(field, weight=int(field.name == name), missing=0) for field in kind.fields]
-    return replace(kind, fields=fields, candidates=[name])

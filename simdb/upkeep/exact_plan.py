@@ -9,17 +9,13 @@ from itertools import islice
 
 import numpy as np
 
-from simdb import config, kernels
+from simdb import kernels
 from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold
-from simdb.items.kinds import Items, symbols_of
+from simdb.kinds import Items, Kind
 from simdb.storage.tables.runs import POSTING_BYTES
 
 _AT_ONCE = 100  # items
-
-# Of English text: a word and its blank have about 6 bytes, and a stop word comes every 13 bytes.
-_BYTES_A_WORD = 6
-_BYTES_A_STOP_WORD = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ def measure(
     nothing = np.empty(0, np.uint64)
     for part in _parts(sample):
         encoded = [_encoded(items, item, row) for row, item in enumerate(part, count)]
-        sets = symbols_of(items, encoded)
+        sets = items.symbols(encoded)
         _, sizes, _ = kernels.overlaps.probe_overlaps(nothing, sets.values, sets.offsets)
         posted = sizes if containment else floor.prefix_lengths(sizes)
         count += len(encoded)
@@ -94,20 +90,13 @@ def _parts(sample: Iterable[object]) -> Iterator[Sequence[object]]:
         yield part
 
 
-def expected_weight(
-    kind: config.Kind, floor: Threshold, *, containment: bool = False
-) -> float | None:
+def expected_weight(kind: Kind, floor: Threshold, *, containment: bool = False) -> float | None:
     """Return bytes of postings for one byte of English text, None where nothing is known of items.
 
     A rule of thumb for before there are items; ``measure`` counts.
     """
-    if not isinstance(kind, config.Text):
+    if kind.symbols_a_byte is None:
         return None
-    bytes_a_symbol = 1
-    if isinstance(kind.shingles, config.WordShingles):
-        bytes_a_symbol = _BYTES_A_WORD
-    elif isinstance(kind.shingles, config.StopWordShingles):
-        bytes_a_symbol = _BYTES_A_STOP_WORD
     sample = 1_000
     posted = sample if containment else floor.prefix_length(sample)
-    return posted / sample * POSTING_BYTES / bytes_a_symbol
+    return posted / sample * POSTING_BYTES * kind.symbols_a_byte

@@ -10,11 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from simdb.items.bags import BagItems
-from simdb.items.sets import SetItems
-from simdb.measures.bags import BagMeasure
-from simdb.measures.compared import Compared
-from simdb.measures.sets import SetMeasure
+from simdb.kinds import Compared, Measure
+from simdb.kinds.bags import Bag
+from simdb.kinds.base import SetMeasure
+from simdb.kinds.sets import SetItems
 
 SECRET = b"secret"
 EXAMPLE_3_2 = ("aaab", "aabbc")
@@ -29,7 +28,7 @@ def _wrap_around():
         yield
 
 
-def of_all_pairs(items: Any, measure: SetMeasure, members: Any) -> list[Fraction]:
+def of_all_pairs(items: Any, measure: Measure, members: Any) -> list[Fraction]:
     """The similarity of every pair, in order of ``combinations``."""
     features = items.features([items.encode(member) for member in members])
     pairs = np.array(list(combinations(range(len(members)), 2)), np.int64).T
@@ -38,7 +37,9 @@ def of_all_pairs(items: Any, measure: SetMeasure, members: Any) -> list[Fraction
 
 
 def of_bags(union: Literal["sum", "maximum"], members: Any) -> list[Fraction]:
-    return of_all_pairs(BagItems(SECRET), BagMeasure(union), members)
+    kind = Bag(union)
+    inner = of_all_pairs(kind.make_items(SECRET), kind.make_measure(), members)
+    return list(map(kind.outer_similarity, inner))
 
 
 def test_figure_3_1_and_example_3_1_two_sets_with_similarity_3_8():

@@ -14,8 +14,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.measures.distances import hamming_distance, jaccard_distance
-from simdb.measures.vectors import angle, cosine_of_angle, lr_distance
+from simdb.kinds.distances import (
+    angle,
+    cosine_of_angle,
+    hamming_distance,
+    jaccard_distance,
+    lr_distance,
+)
 
 FOUR_VECTORS = ("000000", "110011", "010101", "011100")
 

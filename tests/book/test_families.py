@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from simdb.config import Bits
-from simdb.items.bits import BitsItems
 from simdb.kernels import bits
 from simdb.kernels import vectors as kernels
+from simdb.kinds import Bits
+from simdb.kinds.bits import BitsItems
+from simdb.kinds.distances import angle
 from simdb.lsh.amplification import And, Or
 from simdb.lsh.curves import (
     AngleCurve,
@@ -27,7 +28,6 @@ from simdb.lsh.curves import (
     LineCurve,
     line_probability,
 )
-from simdb.measures.vectors import angle
 
 EXAMPLE_3_21 = [[1, -1, 1, 1], [-1, 1, -1, 1], [1, 1, -1, -1]]
 EXERCISE_3_7_2 = [[1, 1, 1, -1], [1, 1, -1, 1], [1, -1, 1, 1], [-1, 1, 1, 1]]

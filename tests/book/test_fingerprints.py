@@ -11,9 +11,14 @@ import pytest
 from scipy import stats
 
 import simdb
-from simdb.config import Fingerprint
+from simdb.kinds import Fingerprint
+from simdb.kinds.fingerprints.family import (
+    Rates,
+    SquaresFamily,
+    share_of_functions,
+    simulated_rates,
+)
 from simdb.lsh.amplification import And, Or
-from simdb.lsh.fingerprints import Rates, SquaresFamily, share_of_functions, simulated_rates
 
 DENSITY = Fraction(1, 5)
 AGAIN = Fraction(4, 5)

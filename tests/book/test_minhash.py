@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from simdb import config, kernels
-from simdb.items.symbols import SymbolSets
-from simdb.items.text import TextItems
+from simdb import kernels, kinds
+from simdb.kinds.text import TextItems
 from simdb.lsh.amplification import And, Or, s_curve, steepest
 from simdb.lsh.family import Banding
 from simdb.lsh.minhash import Sketcher
 from simdb.lsh.planning import Plan
+from simdb.lsh.symbols import SymbolSets
 from tests.support import oracle
 
 SECRET = b"secret"
@@ -43,11 +43,11 @@ def threshold_estimate(bands: int, rows: int) -> float:
     return float((1 / bands) ** (1 / rows))
 
 
-def symbols_of(text: str, kind: config.Text) -> npt.NDArray[np.uint64]:
+def symbols_of(text: str, kind: kinds.Text) -> npt.NDArray[np.uint64]:
     return TextItems(kind, SECRET).symbols([text.encode()]).values
 
 
-def one_symbol(shingle: str, kind: config.Text) -> int:
+def one_symbol(shingle: str, kind: kinds.Text) -> int:
     """Return the symbol of a text that is a single shingle."""
     (symbol,) = symbols_of(shingle, kind).tolist()
     return int(symbol)
@@ -57,7 +57,7 @@ def one_symbol(shingle: str, kind: config.Text) -> int:
 
 
 def test_example_3_3_shingles_of_abcdabd():
-    kind = config.Text(config.CharacterShingles(2))
+    kind = kinds.Text(kinds.CharacterShingles(2))
     assert oracle.shingle_set("abcdabd", kind) == {"ab", "bc", "cd", "da", "bd"}
     symbols = symbols_of("abcdabd", kind).tolist()
     assert len(symbols) == 6
@@ -70,7 +70,7 @@ def test_example_3_3_shingles_of_abcdabd():
 
 
 def test_example_3_4_blanks_tell_touch_down_from_touchdown():
-    kind = config.Text(config.CharacterShingles(9))
+    kind = kinds.Text(kinds.CharacterShingles(9))
     plane = symbols_of("The plane was ready\n\t for touch  down.", kind)
     quarterback = symbols_of("The quarterback scored a touchdown.", kind)
     assert {one_symbol("touch dow", kind), one_symbol("ouch down", kind)} <= set(plane.tolist())
@@ -80,7 +80,7 @@ def test_example_3_4_blanks_tell_touch_down_from_touchdown():
 
 
 def test_example_3_5_stop_words_find_the_article_and_not_the_advertisement():
-    kind = config.Text(config.StopWordShingles(2))
+    kind = kinds.Text(kinds.StopWordShingles(2))
     article = (
         "A spokesperson for the Sudzo Corporation revealed today that studies have shown it is "
         "good for people to buy Sudzo products."
@@ -89,16 +89,16 @@ def test_example_3_5_stop_words_find_the_article_and_not_the_advertisement():
     assert len(set(symbols)) == 9
     first = ["A spokesperson for", "for the Sudzo", "the Sudzo Corporation"]
     assert symbols[:3] == [
-        oracle.symbols(shingle, config.Text(config.WordShingles(3)), SECRET)[0] for shingle in first
+        oracle.symbols(shingle, kinds.Text(kinds.WordShingles(3)), SECRET)[0] for shingle in first
     ]
     assert symbols_of("Buy Sudzo.", kind).size == 0
 
 
 def test_exercise_3_2_1_first_ten_3_shingles():
-    kind = config.Text(config.CharacterShingles(3))
+    kind = kinds.Text(kinds.CharacterShingles(3))
     first = ["The", "he ", "e m", " mo", "mos", "ost", "st ", "t e", " ef", "eff"]
     assert oracle.shingle_list(FIRST_SENTENCE_OF_3_2, kind)[:10] == first
-    kept = config.Text(config.CharacterShingles(3), white_space="keep")
+    kept = kinds.Text(kinds.CharacterShingles(3), white_space="keep")
     symbols = symbols_of(FIRST_SENTENCE_OF_3_2, kind)[:10].tolist()
     assert symbols == [one_symbol(shingle, kept) for shingle in first]
 
@@ -106,14 +106,14 @@ def test_exercise_3_2_1_first_ten_3_shingles():
 def test_exercise_3_2_2_stop_words_of_at_most_three_letters():
     words = {w.strip(",.") for w in FIRST_SENTENCE_OF_3_2.split()}
     short = tuple(sorted(word for word in words if len(word) <= 3))
-    kind = config.Text(config.StopWordShingles(2, short))
+    kind = kinds.Text(kinds.StopWordShingles(2, short))
     shingles = [
         *("The most effective", "way to represent", "to represent documents", "as sets for"),
         *("for the purpose", "the purpose of", "of identifying lexically", "is to construct"),
         *("to construct from", "the document the", "the set of", "set of short"),
         "of short strings",
     ]
-    words_kind = config.Text(config.WordShingles(3))
+    words_kind = kinds.Text(kinds.WordShingles(3))
     assert symbols_of(FIRST_SENTENCE_OF_3_2, kind).tolist() == [
         one_symbol(shingle, words_kind) for shingle in shingles
     ]
@@ -122,7 +122,7 @@ def test_exercise_3_2_2_stop_words_of_at_most_three_letters():
 def test_exercise_3_2_3_a_text_of_n_has_at_most_n_minus_k_plus_1_shingles():
     text = "".join(map(chr, range(33, 93)))
     for size in (1, 5, 60):
-        symbols = symbols_of(text, config.Text(config.CharacterShingles(size)))
+        symbols = symbols_of(text, kinds.Text(kinds.CharacterShingles(size)))
         assert len(set(symbols.tolist())) == len(text) - size + 1
 
 

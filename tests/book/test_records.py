@@ -9,17 +9,17 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from simdb.config.records import Field, Record
-from simdb.items.records import RecordItems
-from simdb.lsh.records import RecordFamily, candidate_pairs
-from simdb.measures.calibration import calibrate, fraction_of_matches, mean_difference
-from simdb.measures.records import RecordMeasure
-from simdb.measures.strings import (
+from simdb.kinds.distances import (
     damerau_distance,
     edit_distance,
     levenshtein_distance,
     longest_common_subsequence,
 )
+from simdb.kinds.records import Field, Record
+from simdb.kinds.records.family import RecordFamily, candidate_pairs
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.measure import RecordMeasure
+from simdb.upkeep.calibration import calibrate, fraction_of_matches, mean_difference
 
 EXERCISE_3_5_7 = {
     "a": ("abcdef", "bdaefc"),

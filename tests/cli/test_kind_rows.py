@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.config import Field, Record
+from simdb.kinds import Field, Record
 from tests.support.cli_stores import done, lines_of, run
 from tests.support.kind_cases import BITS, CASES, PRINTS, VECTORS
 

@@ -17,9 +17,9 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.inputs import Feed
 from simdb.cli.options import key_from
 from simdb.cli.output import ProgressBar, excerpt, printable
-from simdb.config import CharacterShingles, StopWordShingles, Text, WordShingles
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import ReadingOptions
+from simdb.kinds import CharacterShingles, StopWordShingles, Text, WordShingles
 from simdb.results import Outcome, Progress
 
 COMMANDS = [

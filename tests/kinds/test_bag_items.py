@@ -14,11 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simdb import kernels
-from simdb.config import Bag
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.items.bags import LARGEST_BAG, BagItems
-from simdb.items.sets import SetItems
-from simdb.items.text import MAXIMUM_ITEM_BYTES
+from simdb.kinds import Bag
+from simdb.kinds.bags import LARGEST_BAG, BagItems
+from simdb.kinds.base import MAXIMUM_ITEM_BYTES
+from simdb.kinds.sets import SetItems
 from tests.support import oracle
 
 SECRET = b"secret"

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold
-from simdb.items.bags import BagItems
-from simdb.items.sets import SetItems
-from simdb.measures.bags import BagMeasure, jaccard_of_sum, sum_of_jaccard
-from simdb.measures.compared import Compared
-from simdb.measures.sets import SetMeasure
+from simdb.kinds import Compared
+from simdb.kinds.bags import Bag, BagItems, jaccard_of_sum, sum_of_jaccard
+from simdb.kinds.base import SetMeasure
+from simdb.kinds.sets import SetItems
 from tests.support import similarities
 
 ITEMS = BagItems(b"secret")
-SUM, MAXIMUM = BagMeasure("sum"), BagMeasure("maximum")
+SUM, MAXIMUM = Bag("sum"), Bag("maximum")
 
 bags = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 5))
 shares = st.fractions(0, 1, max_denominator=60)
@@ -49,15 +48,18 @@ def test_measures_of_bags_are_those_of_counting(batch):
     probe = ITEMS.features([ITEMS.encode(batch[-1])])
     pairs = [*combinations(range(len(batch)), 2), (0, 0)]
     left, right = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
-    for measure, slow in (
+    for kind, slow in (
         (SUM, similarities.bag_jaccard_of_sums),
         (MAXIMUM, similarities.bag_jaccard_of_maxima),
     ):
         lists = [list(Counter(bag).elements()) for bag in batch]
-        assert fractions_of(measure.compare_probe(probe, features)) == [
+        measure = kind.make_measure()
+        found = fractions_of(measure.compare_probe(probe, features))
+        assert list(map(kind.outer_similarity, found)) == [
             slow(lists[-1], other) for other in lists
         ]
-        assert fractions_of(measure.compare_pairs(features, left, right)) == [
+        found = fractions_of(measure.compare_pairs(features, left, right))
+        assert list(map(kind.outer_similarity, found)) == [
             slow(lists[one], lists[other]) for one, other in pairs
         ]
 
@@ -76,9 +78,8 @@ def test_measures_of_sets_are_those_of_counting(batch):
 @given(shares)
 def test_sums_and_jaccard_turn_into_each_other_without_a_rounding(jaccard):
     assert jaccard_of_sum(sum_of_jaccard(jaccard)) == jaccard
-    assert SUM.jaccard(SUM.similarity(jaccard)) == jaccard
-    assert MAXIMUM.jaccard(jaccard) == MAXIMUM.similarity(jaccard) == jaccard
-    assert SetMeasure().jaccard(jaccard) == SetMeasure().similarity(jaccard) == jaccard
+    assert SUM.inner_similarity(SUM.outer_similarity(jaccard)) == jaccard
+    assert MAXIMUM.inner_similarity(jaccard) == MAXIMUM.outer_similarity(jaccard) == jaccard
 
 
 @given(bags, bags)
@@ -110,8 +111,8 @@ def test_a_floor_for_jaccard_keeps_exactly_the_bags_at_or_above_the_sum_threshol
 def test_thresholds_above_a_half_are_refused_for_sums_only(wanted):
     threshold = Fraction(wanted)
     with pytest.raises(ConfigurationError, match=r"between 0 and 1/2, not be .*union='maximum'"):
-        SUM.jaccard(threshold)
-    assert MAXIMUM.jaccard(threshold) == threshold
+        SUM.inner_similarity(threshold)
+    assert MAXIMUM.inner_similarity(threshold) == threshold
 
 
 def test_a_refused_threshold_is_named_as_it_was_written():

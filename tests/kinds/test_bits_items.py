@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.config import Bits
-from simdb.config.vectors import MAXIMUM_LENGTH
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.items.bits import BitsItems
+from simdb.kinds import Bits
+from simdb.kinds.bits import MAXIMUM_LENGTH, BitsItems
 from tests.support import oracle
 
 SECRET = b"secret"

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.config import Bits
-from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold
-from simdb.items.bits import BitsItems
 from simdb.kernels import bits as kernels
-from simdb.measures.bits import BitsMeasure
-from simdb.measures.distances import hamming_distance
+from simdb.kinds import Bits
+from simdb.kinds.bits import BitsItems, BitsMeasure
+from simdb.kinds.distances import hamming_distance
 from tests.support.oracle import jaccard
 
 LENGTH = 150
@@ -85,22 +83,16 @@ def test_a_scan_finds_exactly_the_vectors_within_a_hamming_distance(numbers, lim
     assert compared.denominators.tolist() == [1] * rows.size
 
 
-@given(collections, thresholds, st.booleans())
-def test_a_scan_finds_exactly_the_vectors_of_a_tanimoto_similarity(numbers, threshold, counted):
+@given(collections, thresholds)
+def test_a_scan_finds_exactly_the_vectors_of_a_tanimoto_similarity(numbers, threshold):
     vectors, words = texts(numbers), features(numbers)
-    counts = TANIMOTO.set_bits(words) if counted else None
-    rows, compared = TANIMOTO.scan_tanimoto(words[:1], words, needed_bits(threshold), counts)
+    rows, compared = TANIMOTO.scan_tanimoto(words[:1], words, needed_bits(threshold))
     expected = [
         (row, *tanimoto(vectors[0], vector))
         for row, vector in enumerate(vectors)
         if jaccard(positions(vectors[0]), positions(vector)) >= threshold
     ]
     assert list(zip(rows.tolist(), *map(np.ndarray.tolist, compared), strict=True)) == expected
-
-
-@given(collections)
-def test_set_bits_are_counted(numbers):
-    assert TANIMOTO.set_bits(features(numbers)).tolist() == [n.bit_count() for n in numbers]
 
 
 def test_every_width_of_words_is_counted_whole():
@@ -144,8 +136,3 @@ def test_the_length_filter_passes_what_can_be_similar_and_nothing_else(threshold
             if size and count and Fraction(min(size, count), max(size, count)) >= threshold
         ]
         assert kernels.scan_tanimoto(words[0], words, counts, needed)[0].tolist() == expected
-
-
-def test_an_unknown_measure_is_refused():
-    with pytest.raises(ConfigurationError, match="not 'jaccard'"):
-        BitsMeasure("jaccard")  # type: ignore[arg-type]

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.config import Fingerprint
-from simdb.items.fingerprints import FingerprintItems
 from simdb.kernels import bits
 from simdb.kernels import fingerprints as kernels
-from simdb.lsh.amplification import And, Or
-from simdb.lsh.fingerprints import (
+from simdb.kinds import Fingerprint
+from simdb.kinds.fingerprints import family as describing_rules
+from simdb.kinds.fingerprints.family import (
     SquaresFamily,
     candidate_pairs,
     chosen_functions,
@@ -24,7 +23,8 @@ from simdb.lsh.fingerprints import (
     share_of_functions,
     simulated_rates,
 )
-from simdb.upkeep import stats as describing_rules
+from simdb.kinds.fingerprints.items import FingerprintItems
+from simdb.lsh.amplification import And, Or
 from tests.support import fingerprint_oracle as oracle
 
 SECRET = b"secret"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simdb.config import Fingerprint
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.items.fingerprints import MAXIMUM_MINUTIAE, FingerprintItems
+from simdb.kinds import Fingerprint
+from simdb.kinds.fingerprints.items import MAXIMUM_MINUTIAE, FingerprintItems
 from tests.support import fingerprint_oracle as oracle
 
 PLATE = Fingerprint(100, 60)

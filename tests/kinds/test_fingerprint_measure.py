@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from simdb.config import Fingerprint
-from simdb.items.fingerprints import FingerprintItems
-from simdb.measures.fingerprints import FingerprintMeasure
+from simdb.kinds import Fingerprint
+from simdb.kinds.fingerprints.items import FingerprintItems
+from simdb.kinds.fingerprints.measure import FingerprintMeasure
 from tests.support import fingerprint_oracle as oracle
 
 KIND = Fingerprint(300, 300)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.measures.calibration import Sums, calibrate, fraction_of_matches, mean_difference
+from simdb.upkeep.calibration import Sums, calibrate, fraction_of_matches, mean_difference
 
 numbers = st.lists(st.integers(-50, 50), min_size=1, max_size=30)
 

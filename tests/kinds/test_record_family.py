@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.config.records import Equal, Field, Record
-from simdb.items.records import RecordItems
-from simdb.lsh.records import (
+from simdb.kinds.records import Equal, Field, Record
+from simdb.kinds.records.family import (
     Keys,
     RecordFamily,
     candidate_pairs,
     large_bucket_warnings,
     rule_costs,
 )
-from simdb.measures.records import RecordMeasure
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.measure import RecordMeasure
 
 RULES = (
     "phone",

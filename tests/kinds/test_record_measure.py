@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.config.records import Field, Record
-from simdb.items.records import RecordItems
-from simdb.measures import records as records_module
-from simdb.measures import strings
-from simdb.measures.records import RecordMeasure
+from simdb.kinds import distances as strings
+from simdb.kinds.records import Field, Record
+from simdb.kinds.records import measure as records_module
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.measure import RecordMeasure
 from tests.kinds.test_record_strings import slow_distance
 
 GROUPS = (("bill", "william", "will"), ("ann", "anna lee"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import isnan
@@ -14,9 +13,9 @@ import simdb
 from simdb.answers.buckets import join as crossing
 from simdb.answers.buckets import pairs as joining
 from simdb.errors import BadItemError, ConfigurationError
-from simdb.items.records import RecordItems
-from simdb.lsh.records import RecordFamily, candidate_pairs, certain_above
-from simdb.measures.records import RecordMeasure
+from simdb.kinds.records.family import RecordFamily, candidate_pairs, certain_above
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.measure import RecordMeasure
 from tests.support.record_stores import KIND, Scored, opened, scored, some_people
 from tools.benchmarks.record_data import load
 from tools.benchmarks.records import PEOPLE, RESTAURANTS
@@ -148,7 +147,7 @@ def test_a_store_keeps_its_records_over_changes_and_reopening(tmp_path):
 
 def test_missing_fields_come_back_as_they_were_and_score_as_settings_say(tmp_path):
     rows = [{"name": "ann"}, {"name": "ann", "town": None}, {"town": "york"}, {}]
-    ignoring = replace(KIND, fields=[replace(f, missing="ignore") for f in KIND.fields[:2]])
+    ignoring = KIND.changed(fields=[f.changed(missing="ignore") for f in KIND.fields[:2]])
     for kind, expected in ((KIND, {(0, 1): 200 / 300}), (ignoring, {(0, 1): 1.0})):
         path = tmp_path / str(len(kind.fields))
         with opened(path, rows, kind=kind, threshold="0.1") as (people,):
@@ -161,7 +160,7 @@ def test_missing_fields_come_back_as_they_were_and_score_as_settings_say(tmp_pat
 def test_rebuilding_with_other_weights_and_rules_is_as_adding_anew(tmp_path):
     rows = some_people(7)
     other = simdb.Record(
-        fields=[replace(KIND.fields[0], weight=10), *KIND.fields[1:]],
+        fields=[KIND.fields[0].changed(weight=10), *KIND.fields[1:]],
         candidates=[("name", "town")],
     )
     with opened(tmp_path / "s", rows) as (people,):
@@ -215,7 +214,7 @@ def crowd(count: int) -> list[dict[str, Any]]:
 
 
 def test_statistics_show_what_rules_cost_and_warn_of_large_buckets(tmp_path):
-    kind = replace(KIND, large_bucket=99)
+    kind = KIND.changed(large_bucket=99)
     with opened(tmp_path / "s", crowd(120), kind=kind) as (people,):
         people.delete_many(range(20))
         by_name, by_town = people.stats()["rules"]

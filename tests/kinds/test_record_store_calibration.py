@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date, timedelta
 from itertools import combinations
 from math import nan
@@ -13,7 +12,7 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError
-from simdb.measures.calibration import mean_difference
+from simdb.upkeep.calibration import mean_difference
 from tests.support.record_stores import KIND, opened, scored, some_people
 from tools.benchmarks.record_data import load
 from tools.benchmarks.records import PEOPLE
@@ -78,7 +77,7 @@ def test_a_function_of_two_items_calibrates_as_the_field_does(tmp_path):
 
 
 def test_pairs_of_one_collection_are_calibrated_by_equality_of_a_text(tmp_path):
-    kind = replace(CUSTOMERS, fields=[*CUSTOMERS.fields[:3], simdb.Field("day", weight=0)])
+    kind = CUSTOMERS.changed(fields=[*CUSTOMERS.fields[:3], simdb.Field("day", weight=0)])
     rows = [
         {"name": f"n{number // 2}", "address": "here", "phone": "1", "day": day}
         for number, day in enumerate(["A ", "a", "a", "b", "a", None])
@@ -135,7 +134,7 @@ def test_what_cannot_be_calibrated_says_why(tmp_path, field, options, message):
 
 
 def test_a_field_that_a_rule_names_calibrates_nothing(tmp_path):
-    kind = replace(KIND, candidates=["name", ("town", "born")])
+    kind = KIND.changed(candidates=["name", ("town", "born")])
     with (
         opened(tmp_path / "s", some_people(13), kind=kind) as (people,),
         pytest.raises(ConfigurationError, match="a rule for candidates names the field 'born'"),
@@ -168,10 +167,9 @@ def test_other_kinds_are_calibrated_by_a_function_and_distances_not_at_all(tmp_p
 @pytest.mark.data
 def test_estimates_of_real_people_hold_what_is_true(tmp_path, data_directory):
     task = load("febrl1", data_directory)
-    kind = replace(
-        PEOPLE,
+    kind = PEOPLE.changed(
         fields=[
-            replace(field, weight=0, missing=0) if field.name == "state" else field
+            field.changed(weight=0, missing=0) if field.name == "state" else field
             for field in PEOPLE.fields
         ],
     )

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import MissingExtraError
-from simdb.measures import strings
-from simdb.measures.strings import (
+from simdb.kinds import distances as strings
+from simdb.kinds.distances import (
     STRING_DISTANCES,
     alignment_distance,
     damerau_distance,

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simdb import config
+from simdb import kinds
 from simdb.errors import BadItemError, CorruptionError
-from simdb.items.integer_sets import stored_integer_sets
-from simdb.items.kinds import items_of
-from simdb.items.sets import SetItems
-from simdb.items.text import MAXIMUM_ITEM_BYTES, TextItems
+from simdb.kinds.base import MAXIMUM_ITEM_BYTES
+from simdb.kinds.sets import SetItems, stored_integer_sets
+from simdb.kinds.text import TextItems
 from tests.support import oracle
 
 SECRET = b"secret"
@@ -286,5 +285,5 @@ def test_bytes_of_any_kind_are_a_set_or_damaged(data):
 
 
 def test_the_kind_chooses_the_class():
-    assert isinstance(items_of(config.Set(), SECRET), SetItems)
-    assert isinstance(items_of(config.Text(), SECRET), TextItems)
+    assert isinstance(kinds.Set().make_items(SECRET), SetItems)
+    assert isinstance(kinds.Text().make_items(SECRET), TextItems)

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simdb import config
-from simdb.items.text import TextItems
+from simdb import kinds
+from simdb.kinds.text import TextItems
 from tests.support import oracle
 
 SECRET = bytes(range(32))
 STOP_WORDS = ("the", "a", "For", "ou\u0300", "ΚΑΙΣ")
 
 settings = st.builds(
-    config.Text,
+    kinds.Text,
     shingles=st.one_of(
-        st.builds(config.CharacterShingles, st.integers(1, 12)),
-        st.builds(config.WordShingles, st.integers(1, 4)),
-        st.builds(config.StopWordShingles, st.integers(1, 3), st.just(STOP_WORDS)),
+        st.builds(kinds.CharacterShingles, st.integers(1, 12)),
+        st.builds(kinds.WordShingles, st.integers(1, 4)),
+        st.builds(kinds.StopWordShingles, st.integers(1, 3), st.just(STOP_WORDS)),
     ),
     lowercase=st.booleans(),
     white_space=st.sampled_from(["collapse", "keep"]),
@@ -84,7 +84,7 @@ def _wrap_around():
         yield
 
 
-def symbols_of(text: str, kind: config.Text, secret: bytes = SECRET) -> list[int]:
+def symbols_of(text: str, kind: kinds.Text, secret: bytes = SECRET) -> list[int]:
     items = TextItems(kind, secret)
     return [int(symbol) for symbol in items.symbols([items.encode(text)]).values]
 
@@ -125,7 +125,7 @@ def test_symbols_are_equal_exactly_where_shingles_are(left, right, kind):
 @pytest.mark.parametrize("length", [1, 2, 8, 9, 10, 11, 12, 255, 256, 257, 1000])
 @pytest.mark.parametrize("size", [1, 2, 9, 300])
 def test_every_length_around_the_seams_agrees_with_slicing(length, size):
-    kind = config.Text(config.CharacterShingles(size), white_space="keep")
+    kind = kinds.Text(kinds.CharacterShingles(size), white_space="keep")
     text = "".join(chr(97 + i * i % 23) for i in range(length))
     assert symbols_of(text, kind) == oracle.symbols(text, kind, SECRET)
 
@@ -141,49 +141,49 @@ def test_an_ascii_text_has_the_same_symbols_on_the_wide_path(text, kind):
 
 def test_every_ascii_character_is_lowered_as_str_does():
     text = "".join(map(chr, range(128)))
-    characters = config.Text(config.CharacterShingles(1), lowercase=True, white_space="keep")
+    characters = kinds.Text(kinds.CharacterShingles(1), lowercase=True, white_space="keep")
     assert symbols_of(text, characters) == symbols_of(text.lower(), characters)
     assert symbols_of(text, characters) == oracle.symbols(text, characters, SECRET)
-    words = config.Text(config.WordShingles(1), lowercase=True)
+    words = kinds.Text(kinds.WordShingles(1), lowercase=True)
     assert symbols_of("AZ[]@ Z", words) == symbols_of("az z", words)
 
 
 def test_stop_words_are_normalised_like_the_text():
-    shingles = config.StopWordShingles(1, ("OU\u0300",))
-    assert len(symbols_of("là où tu es", config.Text(shingles, unicode="NFC"))) == 1
-    assert symbols_of("là où tu es", config.Text(shingles, unicode="keep")) == []
+    shingles = kinds.StopWordShingles(1, ("OU\u0300",))
+    assert len(symbols_of("là où tu es", kinds.Text(shingles, unicode="NFC"))) == 1
+    assert symbols_of("là où tu es", kinds.Text(shingles, unicode="keep")) == []
 
 
 def test_words_are_told_apart_by_their_boundaries():
-    kind = config.Text(config.WordShingles(2))
+    kind = kinds.Text(kinds.WordShingles(2))
     assert not set(symbols_of("ab c", kind)) & set(symbols_of("a bc", kind))
     assert symbols_of("ab c", kind) == symbols_of(" ab,\n c!", kind)
 
 
 def test_a_short_text_is_told_apart_from_a_shingle_it_begins():
-    kind = config.Text(config.CharacterShingles(3), white_space="keep")
+    kind = kinds.Text(kinds.CharacterShingles(3), white_space="keep")
     short = {text: symbols_of(text, kind) for text in ("a", "\0", "\0\0", "\0\0\0", "aa", "aaa")}
     assert all(len(symbols) == 1 for symbols in short.values())
     assert len({symbols[0] for symbols in short.values()}) == len(short)
 
 
 def test_texts_without_anything_to_shingle_have_no_symbols():
-    for kind in (config.Text(), config.Text(config.WordShingles())):
+    for kind in (kinds.Text(), kinds.Text(kinds.WordShingles())):
         assert symbols_of("", kind) == symbols_of(" \n\t", kind) == symbols_of("\u2003", kind) == []
-    assert symbols_of("... !?", config.Text(config.WordShingles())) == []
-    assert symbols_of("no such thing", config.Text(config.StopWordShingles(2, ("where",)))) == []
-    assert symbols_of("", config.Text(white_space="keep")) == []
-    assert len(symbols_of(" ", config.Text(white_space="keep"))) == 1
+    assert symbols_of("... !?", kinds.Text(kinds.WordShingles())) == []
+    assert symbols_of("no such thing", kinds.Text(kinds.StopWordShingles(2, ("where",)))) == []
+    assert symbols_of("", kinds.Text(white_space="keep")) == []
+    assert len(symbols_of(" ", kinds.Text(white_space="keep"))) == 1
 
 
 def test_other_secrets_give_unrelated_symbols():
     text = "the quick brown fox jumps over the lazy dog"
-    for kind in (config.Text(), config.Text(config.WordShingles(1))):
+    for kind in (kinds.Text(), kinds.Text(kinds.WordShingles(1))):
         assert not set(symbols_of(text, kind)) & set(symbols_of(text, kind, b"another"))
 
 
 def test_a_shingle_size_beyond_any_text_is_served():
-    kind = config.Text(config.CharacterShingles(10**12))
+    kind = kinds.Text(kinds.CharacterShingles(10**12))
     assert symbols_of("abc", kind) == oracle.symbols("abc", kind, SECRET)
 
 
@@ -191,22 +191,22 @@ def test_a_shingle_size_beyond_any_text_is_served():
     ("kind", "text", "expected"),
     [
         (
-            config.Text(config.CharacterShingles(3)),
+            kinds.Text(kinds.CharacterShingles(3)),
             "abcd",
             ["c950950e5967b071", "e3c37982bf2cd16d"],
         ),
         (
-            config.Text(config.CharacterShingles(9), lowercase=True),
+            kinds.Text(kinds.CharacterShingles(9), lowercase=True),
             "Ünï  Côdé",
             ["d4463757b1c444fa"],
         ),
         (
-            config.Text(config.WordShingles(2)),
+            kinds.Text(kinds.WordShingles(2)),
             "so it goes",
             ["329cce72f5cc196f", "270181bd7aae0636"],
         ),
         (
-            config.Text(config.StopWordShingles(1)),
+            kinds.Text(kinds.StopWordShingles(1)),
             "And SO it goes",
             ["4c1e22d5cc8919f4", "73d4c5e123a0c3db", "270181bd7aae0636"],
         ),

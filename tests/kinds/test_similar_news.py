@@ -21,14 +21,14 @@ import numpy.typing as npt
 import pytest
 
 import simdb
-from simdb import config
-from simdb.items.text import TextItems
-from simdb.measures.sets import SetMeasure
+from simdb import kinds
+from simdb.kinds.base import SetMeasure
+from simdb.kinds.text import TextItems
 from tests.support import oracle
 
 SECRET = b"secret"
-STOP_WORDS = config.Text(config.StopWordShingles(2), lowercase=True)
-CHARACTERS = config.Text(config.CharacterShingles(10), lowercase=True)
+STOP_WORDS = kinds.Text(kinds.StopWordShingles(2), lowercase=True)
+CHARACTERS = kinds.Text(kinds.CharacterShingles(10), lowercase=True)
 
 ARTICLES = (
     "A spokesperson for the Sudzo Corporation revealed today that studies have shown it is good "
@@ -87,7 +87,7 @@ def pages_of(
     ]
 
 
-def compared(kind: config.Text, pages: list[tuple[int, int, str]]) -> Compared:
+def compared(kind: kinds.Text, pages: list[tuple[int, int, str]]) -> Compared:
     items = TextItems(kind, SECRET)
     with np.errstate(over="ignore"):
         features = items.symbols([items.encode(page) for _, _, page in pages])
@@ -132,15 +132,15 @@ def test_stop_word_shingles_prefer_the_article_where_characters_do_not():
 def test_other_words_and_another_number_of_following_words_can_be_chosen():
     pages = pages_of(ARTICLES, [[newspaper] for newspaper in NEWSPAPERS])
     for shingles in (
-        config.StopWordShingles(1),
-        config.StopWordShingles(3),
-        config.StopWordShingles(2, ("the", "of", "and", "to", "in", "that", "it")),
+        kinds.StopWordShingles(1),
+        kinds.StopWordShingles(3),
+        kinds.StopWordShingles(2, ("the", "of", "and", "to", "in", "that", "it")),
     ):
-        answer = compared(config.Text(shingles, lowercase=True), pages)
+        answer = compared(kinds.Text(shingles, lowercase=True), pages)
         assert answer.told_apart == 1.0
     # Words of menus instead of prose: nothing of the articles is left.
-    menus = config.StopWordShingles(2, ("home", "local", "sports", "weather", "jobs", "tires"))
-    answer = compared(config.Text(menus, lowercase=True), pages)
+    menus = kinds.StopWordShingles(2, ("home", "local", "sports", "weather", "jobs", "tires"))
+    answer = compared(kinds.Text(menus, lowercase=True), pages)
     assert answer.same_article.max() == 0.0
     assert answer.same_surroundings.min() == 1.0
 

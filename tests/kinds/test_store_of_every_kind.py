@@ -12,7 +12,6 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError, ThresholdTooLowError
-from simdb.kinds.table import has_symbols
 from tests.support.kind_stores import (
     CASES,
     PEOPLE,
@@ -88,7 +87,7 @@ def test_probable_pairs_are_true_and_as_many_as_promised(case, items, collection
 
 @pytest.mark.parametrize("guarantee", ["auto", "exact"])
 def test_searches_find_what_brute_force_finds(case, items, collection, guarantee):
-    if guarantee == "exact" and has_symbols(case.kind):
+    if guarantee == "exact" and case.kind.has_symbols:
         collection.rebuild(exact_floor=case.bound["threshold"])
     missed = 0
     for place, item in enumerate(items):

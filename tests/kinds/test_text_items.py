@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb import config
+from simdb import kinds
 from simdb.errors import BadItemError
-from simdb.items import text as text_module
-from simdb.items.symbols import polynomial_base, secret_words
-from simdb.items.text import MAXIMUM_ITEM_BYTES, TextItems
+from simdb.kinds import text as text_module
+from simdb.kinds.base import MAXIMUM_ITEM_BYTES
+from simdb.kinds.text import TextItems
+from simdb.lsh.symbols import polynomial_base, secret_words
 from tests.support import oracle
 
-ITEMS = TextItems(config.Text(), b"secret")
+ITEMS = TextItems(kinds.Text(), b"secret")
 EVERY_CHARACTER = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
 
 

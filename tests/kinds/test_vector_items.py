@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.config import Vector
-from simdb.config.vectors import MAXIMUM_DIMENSION
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.items.vectors import VectorItems
+from simdb.kinds import Vector
+from simdb.kinds.vectors import MAXIMUM_DIMENSION, VectorItems
 
 ANGLES = VectorItems(Vector(3))
 DISTANCES = VectorItems(Vector(3, "euclidean"))

@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.measures.vectors import VECTOR_MEASURES, VectorMeasure, angle, lr_distance
+from simdb.kinds.distances import angle, lr_distance
+from simdb.kinds.vectors import VECTOR_MEASURES, VectorMeasure
 
 ORDERS = {"euclidean": 2, "manhattan": 1, "maximum": math.inf}
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from simdb.kinds.distances import lr_distance
 from simdb.lsh.amplification import And, Or
 from simdb.lsh.curves import (
     AngleCurve,
@@ -19,7 +20,6 @@ from simdb.lsh.curves import (
     line_probability,
 )
 from simdb.lsh.projections import BitSampling, RandomHyperplanes, RandomLines
-from simdb.measures.vectors import lr_distance
 from tests.support.family_cases import (
     BOUND,
     FUNCTIONS,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simdb.config import Bits
-from simdb.items.bits import BitsItems
+from simdb.kinds import Bits
+from simdb.kinds.bits import BitsItems
 
 SECRET = b"secret"
 FUNCTIONS = 4096  # base functions of a collision rate

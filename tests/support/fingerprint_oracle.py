@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from simdb.config import Fingerprint
+from simdb.kinds import Fingerprint
 
 Minutia = tuple[float, float, float]
 

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.items.kinds import items_of
-from simdb.kinds.table import measure_of
 
 
 def hamming(one: Any, other: Any) -> float:
@@ -87,7 +85,7 @@ PEOPLE = simdb.Record(
 
 def measured(kind: Any) -> Callable[[Any, Any], Fraction]:
     """Return the measure of a kind, whose own tests hold it against a slow one."""
-    items, measure = items_of(kind, b"secret"), measure_of(kind)
+    items, measure = kind.make_items(b"secret"), kind.make_measure()
 
     def value(one: Any, other: Any) -> Fraction:
         features = items.features([items.encode(one), items.encode(other)])

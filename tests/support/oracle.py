@@ -11,7 +11,7 @@ from itertools import combinations
 from math import comb, inf
 from typing import Any, TypeAlias
 
-from simdb import config
+from simdb import kinds
 
 MODULUS = 2**61 - 1
 WORD_MASK = 2**64 - 1
@@ -21,7 +21,7 @@ Shingle: TypeAlias = str | tuple[str, ...]
 # ----------------------------------------------------------------------------- shingles (MMDS 3.2)
 
 
-def normalised(text: str, settings: config.Text) -> str:
+def normalised(text: str, settings: kinds.Text) -> str:
     if settings.unicode != "keep":
         text = unicodedata.normalize(settings.unicode, text)
     if settings.lowercase:
@@ -41,14 +41,14 @@ def _simple_fold(word: str) -> str:
     return "".join(c if len(c.casefold()) > 1 else c.casefold() for c in word)
 
 
-def shingle_list(text: str, settings: config.Text) -> list[Shingle]:
+def shingle_list(text: str, settings: kinds.Text) -> list[Shingle]:
     """Return the shingles in order of occurrence: strings, or tuples of words."""
     text = normalised(text, settings)
     shingles = settings.shingles
-    if isinstance(shingles, config.CharacterShingles):
+    if isinstance(shingles, kinds.CharacterShingles):
         return _runs(text, shingles.size)
     words = tuple(re.findall(r"\w+", text))
-    if isinstance(shingles, config.WordShingles):
+    if isinstance(shingles, kinds.WordShingles):
         return _runs(words, shingles.size)
     stop_words = {_simple_fold(normalised(word, settings)) for word in shingles.stop_words}
     size = shingles.following + 1
@@ -59,7 +59,7 @@ def shingle_list(text: str, settings: config.Text) -> list[Shingle]:
     ]
 
 
-def shingle_set(text: str, settings: config.Text) -> set[Shingle]:
+def shingle_set(text: str, settings: kinds.Text) -> set[Shingle]:
     return set(shingle_list(text, settings))
 
 
@@ -72,7 +72,7 @@ def jaccard(left: Iterable[Hashable], right: Iterable[Hashable]) -> Fraction:
     return Fraction(len(left & right), len(left | right)) if left or right else Fraction(0)
 
 
-def text_similarity(left: str, right: str, settings: config.Text) -> Fraction:
+def text_similarity(left: str, right: str, settings: kinds.Text) -> Fraction:
     return jaccard(shingle_set(left, settings), shingle_set(right, settings))
 
 
@@ -146,7 +146,7 @@ def polynomial_base(word: int) -> int:
     return (word >> 6) | (1 << 58)
 
 
-def symbols(text: str, settings: config.Text, secret: bytes) -> list[int]:
+def symbols(text: str, settings: kinds.Text, secret: bytes) -> list[int]:
     """Return the symbol of every shingle of a text, in order of occurrence."""
     words = secret_words(secret, b"simdb.text", 3)
     base, word_base = polynomial_base(words[0]), polynomial_base(words[1])

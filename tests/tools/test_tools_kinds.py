@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.lsh.fingerprints import SquaresFamily, packed, simulated_rates
+from simdb.kinds.fingerprints.family import SquaresFamily, packed, simulated_rates
 from tools.benchmarks import bits, print_stores, vectors
 from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import simdb
-from simdb.config import Fingerprint
-from simdb.lsh.amplification import And, Or
-from simdb.lsh.fingerprints import (
+from simdb.kinds import Fingerprint
+from simdb.kinds.fingerprints.family import (
     SquaresFamily,
     candidate_pairs,
     packed,
@@ -24,6 +23,7 @@ from simdb.lsh.fingerprints import (
     share_of_functions,
     simulated_rates,
 )
+from simdb.lsh.amplification import And, Or
 from simdb.storage.file.environment import FORMAT_VERSION
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child

@@ -24,10 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 import simdb
-from simdb.config import Fingerprint
-from simdb.items.fingerprints import FingerprintItems, Prints
-from simdb.lsh.amplification import And, Or
-from simdb.lsh.fingerprints import (
+from simdb.kinds import Fingerprint
+from simdb.kinds.fingerprints.family import (
     Rates,
     SquaresFamily,
     candidate_pairs,
@@ -35,7 +33,9 @@ from simdb.lsh.fingerprints import (
     share_of_functions,
     simulated_rates,
 )
-from simdb.measures.fingerprints import FingerprintMeasure
+from simdb.kinds.fingerprints.items import FingerprintItems, Prints
+from simdb.kinds.fingerprints.measure import FingerprintMeasure
+from simdb.lsh.amplification import And, Or
 from tools.benchmarks import stores
 from tools.benchmarks.timing import timed_each
 from tools.make_fingerprints import SIDE, Statistics, made_prints, read_minutiae

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import simdb
-from simdb.config.records import Equal, Field, Record
+from simdb.kinds.records import Equal, Field, Record
 from tools.benchmarks.children import CHECKOUT, in_child
 from tools.benchmarks.record_data import VENUES, Task, best_f1, load, quality
 from tools.benchmarks.registry import Bench, Figure, measure

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 import simdb
-from simdb import config
-from simdb.items.text import TextItems
+from simdb import kinds
+from simdb.kinds.text import TextItems
 from simdb.lsh.minhash import Sketcher
 from simdb.storage.file.environment import FORMAT_VERSION
 from tools.benchmarks.children import in_child, memory_watched
@@ -32,7 +32,7 @@ WARM_UP_DOCUMENTS = 500
 
 def text_items() -> TextItems:
     """Return the shingling of a collection, without the collection."""
-    return TextItems(config.Text(config.CharacterShingles(9)), SECRET)
+    return TextItems(kinds.Text(kinds.CharacterShingles(9)), SECRET)
 
 
 def sketcher() -> Sketcher:

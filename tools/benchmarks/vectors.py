@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 import simdb
+from simdb.kinds.vectors import VectorMeasure
 from simdb.lsh.curves import bucket_width_for
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
-from simdb.measures.vectors import VectorMeasure
 from tools.benchmarks.children import in_child
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.benchmarks.timing import repeated

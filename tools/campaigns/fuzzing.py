@@ -27,8 +27,7 @@ from simdb.errors import MissingExtraError
 from simdb.files import open_rows
 from simdb.files.compression import zstandard
 from simdb.files.rows import ReadingOptions
-from simdb.items.kinds import items_of
-from simdb.items.ratings import Stars
+from simdb.kinds.ratings import Stars
 from simdb.opened.catalogue import CollectionSettings
 from simdb.recovery import pages as salvage
 from simdb.recovery.pages import block_within
@@ -78,9 +77,9 @@ def _decode_document(data: bytes) -> None:
     assert len(document.key) + len(document.item) < len(data)
 
 
-def _decode_item(kind: simdb.config.Kind) -> Callable[[bytes], None]:
+def _decode_item(kind: simdb.kinds.Kind) -> Callable[[bytes], None]:
     """Return what reads an item of stored bytes, whatever these are, and compares it."""
-    items = items_of(kind, bytes(16))
+    items = kind.make_items(bytes(16))
 
     def decode(data: bytes) -> None:
         if items.width:

@@ -26,9 +26,9 @@ from simdb.answers.compare import (
 )
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
-from simdb.items.symbols import polynomial_base
+from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
-from simdb.measures.compared import Compared
+from simdb.lsh.symbols import polynomial_base
 from simdb.opened.signer import Signed, Signer
 from simdb.results import Effort, PairBatch
 from simdb.storage.collection.reader import CollectionReader

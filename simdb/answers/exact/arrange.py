@@ -12,7 +12,7 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
-from simdb.items.symbols import SymbolSets
+from simdb.lsh.symbols import SymbolSets
 from simdb.storage.collection.manifest import EpochManifest, decode_frequent, frequent_record
 from simdb.storage.file.transactions import ReadTransaction
 from simdb.storage.tables.layout import CHECKSUM_SIZE

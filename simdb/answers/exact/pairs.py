@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simdb import config, kernels
+from simdb import kernels
 from simdb.answers.buckets.groups import Forest
 from simdb.answers.buckets.pairs import are_few
 from simdb.answers.choose import require_index, serves_exactly
@@ -275,7 +275,7 @@ def _open_sweep(
 
 def _is_slow_to_read(signer: Signer) -> bool:
     """Whether symbols are computed anew from items, which costs more than to sweep postings."""
-    return isinstance(signer.settings.kind, config.Text)
+    return signer.settings.kind.is_slow_to_read
 
 
 def _sweeps_first(signer: Signer, threshold: Threshold) -> bool:

@@ -14,7 +14,7 @@ from simdb.answers.exact.classes import stored_sets
 from simdb.answers.exact.load import Batch
 from simdb.answers.exact.search import Prober, similarities_of
 from simdb.exact.joins import CHUNK
-from simdb.measures.compared import Compared
+from simdb.kinds import Compared
 from simdb.opened.signer import Signer
 from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader

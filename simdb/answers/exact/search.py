@@ -22,7 +22,7 @@ from simdb.errors import ConfigurationError
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
 from simdb.ingest.postings import current_epoch
-from simdb.measures.compared import Compared
+from simdb.kinds import Compared
 from simdb.opened.signer import Signer
 from simdb.results import Effort
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings

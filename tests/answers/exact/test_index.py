@@ -16,7 +16,7 @@ from simdb.answers.exact.arrange import Prefixes
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
-from simdb.items.symbols import SymbolSets
+from simdb.lsh.symbols import SymbolSets
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.tables.layout import Table
 from tests.support.exact_oracle import similar_pairs

@@ -11,15 +11,21 @@ shift of the finger nor, with ``alignment="turn"``, a turn changes its answer.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.config import Fingerprint
-from simdb.items.fingerprints import Prints, grid_settings
-from simdb.lsh.family import BucketKeys, Signatures, derived_words
+from simdb import kernels
+from simdb.kinds.fingerprints.items import Prints, grid_settings
+from simdb.lsh.family import BucketKeys, Family, Signatures, derived_words
 
+if TYPE_CHECKING:
+    from simdb.kinds.fingerprints.settings import Fingerprint
+
+MOST_PRINTS = 16_384  # looked at by ``unfindable``
+UNFINDABLE_SHARE = 0.02  # of all prints, above which it is a warning
 BOOK_DENSITY = 0.2
 _WORDS = 4  # a signature is a whole number of 64-bit words
 
@@ -54,10 +60,8 @@ class SquaresFamily:
 
     def sign(self, features: Prints) -> Signatures:
         """Return the signatures, uint16 (n, words), of a batch of prints."""
-        from simdb.kernels import fingerprints
-
         if self._around:
-            return fingerprints.functions_of_minutiae(
+            return kernels.fingerprints.functions_of_minutiae(
                 features.minutiae, features.offsets, self._grid, self._turned, self.functions
             )
         grids = np.ascontiguousarray(features.grids).astype("<u8", copy=False)
@@ -68,9 +72,7 @@ class SquaresFamily:
 
         A print whose groups do not all have one is in no pair.
         """
-        from simdb.kernels import fingerprints
-
-        numbers, offsets = fingerprints.members(self.yes(signatures))
+        numbers, offsets = kernels.fingerprints.members(self.yes(signatures))
         groups = (numbers // self.group_size).astype(np.uint8)
         return BucketKeys(self.keys_of(numbers), offsets, groups, self.groups)
 
@@ -84,15 +86,13 @@ class SquaresFamily:
 
     def yes(self, signatures: Signatures) -> Signatures:
         """Return the bit sets of the functions that say yes: uint16 (n, words of functions)."""
-        from simdb.kernels import fingerprints
-
         if signatures.ndim != 2 or signatures.shape[1] != self.words:
             raise ValueError(
                 f"signatures of shape {signatures.shape} do not have {self.words} words"
             )
         if self._around:
             return signatures
-        return fingerprints.functions_of_grids(signatures, self.functions)
+        return kernels.fingerprints.functions_of_grids(signatures, self.functions)
 
     def first_shared(self, left: Signatures, right: Signatures) -> npt.NDArray[np.int64]:
         """Return for pairs of signatures the smallest number of a function that both share.
@@ -101,12 +101,10 @@ class SquaresFamily:
             int64 (m,), a function of the first group; -1 if they share none in some group, and are
             thus no candidates.
         """
-        from simdb.kernels import fingerprints
-
         if self._around:
-            return fingerprints.first_shared(left, right, self.group_size, self.groups)
+            return kernels.fingerprints.first_shared(left, right, self.group_size, self.groups)
         shared = self.yes(left & right)
-        return fingerprints.first_shared(shared, shared, self.group_size, self.groups)
+        return kernels.fingerprints.first_shared(shared, shared, self.group_size, self.groups)
 
     def needed_matches(self, bound: object) -> int:
         """Return 0: no candidate is dropped before it is compared."""
@@ -122,6 +120,27 @@ class SquaresFamily:
         """
         common = 2 * BOOK_DENSITY * value / (1 + value)
         return float(common ** self.functions.shape[1])
+
+
+def unfindable(family: Family, signatures: Iterator[Signatures], live: int) -> dict[str, Any]:
+    """Count the prints to which, in some group, no function says yes: they are in no pair.
+
+    Exact up to ``MOST_PRINTS``, an estimate by every so many-th print beyond.
+    """
+    assert isinstance(family, SquaresFamily)
+    step = max(1, -(-live // MOST_PRINTS))
+    lost = step * sum(
+        int(np.count_nonzero(family.first_shared(rows[::step], rows[::step]) < 0))
+        for rows in signatures
+    )
+    warnings = []
+    if lost > UNFINDABLE_SHARE * live:
+        warnings.append(
+            f"{'about ' * (step > 1)}{lost:,} of {live:,} prints are in no bucket: the probable "
+            "index finds neither them nor what is like them; more functions, larger squares or "
+            "fewer squares a function put them into some"
+        )
+    return {"in_no_bucket": lost, "warnings": warnings}
 
 
 def chosen_functions(squares: int, count: int, size: int, secret: bytes) -> npt.NDArray[np.int32]:
@@ -286,6 +305,6 @@ def candidate_pairs(
 
 def _sharing(family: SquaresFamily, left: Signatures, right: Signatures) -> npt.NDArray[np.bool_]:
     """Return which pairs share a function in every group, of bit sets of functions."""
-    from simdb.kernels import fingerprints
-
-    return np.asarray(fingerprints.first_shared(left, right, family.group_size, family.groups) >= 0)
+    return np.asarray(
+        kernels.fingerprints.first_shared(left, right, family.group_size, family.groups) >= 0
+    )

@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.measures.compared import Compared
+from simdb import kernels
+from simdb.kinds.base import Compared, Integers, Measure
+from simdb.kinds.fingerprints.items import Prints
 
-Integers = npt.NDArray[np.int64]
-
-
-class Settings(Protocol):
-    """The settings of a kind: ``items.fingerprints.Fingerprint``."""
-
-    @property
-    def measure(self) -> str:
-        """``"minutiae"`` or ``"squares"``."""
-
-    @property
-    def aligning(self) -> tuple[int, int, int, int, int]:
-        """Both tolerances, the largest turn, width and height in the units of minutiae."""
+if TYPE_CHECKING:
+    from simdb.kinds.fingerprints.settings import Fingerprint
 
 
-class Prints(Protocol):
-    """Fingerprints as arrays: ``items.fingerprints.Prints``."""
-
-    @property
-    def grids(self) -> npt.NDArray[np.uint64]:
-        """The occupied squares of each print, uint64 (n, words)."""
-
-    @property
-    def minutiae(self) -> npt.NDArray[np.int32]:
-        """The minutiae of all prints, int32 (m, 3), one print after the other."""
-
-    @property
-    def offsets(self) -> Integers:
-        """Where each print begins, and where the last ends."""
-
-
-class FingerprintMeasure:
+class FingerprintMeasure(Measure):
     """Compare prints by the measure of their settings.
 
     ``"squares"`` is the Jaccard similarity of the occupied squares on the plate (MMDS 3.8.4):
@@ -55,7 +30,7 @@ class FingerprintMeasure:
     prints of 50 minutiae, and grows with the product of their numbers.
     """
 
-    def __init__(self, kind: Settings) -> None:
+    def __init__(self, kind: Fingerprint) -> None:
         self._squares = kind.measure == "squares"
         self._settings = np.array(kind.aligning, np.int64)
 
@@ -64,23 +39,19 @@ class FingerprintMeasure:
         count = features.offsets.size - 1
         positions = np.arange(count, dtype=np.int64)
         if self._squares:
-            from simdb.kernels import bits
-
             return Compared(
-                *bits.compare_rows(probe.grids, features.grids, np.zeros_like(positions), positions)
+                *kernels.bits.compare_rows(
+                    probe.grids, features.grids, np.zeros_like(positions), positions
+                )
             )
         minutiae = np.concatenate((features.minutiae, probe.minutiae))
         offsets = np.append(features.offsets, len(minutiae))
         return self._align(minutiae, offsets, np.full(count, count, np.int64), positions)
 
-    def compare_pairs(
-        self, features: Prints, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
-    ) -> Compared:
+    def compare_pairs(self, features: Prints, left: Integers, right: Integers) -> Compared:
         """Compare ``features[left[i]]`` with ``features[right[i]]``."""
         if self._squares:
-            from simdb.kernels import bits
-
-            return Compared(*bits.compare_rows(features.grids, features.grids, left, right))
+            return Compared(*kernels.bits.compare_rows(features.grids, features.grids, left, right))
         return self._align(features.minutiae, features.offsets, left, right)
 
     def _align(
@@ -90,8 +61,8 @@ class FingerprintMeasure:
         left: Integers,
         right: Integers,
     ) -> Compared:
-        from simdb.kernels import fingerprints
-
-        matched = fingerprints.matched_minutiae(minutiae, offsets, left, right, self._settings)
+        matched = kernels.fingerprints.matched_minutiae(
+            minutiae, offsets, left, right, self._settings
+        )
         sizes = np.diff(offsets)
         return Compared(matched, sizes[left] + sizes[right] - matched)

@@ -7,55 +7,26 @@ hundredths, or none. Words give ``floor(100 w J)`` by their Jaccard similarity J
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.config.records import Field, Record
-from simdb.measures.compared import Compared
-from simdb.measures.strings import StringDistance, pair_common_lengths, pair_distances
+from simdb.kinds.base import Compared, Integers, Measure
+from simdb.kinds.distances import StringDistance, pair_common_lengths, pair_distances
+
+if TYPE_CHECKING:
+    from simdb.kinds.records.items import RecordColumn, RecordFeatures
+    from simdb.kinds.records.settings import Field, Record
 
 HUNDREDTHS = 100
-
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 _MOST_LETTERS = 0x110000
 _DENSE = 4  # cells of a table of all pairs of values, for each pair of records
 
 
-class Column(Protocol):
-    """The values of one field: ``items.records.RecordColumn``."""
-
-    @property
-    def codes(self) -> Integers:
-        """The place of each record's value; -1 where it is missing."""
-
-    @property
-    def values(self) -> list[str]:
-        """The different values, as prepared."""
-
-    @property
-    def canonical(self) -> list[str]:
-        """The same with equivalents replaced; the same list where there are none."""
-
-    @property
-    def numbers(self) -> npt.NDArray[np.float64]:
-        """The numbers or days of the values; empty for texts."""
-
-
-class Records(Protocol):
-    """A batch of records: ``items.records.RecordFeatures``."""
-
-    @property
-    def columns(self) -> Mapping[str, Column]:
-        """The columns by the names of their fields."""
-
-    def __len__(self) -> int: ...
-
-
-class RecordMeasure:
+class RecordMeasure(Measure):
     """Compare records by the points of their fields.
 
     Args:
@@ -68,19 +39,19 @@ class RecordMeasure:
         self._workers = workers
         self.total_weight = settings.total_weight
 
-    def compare_probe(self, probe: Records, features: Records) -> Compared:
+    def compare_probe(self, probe: RecordFeatures, features: RecordFeatures) -> Compared:
         """Compare one record with each of many."""
         count = len(features)
         return self.compare_between(
             probe, features, np.zeros(count, np.int64), np.arange(count, dtype=np.int64)
         )
 
-    def compare_pairs(self, features: Records, left: Integers, right: Integers) -> Compared:
+    def compare_pairs(self, features: RecordFeatures, left: Integers, right: Integers) -> Compared:
         """Compare record ``left[i]`` with record ``right[i]`` of one batch, for every i."""
         return self.compare_between(features, features, left, right)
 
     def compare_between(
-        self, ones: Records, others: Records, left: Integers, right: Integers
+        self, ones: RecordFeatures, others: RecordFeatures, left: Integers, right: Integers
     ) -> Compared:
         """Compare record ``left[i]`` of one batch with record ``right[i]`` of another.
 
@@ -102,7 +73,12 @@ class RecordMeasure:
         return compared.values() * self.total_weight
 
     def field_points(
-        self, field: Field, ones: Records, others: Records, left: Integers, right: Integers
+        self,
+        field: Field,
+        ones: RecordFeatures,
+        others: RecordFeatures,
+        left: Integers,
+        right: Integers,
     ) -> tuple[Integers, npt.NDArray[np.bool_]]:
         """Return the hundredths of points that one field gives, and where both have a value."""
         one, other = ones.columns[field.name], others.columns[field.name]
@@ -114,7 +90,7 @@ class RecordMeasure:
         return points, present
 
     def _points(
-        self, field: Field, one: Column, other: Column, left: Integers, right: Integers
+        self, field: Field, one: RecordColumn, other: RecordColumn, left: Integers, right: Integers
     ) -> Integers:
         """Return the hundredths of pairs of values that are there."""
         full = HUNDREDTHS * field.weight
@@ -138,7 +114,7 @@ class RecordMeasure:
         return points
 
     def _text_points(
-        self, field: Field, one: Column, other: Column, left: Integers, right: Integers
+        self, field: Field, one: RecordColumn, other: RecordColumn, left: Integers, right: Integers
     ) -> Integers:
         """Return the hundredths of pairs of different texts by their distance."""
         apart = self._distances(field, one.values, other.values, left, right)
@@ -166,7 +142,7 @@ class RecordMeasure:
         )
 
     def _word_points(
-        self, field: Field, one: Column, other: Column, left: Integers, right: Integers
+        self, field: Field, one: RecordColumn, other: RecordColumn, left: Integers, right: Integers
     ) -> Integers:
         """Return the hundredths of pairs of texts by their words.
 
@@ -196,7 +172,7 @@ def _quadratic(field: Field, apart: Integers) -> Integers:
     return points
 
 
-def _in_codes_of(one: Column, other: Column) -> Integers:
+def _in_codes_of(one: RecordColumn, other: RecordColumn) -> Integers:
     """Return for each value of ``other`` its code in ``one``, -1 where that has it not."""
     if one is other:
         return np.arange(len(other.values), dtype=np.int64)

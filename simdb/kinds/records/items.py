@@ -12,17 +12,17 @@ from __future__ import annotations
 import datetime
 import reprlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.config.records import Field, Record
 from simdb.errors import BadItemError, CorruptionError
-from simdb.items.record_values import (
+from simdb.kinds.base import Floats, Items
+from simdb.kinds.records.values import (
     MAXIMUM_VALUE_BYTES,
     Equivalents,
     Value,
@@ -34,6 +34,9 @@ from simdb.items.record_values import (
     text_size,
     transformation,
 )
+
+if TYPE_CHECKING:
+    from simdb.kinds.records.settings import Field, Record
 
 ABSENT, NONE, STRING, INTEGER, FLOAT, DATE = range(6)
 MISSING = -1
@@ -135,10 +138,8 @@ class _Reader:
             raise
 
 
-class RecordItems:
+class RecordItems(Items):
     """Encode records and prepare their fields under one collection's settings."""
-
-    width = 0
 
     def __init__(self, settings: Record) -> None:
         self._names = tuple(field.name for field in settings.fields)
@@ -231,6 +232,29 @@ class RecordItems:
             except BadItemError as error:
                 raise CorruptionError(f"a stored record cannot be read: {error}") from error
         return RecordFeatures(columns, len(items))
+
+    def differences(self, field: str) -> Callable[[Sequence[bytes], Sequence[bytes]], Floats]:
+        """Return what computes how much stored records differ in a field, nan where it is missing.
+
+        Of numbers and days the difference, of texts 0 and 1.
+        """
+
+        def between(left: Sequence[bytes], right: Sequence[bytes]) -> Floats:
+            column = self.features([*left, *right]).columns[field]
+            one, other = column.codes[: len(left)], column.codes[len(left) :]
+            missing = (one < 0) | (other < 0)
+            if column.numbers.size:
+                with np.errstate(over="ignore"):  # beyond all numbers is unknown, too
+                    apart = np.abs(column.numbers[one] - column.numbers[other])
+            else:
+                places: dict[str, int] = {}
+                same = [places.setdefault(text, len(places)) for text in column.canonical]
+                equal = np.array([*same, -1], np.int64)
+                apart = (equal[one] != equal[other]).astype(np.float64)
+            apart[missing] = np.nan
+            return apart
+
+        return between
 
 
 # -- the stored form -----------------------------------------------------------------------------

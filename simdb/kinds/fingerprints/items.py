@@ -11,13 +11,20 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.config.fingerprints import DIRECTION_UNITS, LENGTH_UNITS, Fingerprint
+from simdb import kernels
 from simdb.errors import BadItemError, CorruptionError
+from simdb.kinds.base import Items
+
+if TYPE_CHECKING:
+    from simdb.kinds.fingerprints.settings import Fingerprint
+
+LENGTH_UNITS = 16  # of a unit of length
+DIRECTION_UNITS = 64  # of a degree
 
 TURN = 360 * DIRECTION_UNITS
 MAXIMUM_MINUTIAE = 1_024
@@ -60,7 +67,7 @@ def grid_settings(kind: Fingerprint, columns: int, rows: int) -> npt.NDArray[np.
     )
 
 
-class FingerprintItems:
+class FingerprintItems(Items):
     """Encode fingerprints and lay grids over them.
 
     Attributes:
@@ -114,8 +121,6 @@ class FingerprintItems:
         Raises:
             CorruptionError: one of them is no stored form of a print.
         """
-        from simdb.kernels import fingerprints
-
         if self._kind.items == "squares":
             none = np.zeros(len(items) + 1, np.int64)
             return Prints(self._grids_of_squares(items), np.empty((0, 3), np.int32), none)
@@ -129,7 +134,7 @@ class FingerprintItems:
         np.cumsum(sizes // _BYTES, out=offsets[1:])
         minutiae = np.frombuffer(b"".join(items), "<u2").astype(np.int32).reshape(-1, 3)
         self._require_on_plate(minutiae)
-        grids = fingerprints.grids_of_minutiae(minutiae, offsets, self._grid, self._centre)
+        grids = kernels.fingerprints.grids_of_minutiae(minutiae, offsets, self._grid, self._centre)
         return Prints(grids, minutiae, offsets)
 
     # -- what is taken as a print ----------------------------------------------------------------

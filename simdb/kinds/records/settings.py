@@ -1,19 +1,33 @@
-"""Settings of records: their fields, and which fields of two records make them candidates."""
+"""Records: their fields, and which fields of two records make them candidates (MMDS 3.8)."""
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast, get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
 
 from simdb.errors import ConfigurationError
+from simdb.kinds.base import Floats, Items, Kind, Measure, Settings
+from simdb.kinds.records.family import RecordFamily, certain_above, describe_candidates
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.measure import RecordMeasure
+from simdb.lsh.curves import CertainCurve, Curve
+from simdb.lsh.family import Family
+from simdb.lsh.minhash import SketchScheme
+from simdb.lsh.planning import Plan
 
 TextComparison: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "words", "exact"]
-Comparison: TypeAlias = TextComparison | Literal["numeric", "date"]
+Comparison: TypeAlias = Literal[
+    "edit", "levenshtein", "alignment", "damerau", "words", "exact", "numeric", "date"
+]
 
 TEXT_COMPARISONS: tuple[str, ...] = get_args(TextComparison)
-COMPARISONS: tuple[str, ...] = (*TEXT_COMPARISONS, "numeric", "date")
 # What a text can be turned into; "first:4" and "last:4" take a number.
 TRANSFORMATIONS: tuple[str, ...] = (
     *("lowercase", "unaccented", "collapse", "alphanumeric", "digits", "letters"),
@@ -49,8 +63,7 @@ def _require_transformations(owner: str, given: object) -> tuple[str, ...]:
     return kept
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Settings, frozen=True):
     """One field of a record: how two values of it are compared, and what that counts.
 
     Two values at the difference d get ``weight * max(0, 1 - (d / tolerance)^2)`` points, cut to
@@ -79,69 +92,47 @@ class Field:
             with an error, or store it and take it for ``"missing"`` when comparing.
     """
 
-    name: str
-    weight: int = 100
+    name: Annotated[str, Meta(min_length=1)]
+    weight: Annotated[int, Meta(ge=0, le=LARGEST_WEIGHT)] = 100
     compare: Comparison = "edit"
-    tolerance: float = 10
+    tolerance: (
+        Annotated[int, Meta(gt=0, le=LARGEST_TOLERANCE)]
+        | Annotated[float, Meta(gt=0, le=LARGEST_TOLERANCE)]
+    ) = 10
     prepare: str | Sequence[str] = ("lowercase", "collapse")
     equivalents: Sequence[Sequence[str]] = ()
-    missing: int | Literal["ignore"] = 0
+    missing: Annotated[int, Meta(ge=0)] | Literal["ignore"] = 0
     invalid: Literal["refuse", "missing"] = "refuse"
 
     def __post_init__(self) -> None:
-        name: object = self.name  # what a caller gives is not always what is declared
-        if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"Field.name must be a string, not {name!r}")
-        if self.compare not in COMPARISONS:
+        """Refuse settings that are wrong, or contradict one another."""
+        prepare = _require_transformations(f"field {self.name!r}: prepare", self.prepare)
+        self._set("prepare", prepare)
+        self._set("equivalents", self._require_equivalents())
+        super().__post_init__()
+        whole = math.trunc(self.tolerance) == self.tolerance <= LARGEST_WHOLE_TOLERANCE
+        if self.compare != "numeric" and not whole:
             raise ConfigurationError(
-                f"field {name!r}: compare must be one of {', '.join(COMPARISONS)}, "
-                f"not {self.compare!r}"
+                f"field {self.name!r}: the tolerance of {self.compare!r} must be a whole number of "
+                f"at most {LARGEST_WHOLE_TOLERANCE:,}, not {self.tolerance!r}"
             )
-        self._require_numbers()
-        if self.invalid not in ("refuse", "missing"):
+        if self.missing != "ignore" and self.missing > self.weight:
             raise ConfigurationError(
-                f"field {name!r}: invalid must be 'refuse' or 'missing', not {self.invalid!r}"
+                f"field {self.name!r}: missing must be 'ignore' or points from 0 to the weight of "
+                f"{self.weight}, not {self.missing!r}"
             )
-        prepare = _require_transformations(f"field {name!r}: prepare", self.prepare)
-        object.__setattr__(self, "prepare", prepare)
-        object.__setattr__(self, "equivalents", self._require_equivalents())
+        if self.equivalents and not self.is_text:
+            raise ConfigurationError(
+                f"field {self.name!r}: equivalents are of texts, not of compare={self.compare!r}"
+            )
+
+    def _named(self, setting: str) -> str:
+        return "Field.name" if setting == "name" else f"field {self.name!r}: {setting}"
 
     @property
     def is_text(self) -> bool:
         """Tell whether its values are compared as texts."""
         return self.compare in TEXT_COMPARISONS
-
-    def _require_numbers(self) -> None:
-        weight: object = self.weight
-        whole = isinstance(weight, int) and not isinstance(weight, bool)
-        if not whole or not 0 <= self.weight <= LARGEST_WEIGHT:
-            raise ConfigurationError(
-                f"field {self.name!r}: weight must be a whole number from 0 to "
-                f"{LARGEST_WEIGHT:,}, not {weight!r}"
-            )
-        tolerance: object = self.tolerance
-        number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
-        if not number or not 0 < self.tolerance <= LARGEST_TOLERANCE:
-            raise ConfigurationError(
-                f"field {self.name!r}: tolerance must be above 0 and at most "
-                f"{LARGEST_TOLERANCE:,}, not {tolerance!r}"
-            )
-        whole = math.trunc(self.tolerance) == self.tolerance <= LARGEST_WHOLE_TOLERANCE
-        if self.compare != "numeric" and not whole:
-            raise ConfigurationError(
-                f"field {self.name!r}: the tolerance of {self.compare!r} must be a whole number of "
-                "at most "
-                f"{LARGEST_WHOLE_TOLERANCE:,}, not {tolerance!r}"
-            )
-        missing: object = self.missing
-        if missing == "ignore":
-            return
-        points = isinstance(missing, int) and not isinstance(missing, bool)
-        if not points or not 0 <= int(self.missing) <= self.weight:
-            raise ConfigurationError(
-                f"field {self.name!r}: missing must be 'ignore' or points from 0 to the weight of "
-                f"{self.weight}, not {missing!r}"
-            )
 
     def _require_equivalents(self) -> tuple[tuple[str, ...], ...]:
         given: object = self.equivalents
@@ -160,15 +151,10 @@ class Field:
                 isinstance(value, str) and value for value in groups[-1]
             ):
                 raise wrong
-        if groups and not self.is_text:
-            raise ConfigurationError(
-                f"field {self.name!r}: equivalents are of texts, not of compare={self.compare!r}"
-            )
         return tuple(groups)
 
 
-@dataclass(frozen=True, slots=True)
-class Equal:
+class Equal(Settings, frozen=True):
     """Two records agree if this field of both is equal, both values being there (MMDS 3.8.2).
 
     ``Equal("phone", "digits")`` compares the digits, ``Equal("surname", "first:4")`` the first four
@@ -184,11 +170,10 @@ class Equal:
     transformations: str | Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        field: object = self.field
-        if not isinstance(field, str):
-            raise ConfigurationError(f"Equal.field must be the name of a field, not {field!r}")
-        names = _require_transformations(f"Equal({field!r})", self.transformations)
-        object.__setattr__(self, "transformations", names)
+        """Refuse transformations that there are not."""
+        names = _require_transformations(f"Equal({self.field!r})", self.transformations)
+        self._set("transformations", names)
+        super().__post_init__()
 
     def __str__(self) -> str:
         """Name the field and the transformations."""
@@ -198,8 +183,7 @@ class Equal:
 Rule: TypeAlias = tuple[Equal, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Kind, frozen=True):
     """Records: mappings of field names to strings, numbers or dates (MMDS 3.8.1 to 3.8.3).
 
     The similarity of two records is the points of all fields by the sum of the weights. Only
@@ -217,9 +201,12 @@ class Record:
 
     fields: Sequence[Field]
     candidates: Sequence[str | Equal | Sequence[str | Equal]] = ()
-    large_bucket: int = 1_000
+    large_bucket: Annotated[int, Meta(ge=1)] = 1_000
+
+    plural: ClassVar[str] = "records"
 
     def __post_init__(self) -> None:
+        """Refuse fields and rules that are wrong, or contradict one another."""
         fields: object = self.fields
         kept = tuple(fields) if isinstance(fields, Iterable) else ()
         if not kept or not all(isinstance(field, Field) for field in kept):
@@ -228,19 +215,15 @@ class Record:
             raise ConfigurationError(
                 f"Record.fields are {len(kept)}, more than the {MOST_FIELDS} of a record"
             )
-        object.__setattr__(self, "fields", kept)
+        self._set("fields", kept)
         names = [field.name for field in kept]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ConfigurationError(f"Record.fields has the field {twice!r} twice")
         if not self.total_weight:
             raise ConfigurationError("Record.fields must have a weight above 0 somewhere")
-        large: object = self.large_bucket
-        if not isinstance(large, int) or isinstance(large, bool) or large < 1:
-            raise ConfigurationError(
-                f"Record.large_bucket must be a whole number of at least 1, not {large!r}"
-            )
-        object.__setattr__(self, "candidates", self._require_rules())
+        self._set("candidates", self._require_rules())
+        super().__post_init__()
 
     @property
     def total_weight(self) -> int:
@@ -274,6 +257,100 @@ class Record:
                 )
         return rules
 
+    # -- the contract ----------------------------------------------------------------------------
+
+    def make_items(self, secret: bytes) -> Items:
+        """Return what encodes records and prepares their fields."""
+        return RecordItems(self)
+
+    def make_measure(self) -> Measure:
+        """Return the points of the fields."""
+        return RecordMeasure(self)
+
+    def make_curve(self, bound: Fraction) -> Curve:
+        """Return what is certain: above some similarity, two records agree in a rule."""
+        return CertainCurve(float(certain_above(self)))
+
+    def make_family(
+        self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
+    ) -> Family:
+        """Return the hashes of what the rules name."""
+        return RecordFamily(self, secret)
+
+    def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
+        """Return the rules in place of bands.
+
+        Raises:
+            ConfigurationError: bands or rows are given.
+        """
+        if bands is not None or rows is not None:
+            raise ConfigurationError("records have rules (candidates=...), not bands and rows")
+        return Plan(bound, len(self.rules), 1, self.make_curve(bound))
+
+    def can_have(self, bands: int, rows: int) -> bool:
+        """Whether the bands are the rules."""
+        return (bands, rows) == (len(self.rules), 1)
+
+    def index_in_words(self, bands: int, rows: int) -> str:
+        """Return the rules in words."""
+        return f"candidates by {bands:,} {'rule' if bands == 1 else 'rules'}"
+
+    def stores_alike(self, other: Self) -> bool:
+        """Whether records have the same fields."""
+        return [field.name for field in self.fields] == [field.name for field in other.fields]
+
+    def candidate_stats(
+        self, family: Family, signatures: Callable[[], Iterator[npt.NDArray[np.uint16]]], live: int
+    ) -> dict[str, Any]:
+        """Return what each rule makes candidates of, and a warning for each large bucket."""
+        return describe_candidates(self, family, signatures)
+
+    def field_differences(self, field: str) -> Callable[[Sequence[bytes], Sequence[bytes]], Floats]:
+        """Return what computes the differences of a field that is not scored.
+
+        Raises:
+            ConfigurationError: there is no such field, or pairs are chosen by it.
+        """
+        return RecordItems(self._scored_by(field)).differences(field)
+
+    def _scored_by(self, name: str) -> Record:
+        """Return settings that compare a record by one field that it is not scored by."""
+        names = [field.name for field in self.fields]
+        if name not in names:
+            raise ConfigurationError(f"there is no field {name!r}; there are {', '.join(names)}")
+        if self.fields[names.index(name)].weight:
+            raise ConfigurationError(
+                f"the field {name!r} is scored: what is calibrated by must not be; rebuild with "
+                "its weight 0"
+            )
+        if any(equal.field == name for rule in self.rules for equal in rule):
+            raise ConfigurationError(
+                f"a rule for candidates names the field {name!r}: of what is equal by the rule it "
+                "tells nothing; rebuild without that rule"
+            )
+        fields = [field.changed(weight=int(field.name == name), missing=0) for field in self.fields]
+        return self.changed(fields=fields, candidates=[name])
+
+    @classmethod
+    def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings in which a field may be its name alone."""
+        fields = described.get("fields")
+        if not isinstance(fields, list):
+            return dict(described)
+        named = [{"name": field} if isinstance(field, str) else field for field in fields]
+        return {**described, "fields": named}
+
+    def plain_item(self, item: Mapping[str, object]) -> dict[str, object]:
+        """Return the fields, dates as texts."""
+        return {
+            name: value.isoformat() if isinstance(value, datetime.date) else value
+            for name, value in item.items()
+        }
+
+    def shown_item(self, item: Mapping[str, object]) -> str:
+        """Return the fields with their names."""
+        return "; ".join(f"{name}: {value}" for name, value in item.items())
+
 
 def _rule(given: object) -> Rule:
     """Return a rule as the tuple of all that must be equal."""
@@ -291,8 +368,3 @@ def _rule(given: object) -> Rule:
     if not rule:
         raise ConfigurationError("a rule must name a field: all records would be candidates")
     return tuple(rule)
-
-
-def describe_rule(rule: Rule) -> str:
-    """Return a rule in words, such as ``surname first:4 and postcode``."""
-    return " and ".join(map(str, rule))

@@ -1,4 +1,4 @@
-r"""Texts: their stored form and their shingles as 64-bit symbols (MMDS 3.2).
+r"""Texts: their shingles as 64-bit symbols, and their stored form (MMDS 3.2).
 
 A text is compared in a normalised form: the Unicode form first, then lower case, then white space,
 as the settings say. Shingles are of code points. What is white space, a word character or a small
@@ -13,19 +13,21 @@ import math
 import re
 import reprlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import cast
+from typing import Annotated, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
-from simdb import config, kernels
-from simdb.errors import BadItemError, CorruptionError
-from simdb.items.symbols import SymbolSets, polynomial_base, secret_words
+from simdb import kernels
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.kinds.base import MAXIMUM_ITEM_BYTES, MOST_COUNTED, Items, Settings, SymbolKind
+from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
 
-MAXIMUM_ITEM_BYTES = 32 * 2**20
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_COUNTED)]
 
 _CODE_POINTS = 0x110000
 _BASIC_PLANE = 0x10000
@@ -34,6 +36,111 @@ _SURROGATES = range(0xD800, 0xE000)
 _MODULUS = 2**61 - 1
 _WIDE = np.dtype("<u4")
 _NO_FOLDS = np.empty(0, np.uint32)
+
+# The words that tie prose together. News text is full of them and its surroundings
+# (menus, captions, advertisements) are not: MMDS 3.2.4.
+# fmt: off
+ENGLISH_STOP_WORDS: tuple[str, ...] = (
+    "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be",
+    "because", "been", "but", "by", "can", "could", "did", "do", "for", "from", "had", "has",
+    "have", "he", "her", "his", "how", "if", "in", "into", "is", "it", "its", "more", "my",
+    "no", "not", "of", "on", "one", "or", "other", "our", "out", "over", "said", "she",
+    "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there",
+    "these", "they", "this", "to", "up", "was", "we", "were", "what", "when", "where", "which",
+    "who", "will", "with", "would", "you", "your",
+)
+# fmt: on
+
+_WORD = re.compile(r"\w+")
+
+# -- settings ------------------------------------------------------------------------------------
+
+
+class Shingling(Settings, frozen=True, tag_field="of"):
+    """What a text is cut into."""
+
+
+class CharacterShingles(Shingling, frozen=True, tag="character"):
+    """Every run of ``size`` successive characters (code points) of the text (MMDS 3.2.1).
+
+    A text shorter than ``size`` has one shingle: all of it. An empty text has none.
+    """
+
+    size: Count = 9
+
+
+class WordShingles(Shingling, frozen=True, tag="word"):
+    r"""Every run of ``size`` successive words, a word being a run of ``\w`` (MMDS 3.2.1, 3.2.2).
+
+    A text of fewer words has one shingle: all of them. A text without words has none.
+    """
+
+    size: Count = 3
+
+
+class StopWordShingles(Shingling, frozen=True, tag="stop-word"):
+    r"""Every stop word together with the ``following`` words after it (MMDS 3.2.4).
+
+    Stop words are compared without regard to case; each is a run of ``\w``. A stop word with fewer
+    than ``following`` words after it begins no shingle.
+    """
+
+    following: Count = 2
+    stop_words: Sequence[str] = ENGLISH_STOP_WORDS
+
+    def __post_init__(self) -> None:
+        """Refuse what no text has as a word."""
+        words: object = self.stop_words  # what a caller gives is not always what is declared
+        if isinstance(words, str) or not isinstance(words, Iterable) or not words:
+            raise ConfigurationError("StopWordShingles.stop_words must be a sequence of words")
+        kept = tuple(words)
+        for word in kept:
+            if not isinstance(word, str) or not _WORD.fullmatch(unicodedata.normalize("NFC", word)):
+                raise ConfigurationError(
+                    f"StopWordShingles.stop_words has {word!r}, which no text has as a word: a "
+                    "word is a run of letters, digits and underscores, as the don and the t of "
+                    "don't"
+                )
+        self._set("stop_words", kept)
+        super().__post_init__()
+
+
+Shingles: TypeAlias = CharacterShingles | WordShingles | StopWordShingles
+
+# Of English text: a word and its blank have about 6 bytes, and a stop word comes every 13 bytes.
+_BYTES_A_SHINGLE = {CharacterShingles: 1, WordShingles: 6, StopWordShingles: 13}
+
+
+class Text(SymbolKind, frozen=True):
+    """Texts, compared as sets of shingles by Jaccard similarity.
+
+    Attributes:
+        shingles: what a text is cut into.
+        lowercase: compare without regard to case (``str.lower``).
+        white_space: ``"collapse"`` makes every run of white space one blank and drops it at both
+            ends (MMDS 3.2.2); ``"keep"`` compares it as it is. Word shingles ignore it anyway.
+        unicode: normalisation form applied before all else, or ``"keep"``.
+    """
+
+    shingles: Shingles = CharacterShingles()
+    lowercase: bool = False
+    white_space: Literal["collapse", "keep"] = "collapse"
+    unicode: Literal["NFC", "NFD", "NFKC", "NFKD", "keep"] = "NFC"
+
+    plural: ClassVar[str] = "texts"
+    is_slow_to_read: ClassVar[bool] = True
+
+    def make_items(self, secret: bytes) -> TextItems:
+        """Return what encodes texts and cuts them into symbols."""
+        return TextItems(self, secret)
+
+    @property
+    def symbols_a_byte(self) -> float:
+        """Shingles that a byte of English text gives: a rule of thumb."""
+        return 1 / _BYTES_A_SHINGLE[type(self.shingles)]
+
+
+# -- items ---------------------------------------------------------------------------------------
 
 
 def _every_code_point(count: int) -> str:
@@ -91,25 +198,20 @@ def _case_folds(count: int) -> npt.NDArray[np.uint32]:
     return folds
 
 
-class TextItems:
+class TextItems(Items):
     """Encode texts and cut them into symbols under one collection's settings and secret.
 
     Equal settings and secrets give equal symbols on every machine. Two different shingles of at
     most n code points share a symbol with probability at most n / 2^58, for whoever does not know
     the secret.
-
-    Attributes:
-        width: bytes of every stored text, 0 since they differ.
     """
 
-    width = 0
-
-    def __init__(self, settings: config.Text, secret: bytes) -> None:
+    def __init__(self, settings: Text, secret: bytes) -> None:
         self._settings = settings
         words = [int(word) for word in secret_words(secret, b"simdb.text", 3)]
         base, word_base = polynomial_base(words[0]), polynomial_base(words[1])
         shingles = settings.shingles
-        if isinstance(shingles, config.StopWordShingles):
+        if isinstance(shingles, StopWordShingles):
             self._size = shingles.following + 1
         else:
             self._size = shingles.size
@@ -122,7 +224,7 @@ class TextItems:
     def _hash_stop_words(self, base: int) -> npt.NDArray[np.uint64]:
         """Return the sorted hashes of the stop words as the kernel hashes a case-folded word."""
         shingles = self._settings.shingles
-        if not isinstance(shingles, config.StopWordShingles):
+        if not isinstance(shingles, StopWordShingles):
             return np.empty(0, np.uint64)
         hashes = set()
         for word in shingles.stop_words:
@@ -225,7 +327,7 @@ class TextItems:
     def _run(self, narrow: bytes, wide: bytes, spans: npt.NDArray[np.int64]) -> SymbolSets:
         texts = (np.frombuffer(narrow, np.uint8), np.frombuffer(wide, _WIDE), spans)
         reach = _CODE_POINTS if wide else _ASCII
-        if isinstance(self._settings.shingles, config.CharacterShingles):
+        if isinstance(self._settings.shingles, CharacterShingles):
             classes = (_white_space(_ASCII), _white_space(reach))
             values, offsets = kernels.shingles.character_shingles(
                 *texts, *classes, self._treatment, self._size, self._keys

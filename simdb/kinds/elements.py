@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.errors import BadItemError
-from simdb.items.text import MAXIMUM_ITEM_BYTES
+from simdb.kinds.base import MAXIMUM_ITEM_BYTES
 
 PLAIN_COLLECTIONS = (set, frozenset, list, tuple)
 INTEGERS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}  # by width, which is the first byte

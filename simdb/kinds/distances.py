@@ -1,19 +1,22 @@
-"""Edit distances of strings (MMDS 3.5.5 and exercise 3.5.8), one pair or many at once.
+"""Distances of MMDS 3.5 between two of anything, one pair or many at once.
 
-They count code points, not letters as a reader sees them: normalise first what may be composed in
-two ways. rapidfuzz computes them; it is imported on use.
+Edit distances (3.5.5 and exercise 3.5.8) count code points, not letters as a reader sees them:
+normalise first what may be composed in two ways. rapidfuzz computes them; it is imported on use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Set as AbstractSet
+from fractions import Fraction
 from types import ModuleType
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.errors import MissingExtraError
+from simdb.errors import ConfigurationError, MissingExtraError
 
 StringDistance: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau"]
 STRING_DISTANCES: tuple[StringDistance, ...] = get_args(StringDistance)
@@ -25,6 +28,102 @@ _CLASSES = {
     "damerau": "DamerauLevenshtein",
     "common": "LCSseq",
 }
+
+
+def jaccard_distance(left: AbstractSet[Hashable], right: AbstractSet[Hashable]) -> Fraction:
+    """Compute 1 minus the Jaccard similarity; 0 for two empty sets, which are equal (MMDS 3.5.3).
+
+    >>> jaccard_distance({1, 2, 3, 4}, {2, 3, 4, 5})
+    Fraction(2, 5)
+    """
+    if not left and not right:
+        return Fraction(0)
+    return 1 - Fraction(len(left & right), len(left | right))
+
+
+def hamming_distance(left: Sequence[object], right: Sequence[object]) -> int:
+    """Count the components in which two vectors of anything differ (MMDS 3.5.6).
+
+    Raises:
+        ValueError: they have different lengths.
+
+    >>> hamming_distance("10101", "11110")
+    3
+    """
+    return sum(one != other for one, other in zip(left, right, strict=True))
+
+
+def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2) -> float:
+    """Compute the distance by the Lr norm for r = ``order``, also ``math.inf`` (MMDS 3.5.2).
+
+    Differences are scaled by the largest, so that no power overflows.
+
+    Raises:
+        ConfigurationError: r is below 1, where the triangle inequality fails.
+        ValueError: the vectors have different dimensions.
+
+    >>> lr_distance([2, 7], [6, 4]), lr_distance([2, 7], [6, 4], 1)
+    (5.0, 7.0)
+    >>> lr_distance([2, 7], [6, 4], math.inf)
+    4.0
+    """
+    if not order >= 1:
+        raise ConfigurationError(f"an Lr norm needs an r of at least 1, not {order!r}")
+    differences = [abs(float(one) - float(other)) for one, other in zip(left, right, strict=True)]
+    largest = max(differences, default=0.0)
+    if order == 1:
+        return math.fsum(differences)
+    if largest == 0 or math.isinf(order):
+        return largest
+    if order == 2:
+        return math.hypot(*differences)
+    powers = math.fsum((each / largest) ** order for each in differences)
+    return float(largest * powers ** (1 / order))
+
+
+def cosine_of_angle(left: Sequence[float], right: Sequence[float]) -> float:
+    """Compute the cosine of the angle between two vectors: x.y / (|x| |y|) (MMDS 3.5.4).
+
+    Raises:
+        ValueError: the vectors have different dimensions, or one has no direction.
+
+    >>> round(cosine_of_angle([1, 2, -1], [2, 1, 1]), 12)
+    0.5
+    """
+    one, other = _unit(left), _unit(right)
+    product = math.fsum(a * b for a, b in zip(one, other, strict=True))
+    return max(-1.0, min(1.0, product))
+
+
+def angle(left: Sequence[float], right: Sequence[float]) -> float:
+    """Compute the cosine distance: the angle between two vectors in degrees, 0 to 180 (MMDS 3.5.4).
+
+    By half the angle's tangent, and not by the arc cosine, which is blind to small angles.
+
+    Raises:
+        ValueError: the vectors have different dimensions, or one has no direction.
+
+    >>> round(angle([1, 2, -1], [2, 1, 1]), 12)
+    60.0
+    """
+    one, other = _unit(left), _unit(right)
+    pairs = list(zip(one, other, strict=True))
+    apart = math.hypot(*(a - b for a, b in pairs))
+    along = math.hypot(*(a + b for a, b in pairs))
+    return math.degrees(2 * math.atan2(apart, along))
+
+
+def _unit(vector: Sequence[float]) -> list[float]:
+    components = [float(component) for component in vector]
+    largest = max(map(abs, components), default=0.0)
+    if not 0 < largest < math.inf:
+        raise ValueError(f"a vector whose largest component is {largest} has no direction")
+    scaled = [component / largest for component in components]
+    length = math.hypot(*scaled)
+    return [component / length for component in scaled]
+
+
+# -- of strings ----------------------------------------------------------------------------------
 
 
 def _rapidfuzz() -> ModuleType:

@@ -8,12 +8,14 @@ import re
 import reprlib
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from simdb.config.records import Field
 from simdb.errors import BadItemError, ConfigurationError
+
+if TYPE_CHECKING:
+    from simdb.kinds.records.settings import Field
 
 Value: TypeAlias = str | int | float | datetime.date
 Transform: TypeAlias = Callable[[str], str]

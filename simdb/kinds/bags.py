@@ -3,6 +3,15 @@
 A bag is compared as the set of its occurrences: n of an element are the symbols (element, 1) to
 (element, n) (MMDS 3.1.3). The stored form is canonical and compact: sorted elements, then their
 counts in the fewest bytes that hold all of them; ``kernels.elements`` has the layout.
+
+The overlap o of two such *expanded* sets of the sizes s and t is the intersection of the bags, each
+element counted as often as in the bag that has fewer of it. Then
+
+- with the *larger* count in the union (the footnote of 3.1.3), the similarity of the bags is the
+  Jaccard similarity J = o / (s + t - o) of the expanded sets;
+- with the *sum* of the counts, it is S = o / (s + t), which is at most 1/2, and
+  J = S / (1 - S), S = J / (1 + J). Both grow with each other, so that an index, a plan or a bound
+  for J serves S.
 """
 
 from __future__ import annotations
@@ -11,14 +20,16 @@ import reprlib
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.errors import BadItemError, CorruptionError
-from simdb.items.elements import (
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.kinds.base import Floats, Items, SymbolKind
+from simdb.kinds.elements import (
     PLAIN_COLLECTIONS,
     UNSIGNED,
     ElementForm,
@@ -26,23 +37,102 @@ from simdb.items.elements import (
     element_count,
     stored_elements,
 )
-from simdb.items.symbols import SymbolSets, polynomial_base, secret_words
+from simdb.lsh.curves import Curve, SumCurve
+from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
 
 LARGEST_BAG = 1_000_000  # occurrences
+LARGEST_SUM = Fraction(1, 2)
 
 _FORM = ElementForm("bag")
 
 
-class BagItems:
+class Bag(SymbolKind, frozen=True):
+    """Bags of integers, or of strings, compared by Jaccard similarity of bags (MMDS 3.1.3).
+
+    An item is a collection in which elements may occur several times, ``["milk", "milk", "tea"]``,
+    or a mapping of elements to counts, ``{"milk": 2, "tea": 1}``; ``get`` returns a ``Counter``.
+    The intersection counts an element as often as the bag with fewer of it does.
+
+    Attributes:
+        union: ``"sum"`` counts an element as often as both bags together do, so that no similarity
+            exceeds 1/2; ``"maximum"`` as often as the bag with more of it does, so that equal bags
+            have similarity 1 (the footnote of 3.1.3).
+    """
+
+    union: Literal["sum", "maximum"] = "sum"
+
+    plural: ClassVar[str] = "bags"
+    in_the_name: ClassVar[tuple[str, ...]] = ("union",)
+
+    def make_items(self, secret: bytes) -> BagItems:
+        """Return what encodes bags and hashes their occurrences."""
+        return BagItems(secret)
+
+    def inner_similarity(self, similarity: Fraction) -> Fraction:
+        """Return the Jaccard similarity of the expanded sets of bags that similar."""
+        return jaccard_of_sum(similarity) if self.union == "sum" else similarity
+
+    def outer_similarity(self, similarity: Fraction) -> Fraction:
+        """Return the similarity of bags whose expanded sets have a Jaccard similarity."""
+        return sum_of_jaccard(similarity) if self.union == "sum" else similarity
+
+    def outer_values(self, values: Floats) -> Floats:
+        """Return the similarities of bags whose expanded sets have such ones."""
+        return values / (1 + values) if self.union == "sum" else values
+
+    def outer_curve(self, curve: Curve) -> Curve:
+        """Return the curve over the similarity of bags."""
+        return SumCurve() if self.union == "sum" else curve
+
+    def plain_item(self, item: Counter[Any]) -> list[Any]:
+        """Return the occurrences in order."""
+        return sorted(item.elements())
+
+    def shown_item(self, item: Counter[Any]) -> str:
+        """Return the elements in order, with their counts."""
+        return " ".join(
+            f"{element} x{count}" if count > 1 else f"{element}"
+            for element, count in sorted(item.items())
+        )
+
+
+def jaccard_of_sum(similarity: Fraction) -> Fraction:
+    """Return the Jaccard similarity of the expanded sets, S / (1 - S), for a sum similarity S.
+
+    Exact, and the inverse of ``sum_of_jaccard``.
+
+    Raises:
+        ConfigurationError: it is not between 0 and 1/2, beyond which no two bags are similar.
+
+    >>> jaccard_of_sum(Fraction(1, 3))
+    Fraction(1, 2)
+    """
+    if not 0 <= similarity <= LARGEST_SUM:
+        raise ConfigurationError(
+            "a similarity of bags whose union adds up the counts must lie between 0 and 1/2, not "
+            f"be {_shown(similarity)}: a bag has 1/2 to itself; with union='maximum' it is up to 1"
+        )
+    return similarity / (1 - similarity)
+
+
+def sum_of_jaccard(similarity: Fraction) -> Fraction:
+    """Return the sum similarity J / (1 + J) for a Jaccard similarity J of the expanded sets.
+
+    >>> sum_of_jaccard(Fraction(1))
+    Fraction(1, 2)
+    """
+    return similarity / (1 + similarity)
+
+
+def _shown(value: Fraction) -> str:
+    return str(float(value)) if Fraction(str(float(value))) == value else str(value)
+
+
+class BagItems(Items):
     """Encode bags and hash their occurrences under one collection's secret.
 
     Equal secrets give equal symbols on every machine; they are not those of sets.
-
-    Attributes:
-        width: bytes of every stored bag, 0 since they differ.
     """
-
-    width = 0
 
     def __init__(self, secret: bytes) -> None:
         words = [int(word) for word in secret_words(secret, b"simdb.bag", 4)]
@@ -104,8 +194,6 @@ class BagItems:
         return SymbolSets(
             *kernels.elements.occurrence_symbols(elements, counts, offsets, self._secret)
         )
-
-    symbols = features
 
 
 def _require_sound(offsets: npt.NDArray[np.int64]) -> None:

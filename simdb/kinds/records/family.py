@@ -7,25 +7,27 @@ candidates, and ``RecordFamily.certain_above`` is the similarity above which a p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import combinations
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.config.records import Equal, Field, Record, describe_rule
-from simdb.items.record_values import chained, transformation
-from simdb.items.records import RecordFeatures
-from simdb.items.symbols import secret_words
-from simdb.lsh.family import BucketKeys
-from simdb.measures.records import HUNDREDTHS
+from simdb.kinds.base import Integers
+from simdb.kinds.records.items import RecordFeatures
+from simdb.kinds.records.measure import HUNDREDTHS
+from simdb.kinds.records.values import chained, transformation
+from simdb.lsh.family import BucketKeys, Family
+from simdb.lsh.symbols import secret_words
+
+if TYPE_CHECKING:
+    from simdb.kinds.records.settings import Equal, Field, Record
 
 Keys: TypeAlias = npt.NDArray[np.uint64]
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 WORDS_A_RULE = 4
 PAIRS_A_BATCH = 1 << 18
@@ -194,7 +196,7 @@ def rule_costs(settings: Record, left: Keys, right: Keys | None = None) -> list[
             pairs = int((sizes[places] * other_sizes[other_places]).sum())
             records += int(other_sizes.sum())
             largest = max(largest, int(other_sizes.max(initial=0)))
-        costs.append(RuleCost(describe_rule(rule), records, keys.size, largest, pairs))
+        costs.append(RuleCost(" and ".join(map(str, rule)), records, keys.size, largest, pairs))
     return costs
 
 
@@ -209,6 +211,22 @@ def large_bucket_warnings(settings: Record, costs: list[RuleCost]) -> list[str]:
         for cost in costs
         if cost.largest > settings.large_bucket
     ]
+
+
+def describe_candidates(
+    kind: Record, family: Family, signatures: Callable[[], Iterator[npt.NDArray[np.uint16]]]
+) -> dict[str, Any]:
+    """Return what each rule makes candidates of; the keys of one are held at a time."""
+    assert isinstance(family, RecordFamily)
+    costs = []
+    for number, rule in enumerate(kind.rules):
+        keys = [np.empty((0, 1), np.uint64)]
+        keys += [family.keys(rows)[:, [number]] for rows in signatures()]
+        costs += rule_costs(kind.changed(candidates=[rule]), np.concatenate(keys))
+    return {
+        "rules": [asdict(cost) for cost in costs],
+        "warnings": large_bucket_warnings(kind, costs),
+    }
 
 
 def _buckets(left: Keys, right: Keys) -> tuple[Integers, Integers, Integers]:

@@ -1,0 +1,346 @@
+"""Bit vectors of one length: Hamming distance and Tanimoto similarity (MMDS 3.5.6, 3.7.1).
+
+The stored form is the bits in bytes, the first in the highest bit of the first byte (as
+``np.packbits`` has them), filled up with zero bits to a whole number of 8 bytes: of one width for
+all, so that stored vectors are an array of uint64 as they lie.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
+
+from simdb import kernels
+from simdb.errors import BadItemError
+from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
+from simdb.kinds.base import (
+    MAXIMUM_ITEM_BYTES,
+    Compared,
+    Finder,
+    Integers,
+    Items,
+    Measure,
+    SymbolKind,
+    require_sound,
+    rows_of,
+)
+from simdb.lsh.curves import Curve, HammingCurve
+from simdb.lsh.family import Family
+from simdb.lsh.minhash import SketchScheme
+from simdb.lsh.projections import BitSampling
+from simdb.lsh.symbols import SymbolSets, secret_words
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
+_WORD_BITS = 64
+
+
+class Bits(SymbolKind, frozen=True):
+    """Vectors of so many bits.
+
+    An item is an array or a list of 0 and 1 (or False and True), a text of ``0`` and ``1``, a whole
+    number, whose highest bit of ``length`` comes first, or the bits packed into ``bytes`` as by
+    ``np.packbits``. ``get`` returns an array of 0 and 1.
+
+    Attributes:
+        length: how many bits every vector has.
+        measure: ``"hamming"`` compares by the number of bits that differ (MMDS 3.5.6),
+            ``"tanimoto"`` by the set bits that two vectors have in common, as a share of all that
+            are set in one of them.
+    """
+
+    length: Annotated[int, Meta(ge=1, le=MAXIMUM_LENGTH)]
+    measure: Literal["hamming", "tanimoto"] = "hamming"
+
+    plural: ClassVar[str] = "bit vectors"
+    in_the_name: ClassVar[tuple[str, ...]] = ("length", "measure")
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether the measure is Hamming's distance."""
+        return self.measure == "hamming"
+
+    @property
+    def largest_distance(self) -> Fraction:
+        """The length: all bits differ."""
+        return Fraction(self.length)
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether vectors are the sets of their set bits: by Tanimoto's measure."""
+        return self.measure == "tanimoto"
+
+    @property
+    def scans_quickly(self) -> bool:
+        """Whether all vectors are soon read: they are, whatever the measure."""
+        return True
+
+    @property
+    def signs_what_it_compares(self) -> bool:
+        """Whether words are signed: only by Hamming's distance, else symbols are."""
+        return not self.has_symbols
+
+    def make_items(self, secret: bytes) -> BitsItems:
+        """Return what encodes bit vectors and hashes their set bits."""
+        return BitsItems(self, secret)
+
+    def make_measure(self) -> Measure:
+        """Return Hamming distance or Tanimoto similarity."""
+        return BitsMeasure(self.measure)
+
+    def make_curve(self, bound: Fraction) -> Curve:
+        """Return that of bit sampling, or of minhash."""
+        return super().make_curve(bound) if self.has_symbols else HammingCurve(self.length)
+
+    def make_family(
+        self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
+    ) -> Family:
+        """Return bit sampling, or minhash of the positions of set bits."""
+        if self.has_symbols:
+            return super().make_family(bound, bands=bands, rows=rows, sketch=sketch, secret=secret)
+        return BitSampling(self.length, bands, rows, secret)
+
+    def stores_alike(self, other: Self) -> bool:
+        """Whether other vectors are of the same length."""
+        return self.length == other.length
+
+    def plain_item(self, item: npt.NDArray[np.uint8]) -> str:
+        """Return the bits as a text of 0 and 1."""
+        return "".join(map(str, item.tolist()))
+
+    shown_item = plain_item
+
+
+class BitsItems(Items):
+    """Encode bit vectors of one length, and hash their set bits under a collection's secret.
+
+    Attributes:
+        width: bytes of a stored vector.
+    """
+
+    def __init__(self, settings: Bits, secret: bytes) -> None:
+        self._length = settings.length
+        self._bytes = -(-settings.length // 8)
+        self.width = -(-settings.length // _WORD_BITS) * 8
+        self._secret = secret_words(secret, b"simdb.bits", 1)[0]
+        # The bits of the last word that lie past the end.
+        free = np.zeros(8 * self.width, np.uint8)
+        free[settings.length :] = 1
+        self._past_end = np.packbits(free[-_WORD_BITS:]).view("<u8")[0]
+
+    def encode(self, item: object) -> bytes:
+        """Return the stored form of a bit vector.
+
+        Raises:
+            BadItemError: it is nothing that ``Bits`` names, or has not the collection's length.
+        """
+        if isinstance(item, np.ndarray):
+            return self._from_array(item)
+        if isinstance(item, bytes | bytearray | memoryview):
+            return self._from_bytes(bytes(item))
+        if isinstance(item, str):
+            return self._from_text(item)
+        if isinstance(item, int | np.integer) and not isinstance(item, bool):
+            return self._from_number(int(item))
+        if isinstance(item, list | tuple):
+            return self._from_array(self._array_of(item))
+        raise BadItemError(
+            "a bit vector must be an array or a list of 0 and 1, a text of them, bytes or a whole "
+            f"number, not {type(item).__name__} {reprlib.repr(item)}"
+        )
+
+    def decode(self, data: bytes | memoryview) -> npt.NDArray[np.uint8]:
+        """Return the bits of a stored form, uint8 (length,) of 0 and 1.
+
+        Raises:
+            CorruptionError: it is no stored form of a vector of this length.
+        """
+        words = self.features([data])
+        return np.unpackbits(words.view(np.uint8)[0])[: self._length]
+
+    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+        """Return stored vectors that lie one after the other, uint8 (n, width), as they are."""
+        vectors: npt.NDArray[np.uint64] = np.ascontiguousarray(rows).view(np.uint64)
+        return vectors
+
+    def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.uint64]:
+        """Return stored vectors as words, uint64 (n, width / 8).
+
+        Raises:
+            CorruptionError: one of them is no stored form of a vector of this length.
+        """
+        words = rows_of(items, self.width, "bit vector").view("<u8")
+        require_sound(words[:, -1] & self._past_end == 0, "bit vector")
+        return words.astype(np.uint64, copy=False)
+
+    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
+        """Return the symbols of the set bits: different bits never share one.
+
+        Raises:
+            CorruptionError: one of them is no stored form of a vector of this length.
+        """
+        return SymbolSets(
+            *kernels.bits.bit_symbols(self.features(items), self._length, self._secret)
+        )
+
+    # -- what is taken as a bit vector -----------------------------------------------------------
+
+    def _from_array(self, item: npt.NDArray[Any]) -> bytes:
+        if item.ndim != 1:
+            raise BadItemError(f"a bit vector must be an array of one dimension, not {item.ndim}")
+        if item.dtype.kind not in "biu":
+            self._refuse(f"of {item.dtype} {reprlib.repr(item.tolist())}")
+        if item.size != self._length:
+            self._refuse_length(f"an array of {item.size:,}")
+        wrong = np.flatnonzero((item != 0) & (item != 1))
+        if wrong.size:
+            self._refuse(f"{item[wrong[0]]} at position {wrong[0]}; packed bits are given as bytes")
+        return self._filled(np.packbits(item.astype(np.bool_)).tobytes())
+
+    def _array_of(self, item: list[Any] | tuple[Any, ...]) -> npt.NDArray[Any]:
+        if len(item) != self._length:
+            self._refuse_length(f"a list of {len(item):,}")
+        for position, bit in enumerate(item):
+            if not isinstance(bit, int | np.integer | np.bool_) or bit not in (0, 1):
+                kind = type(bit).__name__
+                self._refuse(f"{kind} {reprlib.repr(bit)} at position {position}")
+        return np.array(item, np.bool_)
+
+    def _from_bytes(self, item: bytes) -> bytes:
+        if len(item) != self._bytes:
+            self._refuse_length(f"{len(item):,} bytes", f", packed into {self._bytes:,} bytes")
+        free = 8 * self._bytes - self._length
+        if free and item[-1] & ((1 << free) - 1):
+            raise BadItemError(
+                f"the last {free} bits of the packed {self._bytes:,} bytes lie past the length of "
+                f"{self._length:,} bits and must be 0, as np.packbits leaves them"
+            )
+        return self._filled(item)
+
+    def _from_text(self, item: str) -> bytes:
+        wrong = item.strip("01")
+        if wrong:
+            self._refuse(f"the character {wrong[0]!a} at position {item.index(wrong[0])}")
+        if len(item) != self._length:
+            self._refuse_length(f"a text of {len(item):,}")
+        return self._from_number(int(item, 2))
+
+    def _from_number(self, item: int) -> bytes:
+        if item < 0 or item.bit_length() > self._length:
+            raise BadItemError(
+                f"a whole number of {self._length:,} bits lies between 0 and 2^{self._length} - 1, "
+                f"which {reprlib.repr(item)} does not"
+            )
+        free = 8 * self._bytes - self._length
+        return self._filled((item << free).to_bytes(self._bytes, "big"))
+
+    def _filled(self, packed: bytes) -> bytes:
+        return packed.ljust(self.width, b"\0")
+
+    def _refuse(self, wrong: str) -> NoReturn:
+        raise BadItemError(f"the bits of a vector must be 0 and 1, not {wrong}")
+
+    def _refuse_length(self, given: str, form: str = "") -> NoReturn:
+        raise BadItemError(
+            f"the vectors of this collection have {self._length:,} bits{form}, "
+            f"and this one is {given}"
+        )
+
+
+class BitsMeasure(Measure):
+    """Compare bit vectors by one measure, exactly.
+
+    Hamming's is a distance, the number of bits that differ, over 1. Tanimoto's is a similarity, the
+    common set bits over all set bits: the Jaccard similarity of the sets of their positions; of two
+    vectors without a set bit it is 0 / 0.
+    """
+
+    def __init__(self, measure: Literal["hamming", "tanimoto"]) -> None:
+        self._hamming = measure == "hamming"
+
+    def compare_probe(self, probe: Words, features: Words) -> Compared:
+        """Compare the one vector of ``probe``, uint64 (1, words), with each of ``features``."""
+        rows = np.arange(len(features), dtype=np.int64)
+        return self._compare(probe, features, np.zeros_like(rows), rows)
+
+    def compare_pairs(
+        self, features: Words, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
+    ) -> Compared:
+        """Compare ``features[left[i]]`` with ``features[right[i]]``, both of uint64 (n, words)."""
+        return self._compare(features, features, left, right)
+
+    def finder(self, probe: Words, bound: Bound) -> Finder:
+        """Return what reads all vectors at about the speed of memory; only matches are written."""
+        if isinstance(bound, MaximumDistance):
+            most = min(int(bound.fraction), _WORD_BITS * probe.shape[1])
+            return partial(self.scan, probe, limit=most)
+        needed = _needed_overlaps(bound, 2 * _WORD_BITS * probe.shape[1])
+        return partial(self.scan_tanimoto, probe, needed=needed)
+
+    def scan(
+        self, probe: Words, features: Words, limit: int
+    ) -> tuple[npt.NDArray[np.int64], Compared]:
+        """Find all of ``features`` in which at most ``limit`` bits differ: exact, by reading all.
+
+        Args:
+            probe: uint64 (1, words).
+            features: uint64 (n, words), contiguous.
+            limit: Hamming distance, whatever the measure.
+
+        Returns:
+            int64, their rows, rising; their distances.
+        """
+        rows, distances = kernels.bits.scan_hamming(probe[0], features, limit)
+        return rows, Compared(distances, np.ones_like(distances))
+
+    def scan_tanimoto(
+        self,
+        probe: Words,
+        features: Words,
+        needed: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64] | None = None,
+    ) -> tuple[npt.NDArray[np.int64], Compared]:
+        """Find all of ``features`` that have enough set bits in common with the probe: exact.
+
+        Args:
+            probe: uint64 (1, words).
+            features: uint64 (n, words), contiguous.
+            needed: int64, how many bits must be common to two vectors that have so many set in
+                all: ``exact.thresholds.Threshold.needed_overlap_table(2 * length)``.
+            counts: of the set bits of ``features``, int64 (n,), as ``set_bits`` returns them; with
+                them vectors that have too few or too many are not read. Without, all are, once.
+
+        Returns:
+            int64, their rows, rising; their similarities.
+        """
+        if counts is None:
+            rows, common, united = kernels.bits.scan_tanimoto_uncounted(probe[0], features, needed)
+        else:
+            rows, common, united = kernels.bits.scan_tanimoto(probe[0], features, counts, needed)
+        return rows, Compared(common, united)
+
+    def _compare(
+        self,
+        one: Words,
+        other: Words,
+        left: npt.NDArray[np.int64],
+        right: npt.NDArray[np.int64],
+    ) -> Compared:
+        common, united = kernels.bits.compare_rows(one, other, left, right)
+        if self._hamming:
+            return Compared(united - common, np.ones_like(common))
+        return Compared(common, united)
+
+
+@lru_cache(maxsize=8)
+def _needed_overlaps(threshold: Threshold, largest_total: int) -> Integers:
+    """Return ``needed_overlap_table``, which takes longer to make than many vectors to scan."""
+    return threshold.needed_overlap_table(largest_total)

@@ -1,0 +1,304 @@
+"""Vectors of numbers of one dimension: angles and Lr norms (MMDS 3.5.2, 3.5.4, 3.7).
+
+The stored form are the components as float32, little-endian: of one width for all. Negative zero
+becomes zero, so that equal vectors are equal bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
+
+from simdb import kernels
+from simdb.errors import BadItemError, ConfigurationError
+from simdb.exact.thresholds import Bound
+from simdb.kinds.base import (
+    Compared,
+    Finder,
+    Integers,
+    Items,
+    Kind,
+    Measure,
+    require_sound,
+    rows_of,
+)
+from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
+from simdb.lsh.family import Family
+from simdb.lsh.minhash import SketchScheme
+from simdb.lsh.projections import RandomHyperplanes, RandomLines
+
+VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+# In the order of the numbers that the kernels know them by.
+VECTOR_MEASURES: tuple[VectorMeasureName, ...] = get_args(VectorMeasureName)
+
+MAXIMUM_DIMENSION = 65_536  # the random directions of an index have so many components each
+NARROWEST_BUCKET, WIDEST_BUCKET = 1e-30, 1e30  # within these no bucket number overflows
+_NORMS = {"manhattan": 1, "euclidean": 2, "maximum": math.inf}
+_NO_NUMBERS = (bool, np.bool_, str, bytes, type(None))
+
+
+class Vector(Kind, frozen=True):
+    """Vectors of so many real numbers, kept as float32.
+
+    An item is a list or an array of finite numbers; ``get`` returns an array of float32.
+
+    Attributes:
+        dimension: how many components every vector has.
+        measure: ``"cosine"`` compares by the angle in degrees (MMDS 3.5.4) and refuses a vector of
+            zeros, which has no direction; ``"euclidean"``, ``"manhattan"`` and ``"maximum"`` by the
+            L2, L1 and L-infinity norm of the difference (MMDS 3.5.2).
+        directions: of the hyperplanes of ``"cosine"``: ``"gaussian"``, or ``"signs"`` for vectors
+            of +1 and -1 (MMDS 3.7.3), with which no probability of a collision is known.
+        bucket_width: of the lines of the other measures (MMDS 3.7.4); None leaves it to the plan.
+    """
+
+    dimension: Annotated[int, Meta(ge=1, le=MAXIMUM_DIMENSION)]
+    measure: VectorMeasureName = "cosine"
+    directions: Literal["gaussian", "signs"] = "gaussian"
+    bucket_width: int | float | None = None
+
+    plural: ClassVar[str] = "vectors"
+    # The features are the bytes themselves, and a matrix product of few vectors is slow.
+    slice_bytes: ClassVar[int] = 524_288
+    in_the_name: ClassVar[tuple[str, ...]] = ("dimension", "measure")
+
+    def __post_init__(self) -> None:
+        """Refuse settings that are wrong, or contradict one another."""
+        width: Any = self.bucket_width  # what a caller gives is not always what is declared
+        is_number = isinstance(width, int | float) and not isinstance(width, bool)
+        if width is not None and not (is_number and NARROWEST_BUCKET <= width <= WIDEST_BUCKET):
+            raise ConfigurationError(
+                f"Vector.bucket_width must be a number from {NARROWEST_BUCKET} to "
+                f"{WIDEST_BUCKET}, not {width!r}"
+            )
+        super().__post_init__()
+        if self.directions == "signs" and self.measure != "cosine":
+            raise ConfigurationError("Vector.directions='signs' is for the measure 'cosine'")
+        if self.bucket_width is not None and self.measure == "cosine":
+            raise ConfigurationError("Vector.bucket_width is for other measures than 'cosine'")
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether vectors are compared by a distance: they are."""
+        return True
+
+    @property
+    def largest_distance(self) -> Fraction:
+        """180 degrees, else 2^160: of numbers below 2^128 in fewer than 2^60 dimensions."""
+        return Fraction(180) if self.measure == "cosine" else super().largest_distance
+
+    def make_items(self, secret: bytes) -> VectorItems:
+        """Return what encodes vectors."""
+        return VectorItems(self)
+
+    def make_measure(self) -> Measure:
+        """Return an angle or an Lr norm."""
+        return VectorMeasure(self.measure)
+
+    def make_curve(self, bound: Fraction) -> Curve:
+        """Return that of random hyperplanes or random lines."""
+        if self.measure == "cosine":
+            return AngleCurve() if self.directions == "gaussian" else UnstatedCurve(falls=True)
+        return LineCurve(self._width_for(bound), self.dimension, _NORMS[self.measure])
+
+    def make_family(
+        self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
+    ) -> Family:
+        """Return random hyperplanes for angles, random lines for norms."""
+        if self.measure == "cosine":
+            return RandomHyperplanes(
+                self.dimension, bands, rows, secret, gaussian=self.directions == "gaussian"
+            )
+        return RandomLines(self.dimension, self._width_for(bound), bands, rows, secret)
+
+    def stores_alike(self, other: Self) -> bool:
+        """Whether other vectors are of the same dimension."""
+        return self.dimension == other.dimension
+
+    def _width_for(self, distance: Fraction) -> float:
+        """Return the width of the buckets on random lines, in units of distance."""
+        planned = bucket_width_for(float(distance), self.dimension, _NORMS[self.measure])
+        return float(self.bucket_width or planned or 1.0)
+
+    def plain_item(self, item: Vectors) -> list[float]:
+        """Return the components."""
+        components: list[float] = item.tolist()
+        return components
+
+    def shown_item(self, item: Vectors) -> str:
+        """Return the components, between blanks."""
+        return " ".join(f"{component:g}" for component in item.tolist())
+
+
+class VectorItems(Items):
+    """Encode vectors of one dimension.
+
+    Attributes:
+        width: bytes of a stored vector.
+    """
+
+    def __init__(self, settings: Vector) -> None:
+        self._dimension = settings.dimension
+        self._directed = settings.measure == "cosine"
+        self.width = 4 * settings.dimension
+
+    def encode(self, item: object) -> bytes:
+        """Return the stored form of a vector; every component is rounded to float32.
+
+        Raises:
+            BadItemError: it is no list or array of numbers, has another dimension, holds a number
+                that is not finite or too large for float32, or, for angles, nothing but zeros.
+        """
+        given = _array_of(item)
+        if given.ndim != 1 or given.size != self._dimension:
+            shape = "x".join(map(str, given.shape)) or "no"
+            raise BadItemError(
+                f"the vectors of this collection have {self._dimension:,} components, and this one "
+                f"has {shape}"
+            )
+        with np.errstate(over="ignore"):  # what overflows is refused below
+            vector = given.astype("<f4") + np.float32(0)  # which turns -0 into 0
+        if not np.isfinite(vector).all():
+            position = int(np.flatnonzero(~np.isfinite(vector))[0])
+            wrong = given[position]
+            why = "is beyond float32" if math.isfinite(wrong) else "is no finite number"
+            raise BadItemError(f"the component {wrong} of a vector, at position {position}, {why}")
+        if self._directed and not vector.any():
+            what = "all its components are 0"
+            if given.any():
+                what += " in float32"
+            raise BadItemError(f"a vector without a direction has no angle to others: {what}")
+        return vector.tobytes()
+
+    def decode(self, data: bytes | memoryview) -> npt.NDArray[np.float32]:
+        """Return the vector of a stored form, float32 (dimension,).
+
+        Raises:
+            CorruptionError: it is no stored form of a vector of this dimension.
+        """
+        vector: npt.NDArray[np.float32] = self.features([data])[0]
+        return vector
+
+    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        """Return stored vectors that lie one after the other, uint8 (n, width), as they are."""
+        vectors: npt.NDArray[np.float32] = np.ascontiguousarray(rows).view(np.float32)
+        return vectors
+
+    def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.float32]:
+        """Return stored vectors, float32 (n, dimension).
+
+        Raises:
+            CorruptionError: one of them is no stored form of a vector of this dimension.
+        """
+        vectors = rows_of(items, self.width, "vector").view("<f4")
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.vecdot(vectors, vectors)
+        # One reading tells of nearly all vectors what otherwise takes two.
+        if not ((squares > 0) & (squares < np.inf)).all():
+            sound = np.isfinite(vectors).all(axis=1)
+            if self._directed:
+                sound &= vectors.any(axis=1)
+            require_sound(sound, "vector")
+        return vectors.astype(np.float32, copy=False)
+
+
+def _array_of(item: object) -> npt.NDArray[Any]:
+    """Return what is given as an array of integers or of floats."""
+    if not isinstance(item, list | tuple) and not hasattr(item, "__array__"):
+        raise BadItemError(
+            "a vector must be a list or an array of numbers, not "
+            f"{type(item).__name__} {reprlib.repr(item)}"
+        )
+    if isinstance(item, list | tuple):
+        _require_numbers(item)
+    try:
+        given = np.asarray(item)
+        if given.dtype.kind == "O":  # whole numbers beyond 64 bits, fractions, what is no number
+            given = np.array([_number(component) for component in given.tolist()], np.float64)
+    except (ValueError, OverflowError) as error:
+        raise BadItemError(
+            f"{reprlib.repr(item)} cannot be read as a vector of numbers: {error}"
+        ) from error
+    if given.dtype.kind not in "iuf":
+        raise BadItemError(
+            f"the components of a vector must be numbers, not {given.dtype}: {reprlib.repr(item)}"
+        )
+    return given.astype(np.float64) if given.dtype.kind in "iu" else given
+
+
+def _require_numbers(item: Sequence[object]) -> None:
+    """Refuse what NumPy turns into numbers, or numbers into: True would be 1, and 1 "1"."""
+    if not any(issubclass(kind, _NO_NUMBERS) for kind in set(map(type, item))):
+        return
+    position, wrong = next(
+        (place, part) for place, part in enumerate(item) if isinstance(part, _NO_NUMBERS)
+    )
+    raise BadItemError(
+        f"the components of a vector must be numbers, not {type(wrong).__name__} "
+        f"{reprlib.repr(wrong)} at position {position}"
+    )
+
+
+def _number(component: object) -> float:
+    if isinstance(component, _NO_NUMBERS) or not hasattr(component, "__float__"):
+        raise ValueError(f"{type(component).__name__} {reprlib.repr(component)} is no number")
+    return float(component)
+
+
+class VectorMeasure(Measure):
+    """Compare float32 vectors by one measure, in float64.
+
+    ``"cosine"`` is the angle in degrees, ``"euclidean"``, ``"manhattan"`` and ``"maximum"`` are the
+    L2, L1 and L-infinity norm of the difference; all are distances. The same two vectors have the
+    same distance in every batch and on every machine, whichever comes first; equal ones have 0.
+    """
+
+    def __init__(self, measure: VectorMeasureName) -> None:
+        self._number = VECTOR_MEASURES.index(measure)
+
+    def compare_probe(self, probe: Vectors, features: Vectors) -> Compared:
+        """Return the distances of the one vector of ``probe`` to each of ``features``.
+
+        Args:
+            probe: float32 (1, d).
+            features: float32 (n, d).
+        """
+        rows = np.arange(len(features), dtype=np.int64)
+        return self._compare(probe, features, np.zeros_like(rows), rows)
+
+    def compare_pairs(self, features: Vectors, left: Integers, right: Integers) -> Compared:
+        """Return the distances of ``features[left[i]]`` and ``features[right[i]]``."""
+        return self._compare(features, features, left, right)
+
+    def finder(self, probe: Vectors, bound: Bound) -> Finder:
+        """Return what reads all vectors at about the speed of memory; only matches are written."""
+        return partial(self.scan, probe, limit=float(bound.fraction))
+
+    def scan(self, probe: Vectors, features: Vectors, limit: float) -> tuple[Integers, Compared]:
+        """Find all of ``features`` at most ``limit`` from the probe: exact, by reading all.
+
+        Returns:
+            int64, their rows, rising; their distances, each as ``compare_probe`` has it.
+        """
+        rows, distances = kernels.vectors.scan(probe[0], features, self._number, float(limit))
+        return rows, Compared(distances, np.ones_like(distances))
+
+    def _compare(
+        self,
+        one: Vectors,
+        other: Vectors,
+        left: Integers,
+        right: Integers,
+    ) -> Compared:
+        distances = kernels.vectors.compare_rows(one, other, left, right, self._number)
+        return Compared(distances, np.ones_like(distances))

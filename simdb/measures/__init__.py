@@ -1,1 +1,0 @@
-"""Exact similarities and distances of two items."""
