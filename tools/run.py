@@ -4,6 +4,7 @@
 
     python3 tools/run.py demo [arguments of tools/demo.py]
     python3 tools/run.py test [arguments of pytest]
+    python3 tools/run.py versions [arguments of pytest]   # the other Pythons of this machine
     python3 tools/run.py setup
     python3 tools/run.py coverage [arguments of pytest]   # build/coverage.json, and a table
     python3 tools/run.py audit   # asks PyPI for known weaknesses of what is installed
@@ -18,15 +19,25 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = CHECKOUT / ".venv"
-STAMP = ENVIRONMENT / "simdb-setup.json"
+OTHERS = CHECKOUT / "build" / "pythons"  # the environments of the other versions, and their output
+STAMP = "simdb-setup.json"
 OLDEST_PYTHON = (3, 11)
 OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
+
+# What other versions of Python need not run again: what is compiled or computed the same by all.
+LEAN = (
+    *("tests", "--ignore=tests/book", "--ignore=tests/kernels", "--ignore=tests/lsh"),
+    *("--ignore=tests/exact", "--ignore=tests/tools", "--ignore=tests/model"),
+    *("-m", "not campaign and not heavy and not data", "-p", "no:cacheprovider", "-q"),
+)
 
 
 def say(message: str) -> None:
@@ -52,10 +63,10 @@ def missing_requirement(version: tuple[int, ...], *, has_venv: bool) -> str | No
     return None
 
 
-def environment_python() -> Path:
-    """Return the path of the environment's own interpreter."""
+def python_of(environment: Path) -> Path:
+    """Return the path of an environment's own interpreter."""
     folder, name = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
-    return ENVIRONMENT / folder / name
+    return environment / folder / name
 
 
 def run(*command: str | Path) -> int:
@@ -76,34 +87,40 @@ def require(*command: str | Path) -> None:
         sys.exit(code)
 
 
-def is_set_up(wanted: dict[str, object]) -> bool:
-    """Tell whether the environment was set up for the present pyproject.toml."""
+def is_set_up(environment: Path, wanted: dict[str, object]) -> bool:
+    """Tell whether an environment was set up for the present pyproject.toml."""
     try:
-        found = json.loads(STAMP.read_text(encoding="utf-8"))
+        found = json.loads((environment / STAMP).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     # An environment with the development tools serves the demonstration too.
-    return environment_python().exists() and found in (wanted, {**wanted, "development": True})
+    return python_of(environment).exists() and found in (wanted, {**wanted, "group": "dev"})
 
 
-def set_up(*, development: bool) -> None:
-    """Make the environment and install simdb into it, unless that was done already."""
+def set_up(environment: Path, base: str | Path, group: str | None) -> None:
+    """Make an environment and install simdb into it, unless that was done already.
+
+    Args:
+        environment: its folder.
+        base: the Python that makes it.
+        group: of pyproject.toml, what is installed besides; None for nothing.
+    """
     wanted: dict[str, object] = {
         "pyproject": hashlib.sha256((CHECKOUT / "pyproject.toml").read_bytes()).hexdigest(),
         "checkout": str(CHECKOUT),
-        "development": development,
+        "group": group,
     }
-    if is_set_up(wanted):
+    if is_set_up(environment, wanted):
         return
-    say(f"Setting up {ENVIRONMENT} (once, and again when pyproject.toml changes)")
-    python = environment_python()
+    say(f"Setting up {environment} (once, and again when pyproject.toml changes)")
+    python = python_of(environment)
     # Without pip in it, an earlier set-up was cut short: venv then completes what is there.
     if not python.exists() or run(python, "-c", "import pip"):
-        require(sys.executable, "-m", "venv", ENVIRONMENT)
+        require(base, "-m", "venv", environment)
     require(python, "-m", "pip", "install", "--quiet", "--upgrade", OLDEST_PIP)
-    groups = ["--group", f"{CHECKOUT / 'pyproject.toml'}:dev"] if development else []
+    groups = ["--group", f"{CHECKOUT / 'pyproject.toml'}:{group}"] if group else []
     require(python, "-m", "pip", "install", "--quiet", "--editable", ".", *groups)
-    STAMP.write_text(json.dumps(wanted), encoding="utf-8")
+    (environment / STAMP).write_text(json.dumps(wanted), encoding="utf-8")
 
 
 def run_tests(arguments: list[str]) -> int:
@@ -115,7 +132,7 @@ def run_tests(arguments: list[str]) -> int:
     Returns:
         the exit code of the first check that failed, 0 if none did.
     """
-    python = environment_python()
+    python = python_of(ENVIRONMENT)
     types = subprocess.Popen(
         [python, "-m", "mypy"],
         cwd=CHECKOUT,
@@ -153,13 +170,69 @@ def available_processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def other_pythons() -> dict[str, Path]:
+    """Return the Pythons of this machine that simdb supports, but for that of ``.venv``."""
+    project = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found: dict[str, Path] = {}
+    for version in re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project):
+        named = [*pyenv.glob(f"{version}.*/bin/python{version}")]
+        named += [Path(path) for path in [shutil.which(f"python{version}")] if path]
+        for path in named:
+            if version_of(path) == version != version_of(python_of(ENVIRONMENT)):
+                found[version] = path
+                break
+    return found
+
+
+def version_of(python: Path) -> str:
+    """Return the version of a Python that can make environments, "" if it is none."""
+    program = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
+    asked = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() if asked.returncode == 0 else ""
+
+
+def run_versions(arguments: list[str]) -> int:
+    """Run the tests that could depend on it on every other Python, beside each other.
+
+    Returns:
+        the exit code of the first that failed, 0 if none did.
+    """
+    pythons = other_pythons()
+    say(f"The other Pythons of this machine: {', '.join(pythons) or 'none'}")
+    started = []
+    for version, base in pythons.items():
+        environment = OTHERS / version
+        set_up(environment, base, "test")
+        output = environment / "tests.txt"
+        command = [str(python_of(environment)), "-m", "pytest", *LEAN, *arguments]
+        with output.open("w", encoding="utf-8") as stream:
+            process = subprocess.Popen(
+                command,
+                cwd=CHECKOUT,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+        started.append((version, process, output))
+    failure = 0
+    for version, process, output in started:
+        code = process.wait()
+        lines = output.read_text(encoding="utf-8").splitlines()
+        say(f"Python {version}: {lines[-1] if lines else f'ended with {code}'}")
+        if code:
+            print("\n".join(lines), flush=True)
+        failure = failure or code
+    return failure
+
+
 def audit(arguments: list[str]) -> int:
     """Ask PyPI for known weaknesses of everything that simdb was installed with.
 
     Returns:
         0 if none is known; 1 if there are some, or if a package could not be looked up.
     """
-    python = environment_python()
+    python = python_of(ENVIRONMENT)
     require(python, "-m", "pip", "install", "--quiet", "pip-audit")
     return run(python, "-m", "pip_audit", "--local", "--skip-editable", "--strict", *arguments)
 
@@ -174,7 +247,7 @@ def coverage(arguments: list[str]) -> int:
         the exit code of the first of pytest and the reports that failed; the table fails below
         the share that pyproject.toml states.
     """
-    python = environment_python()
+    python = python_of(ENVIRONMENT)
     (CHECKOUT / "build").mkdir(exist_ok=True)
     interpreted = os.environ.get("NUMBA_DISABLE_JIT") == "1"
     chosen = ("--include" if interpreted else "--omit", "simdb/kernels/*")
@@ -197,7 +270,7 @@ def coverage(arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Carry out one command."""
     command, *rest = arguments or ["help"]
-    if command not in {"demo", "test", "setup", "audit", "coverage"}:
+    if command not in {"demo", "test", "versions", "setup", "audit", "coverage"}:
         print(__doc__)
         return 0 if command in {"help", "-h", "--help"} else 2
     has_venv = all(importlib.util.find_spec(name) for name in ("venv", "ensurepip"))
@@ -205,10 +278,16 @@ def main(arguments: list[str]) -> int:
     if missing:
         print(missing, file=sys.stderr)
         return 2
-    set_up(development=command != "demo")
+    set_up(ENVIRONMENT, sys.executable, None if command == "demo" else "dev")
     if command == "demo":
-        return run(environment_python(), "tools/demo.py", *rest)
-    work = {"setup": lambda _: 0, "audit": audit, "test": run_tests, "coverage": coverage}
+        return run(python_of(ENVIRONMENT), "tools/demo.py", *rest)
+    work = {
+        "setup": lambda _: 0,
+        "audit": audit,
+        "test": run_tests,
+        "versions": run_versions,
+        "coverage": coverage,
+    }
     return work[command](rest)
 
 

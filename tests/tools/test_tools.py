@@ -42,29 +42,39 @@ def test_a_missing_venv_is_answered_with_the_package_to_install():
     assert "python3.12-venv" in message
 
 
-@pytest.fixture
-def environment(tmp_path, monkeypatch):
-    """An environment that looks set up for whatever its stamp says."""
-    monkeypatch.setattr(run, "ENVIRONMENT", tmp_path)
-    monkeypatch.setattr(run, "STAMP", tmp_path / "stamp.json")
-    python = run.environment_python()
+def test_set_up_is_done_again_only_when_something_changed(tmp_path):
+    python = run.python_of(tmp_path)
     python.parent.mkdir(parents=True)
     python.touch()
-    return run.STAMP
+    wanted: dict[str, object] = {"pyproject": "1", "checkout": "here", "group": None}
+    assert not run.is_set_up(tmp_path, wanted)
+    stamp = tmp_path / run.STAMP
+    stamp.write_text(json.dumps(wanted))
+    assert run.is_set_up(tmp_path, wanted)
+    assert not run.is_set_up(tmp_path, {**wanted, "pyproject": "2"})
+    assert not run.is_set_up(tmp_path, {**wanted, "checkout": "elsewhere"})
+    assert not run.is_set_up(tmp_path, {**wanted, "group": "test"})
+    stamp.write_text(json.dumps({**wanted, "group": "dev"}))
+    assert run.is_set_up(tmp_path, wanted)
+    stamp.write_text("cut sho")
+    assert not run.is_set_up(tmp_path, wanted)
 
 
-def test_set_up_is_done_again_only_when_something_changed(environment):
-    wanted = {"pyproject": "1", "checkout": "here", "development": False}
-    assert not run.is_set_up(wanted)
-    environment.write_text(json.dumps(wanted))
-    assert run.is_set_up(wanted)
-    assert not run.is_set_up({**wanted, "pyproject": "2"})
-    assert not run.is_set_up({**wanted, "checkout": "elsewhere"})
-    assert not run.is_set_up({**wanted, "development": True})
-    environment.write_text(json.dumps({**wanted, "development": True}))
-    assert run.is_set_up(wanted)
-    environment.write_text("cut sho")
-    assert not run.is_set_up(wanted)
+def test_other_pythons_are_found_by_version_but_not_those_that_do_not_start(tmp_path, monkeypatch):
+    versions = {"3.11.2": "3.11", "3.12.9": "3.12", "3.13.0": "3.13", "3.13.1": "", "3.9.1": "3.9"}
+    for full, told in versions.items():
+        path = tmp_path / "versions" / full / "bin" / f"python{full.rpartition('.')[0]}"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\necho {told}\n" if told else "#!/bin/sh\nexit 1\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr(run, "ENVIRONMENT", tmp_path / "own")
+    own = run.python_of(tmp_path / "own")
+    own.parent.mkdir(parents=True)
+    own.symlink_to(tmp_path / "versions" / "3.11.2" / "bin" / "python3.11")
+    found = {version: path.parents[1].name for version, path in run.other_pythons().items()}
+    assert found == {"3.12": "3.12.9", "3.13": "3.13.0"}
 
 
 def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, capfd):
@@ -74,7 +84,7 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, ca
         ran.append(command[2])
         return {"ruff": 0, "tools.campaigns.preparing": 0, "pytest": 5}[command[2]]
 
-    monkeypatch.setattr(run, "environment_python", lambda: "false")
+    monkeypatch.setattr(run, "python_of", lambda _: "false")
     monkeypatch.setattr(run, "run", run_command)
     assert run.run_tests(["-x"]) == 1
     assert ran == ["ruff", "ruff", "tools.campaigns.preparing", "pytest"]

@@ -16,7 +16,7 @@ import pytest
 
 import simdb
 from tests.support.campaigns import NAMES, PROCESSES, TORTURE, Torture
-from tools.campaigns import children, powerfail, registry, sabotage, shim, subjects
+from tools.campaigns import children, kills, powerfail, registry, sabotage, shim, subjects
 
 needs_compiler = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compiler (cc)")
 
@@ -39,6 +39,13 @@ def test_the_short_forms_of_campaigns_find_nothing(tmp_path, names):
         assert report["failures"] == []
         assert report["trials"] > 0 or report["skipped"]
     assert code in (0, 3)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_kill_at_every_step_of_a_store_loses_nothing(tmp_path):
+    reports, _ = torture(tmp_path, "kill-points", "--count", str(kills.STEPS_A_STORE))
+    assert reports["kill-points"]["failures"] == []
 
 
 def test_no_campaign_is_left_out():

@@ -97,7 +97,7 @@ def _load(path: Path, name: str, count: int, seed: int) -> dict[str, Any]:
 @campaign(
     "skew",
     "equal, empty, boilerplate, frequent and colliding items",
-    short=2_000,
+    short=500,
     long=100_000,
     small_parts=False,
 )

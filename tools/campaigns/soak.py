@@ -157,7 +157,7 @@ def _read(path: Path, seconds: float, _: Say) -> None:
 @campaign(
     "soak",
     "mixed load on a million items: file, memory and latency stay within bounds",
-    short=4,
+    short=2,
     long=LONG,
     timed=True,
     small_parts=False,
