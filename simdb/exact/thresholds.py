@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -219,15 +220,36 @@ class MaximumDistance:
     ) -> npt.NDArray[np.bool_]:
         """Tell of every pair of elements whether its ratio is at most the distance.
 
-        Exact for whole numbers, which must have products with the distance within int64; else in
-        float64, against the distance rounded to it.
+        Exact for whole numbers; else in float64, against the distance rounded to it.
         """
         if numerators.dtype.kind in "iu" and denominators.dtype.kind in "iu":
-            most = self.fraction.numerator * denominators.astype(np.int64)
-            exact: npt.NDArray[np.bool_] = numerators * self.fraction.denominator <= most
+            whole = numerators.astype(np.int64)
+            most = self._largest_numerators(denominators.astype(np.int64), _largest(whole))
+            exact: npt.NDArray[np.bool_] = np.asarray(whole <= most, np.bool_)
             return exact
-        near: npt.NDArray[np.bool_] = numerators <= float(self.fraction) * denominators
+        near: npt.NDArray[np.bool_] = numerators <= float(self) * denominators
         return near
+
+    def __float__(self) -> float:
+        """Round to float64: infinity above its range, where ``float(self.fraction)`` fails."""
+        try:
+            return float(self.fraction)
+        except OverflowError:
+            return inf
+
+    def _largest_numerators(self, denominators: Integers, largest: int) -> Integers:
+        """Compute the largest numerator that each denominator allows, of those up to ``largest``.
+
+        floor(f d) is w d + d - ceil((1 - r) d) with the whole part w and the rest r of the distance
+        f. What is above ``largest`` need not be told apart, so w may be cut to it, and all products
+        are below that of the largest numerator and denominator, plus that denominator.
+        """
+        quotient, rest = divmod(self.fraction, 1)
+        quotient = min(quotient, largest)
+        if max(largest, _largest(denominators)) > _LARGEST_FACTOR:
+            exact = [(quotient + rest) * int(value) // 1 for value in denominators.flat]
+            return np.array(exact, dtype=object).reshape(denominators.shape)
+        return quotient * denominators + denominators - _ceiling_products(1 - rest, denominators)
 
     def order(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return what rises from the best of the values to the worst."""

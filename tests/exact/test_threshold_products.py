@@ -19,7 +19,7 @@ THRESHOLDS = "exact/thresholds.py"
 EXACT_PRODUCTS = {
     "exact/measures.py Criterion.floor": "the Jaccard threshold that Dice or cosine amounts to",
     "exact/measures.py Criterion.needed_overlap": "the square of a cosine, which is rational",
-    "lsh/banding.py minimum_matches": "a binomial tail, summed in integers",
+    "lsh/family.py minimum_matches": "a binomial tail, summed in integers",
 }
 FLOAT_PRODUCTS: dict[str, str] = {}
 

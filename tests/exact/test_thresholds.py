@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from decimal import Decimal
 from fractions import Fraction
@@ -335,6 +336,47 @@ def test_whole_distances_are_compared_without_rounding():
     distance = MaximumDistance.parse(2**53)
     assert distance.meets_many(numerators, ones).tolist() == [True, False]
     assert distance.meets_many(numerators, ones.astype(np.float64)).tolist() == [True, True]
+
+
+def wild_fractions(generator: random.Random, near: Fraction) -> list[Fraction]:
+    """Long decimals and fractions: beside a ratio, far above all ratios, and anything between."""
+    digits = generator.randint(1, 60)
+    tiny = Fraction(1, generator.choice([10**digits, 2**digits, 3**digits]))
+    drawn = Fraction(generator.randrange(10**digits), generator.randrange(1, 10**digits))
+    written = Fraction(str(float(near) * generator.uniform(0.9, 1.1)))
+    return [near, near + tiny, abs(near - tiny), drawn, written, Fraction(10**digits, 3)]
+
+
+@pytest.mark.parametrize("largest", [1, 64, 16_384, 2**31, 3_037_000_499, 3_037_000_500, 2**62])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_bound_however_long_wraps_or_rounds(seed: int, largest: int):
+    generator = random.Random(seed)
+    for _ in range(60):
+        size = generator.randint(1, 4)
+        numerators = [generator.randint(0, largest) for _ in range(size)]
+        denominators = [generator.choice([1, generator.randint(1, largest)]) for _ in range(size)]
+        near = Fraction(numerators[0], denominators[0])
+        for bound in wild_fractions(generator, near):
+            met = [n <= bound * d for n, d in zip(numerators, denominators, strict=True)]
+            columns = np.array(numerators), np.array(denominators)
+            assert MaximumDistance(bound).meets_many(*columns).tolist() == met
+        unions = [max(pair) for pair in zip(numerators, denominators, strict=True)]
+        near = Fraction(numerators[0], max(unions[0], 1))
+        for bound in wild_fractions(generator, near):
+            if 0 < bound <= 1:
+                columns = np.array(numerators), np.array(unions)
+                met = [n > 0 and n >= bound * d for n, d in zip(numerators, unions, strict=True)]
+                assert Threshold(bound).meets_many(*columns).tolist() == met
+                needed = Threshold(bound).needed_overlaps(columns[1] // 2).tolist()
+                assert needed == [Threshold(bound).needed_overlap(d // 2) for d in unions]
+
+
+def test_a_distance_beyond_all_floats_is_infinite_for_floats():
+    distance = MaximumDistance.parse("1e350")
+    assert float(distance) == math.inf
+    assert float(MaximumDistance.parse("0.1")) == 0.1
+    assert distance.meets_many(np.array([1e308]), np.array([1])).tolist() == [True]
+    assert distance.meets_many(np.array([2**62]), np.array([1])).tolist() == [True]
 
 
 def test_a_bound_admits_what_is_no_wider():
