@@ -349,7 +349,7 @@ def wild_fractions(generator: random.Random, near: Fraction) -> list[Fraction]:
 
 @pytest.mark.parametrize("largest", [1, 64, 16_384, 2**31, 3_037_000_499, 3_037_000_500, 2**62])
 @pytest.mark.parametrize("seed", range(3))
-def test_no_bound_however_long_wraps_or_rounds(seed: int, largest: int):
+def test_no_bound_however_long_wraps_or_rounds(seed: int, largest: int) -> None:
     generator = random.Random(seed)
     for _ in range(60):
         size = generator.randint(1, 4)
