@@ -75,8 +75,7 @@ class _Known(NamedTuple):
     signer: Signer
 
 
-def _known(transaction: ReadTransaction, name: str) -> _Known:
-    settings = catalogue.require_settings(transaction, name)
+def _known(settings: CollectionSettings) -> _Known:
     return _Known(settings.encode(), settings, Signer(settings))
 
 
@@ -91,7 +90,7 @@ class CollectionView:
         self._snapshot = snapshot
         self._name = name
         with self._reading() as transaction:
-            self._known = _known(transaction, name)
+            self._known = _known(catalogue.require_settings(transaction, name))
 
     # -- what it is --------------------------------------------------------------------------
 
@@ -609,7 +608,8 @@ class CollectionView:
         """Read the settings if they have changed: another process may have rebuilt the index."""
         known = self._known
         if catalogue.stored_settings(transaction, self._name) != known.stored:
-            known = self._known = _known(transaction, self._name)
+            present = catalogue.present_settings(transaction, known.settings)
+            known = self._known = _known(present)
         return known
 
 
@@ -827,7 +827,7 @@ class Collection(CollectionView):
             with self._writing() as environment:
                 absent = add.delete_keys(
                     environment,
-                    self._name,
+                    self._known.settings,
                     [encoded for encoded, _ in batch],
                     self._handle.busy_timeout,
                     all_or_nothing=missing == "error",
@@ -907,6 +907,7 @@ class Collection(CollectionView):
         with self._writing() as environment, self._told_which_settings(present.settings):
             rebuild.rebuild(
                 environment,
+                present.settings,
                 settings,
                 pool=self._pool(),
                 memory=self._handle.memory,

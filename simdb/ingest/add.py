@@ -21,7 +21,7 @@ from simdb.ingest import postings as exact_indexing
 from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.bounds import outer_value
-from simdb.opened.catalogue import CollectionSettings, require_settings, stored_settings
+from simdb.opened.catalogue import CollectionSettings, present_settings, stored_settings
 from simdb.opened.signer import Signed, Signer, Signing
 from simdb.results import Action, AddReport, Key, Outcome, Progress
 from simdb.storage.collection.reader import CollectionReader
@@ -182,7 +182,7 @@ class BatchAdder:
         stored = stored_settings(transaction, self._settings.name)
         if stored == self._stored:
             return signed
-        self._settings = require_settings(transaction, self._settings.name)
+        self._settings = present_settings(transaction, self._settings)
         self._stored = self._settings.encode()
         self._signer = Signer(self._settings)
         return self._signer.sign(batch.items)
@@ -383,7 +383,7 @@ def insert_rows(
 
 def delete_keys(
     environment: Environment,
-    name: str,
+    settings: CollectionSettings,
     keys: Sequence[bytes],
     busy_timeout: float | None,
     *,
@@ -397,7 +397,8 @@ def delete_keys(
         CollectionNotFoundError: there is no collection of that name (any more).
     """
     with environment.write(busy_timeout) as transaction:
-        writer = CollectionWriter(transaction, require_settings(transaction, name).number)
+        settings = present_settings(transaction, settings)
+        writer = CollectionWriter(transaction, settings.number)
         numbers = [writer.find(key) for key in keys]
         absent = [place for place, number in enumerate(numbers) if number is None]
         present = [number for number in numbers if number is not None]

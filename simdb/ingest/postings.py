@@ -205,7 +205,7 @@ def advance(writer: CollectionWriter, signer: Signer, added: int) -> None:
 
 def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactManifest) -> None:
     """Begin a new epoch, its order made from a sample of the stored items."""
-    number = catalogue.free_owner(writer.transaction, writer.manifest.index)
+    number = catalogue.new_owners(writer.transaction, 1, writer.manifest.index)
     exact.building = catalogue.new_epoch(writer.transaction, number)
     order = sampled_order(writer, signer)
     write_frequent(writer.transaction, exact.building, order.frequent, writer.manifest.live)

@@ -27,6 +27,7 @@ from simdb.storage.tables.layout import (
     GARBAGE_KEY,
     LONGEST_NAME,
     MANIFEST_PREFIX,
+    NUMBERS_KEY,
     Table,
     collection_key,
     manifest_key,
@@ -36,6 +37,7 @@ from simdb.storage.tables.runs import RunDirectory
 
 SECRET_BYTES = 32
 _COLLECTION_TABLES = (Table.DOCUMENTS, Table.KEYS, Table.MARKS, Table.ITEMS)
+_COLLECTIONS, _OWNERS = 0, 1  # what is numbered: collections; indexes and epochs
 BYTES_A_WORD = 2  # of a stored signature
 
 
@@ -227,6 +229,24 @@ def require_settings(transaction: ReadTransaction, name: str) -> CollectionSetti
     return settings
 
 
+def present_settings(
+    transaction: ReadTransaction, before: CollectionSettings
+) -> CollectionSettings:
+    """Return the settings of a collection that were others before, as after a rebuild.
+
+    Raises:
+        ConfigurationError: it was dropped, and the one that has its name has items of another kind.
+        CollectionNotFoundError: it was dropped.
+    """
+    present = require_settings(transaction, before.name)
+    if present.number != before.number and present.kind != before.kind:
+        raise ConfigurationError(
+            f"collection {before.name!r} of {before.kind} was dropped; the one of that name is of "
+            f"{present.kind}: open that one"
+        )
+    return present
+
+
 def names(transaction: ReadTransaction) -> list[str]:
     """Return the names of all collections, sorted."""
     return sorted(
@@ -242,8 +262,7 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
     taken = [
         int.from_bytes(key[1:5], "big") for key, _ in transaction.scan(Table.META, MANIFEST_PREFIX)
     ]
-    removed = [owner for _, owner in garbage(transaction)]
-    number = 1 + max(taken + removed, default=0)
+    number = _new_numbers(transaction, _COLLECTIONS, taken)
     settings = replace(settings, number=number)
     write_settings(transaction, settings)
     state = Manifest(
@@ -266,14 +285,14 @@ def write_settings(transaction: WriteTransaction, settings: CollectionSettings) 
     transaction.put(Table.META, key, layout.seal(Table.META, key, settings.encode()))
 
 
-def new_index(transaction: ReadTransaction, settings: CollectionSettings) -> IndexManifest:
-    """Return an empty index under a number that no index has.
+def new_index(transaction: WriteTransaction, settings: CollectionSettings) -> IndexManifest:
+    """Return an empty index under a number that no index has had.
 
-    The numbers of its runs begin past those of any index that had the number before, since
-    addresses are cached by them: the number of the commit grows for ever, and no commit makes as
-    many runs as are left between two.
+    The numbers of its runs begin past those of any index that had the number under an earlier
+    version of simdb, since addresses are cached by them: the number of the commit grows for ever,
+    and no commit makes as many runs as are left between two.
     """
-    number = free_owner(transaction)
+    number = new_owners(transaction, 1 + settings.is_exact)
     family = settings.family()
     index = IndexManifest(
         number=number,
@@ -291,21 +310,39 @@ def new_epoch(transaction: ReadTransaction, number: int) -> EpochManifest:
     return EpochManifest(number, postings=RunDirectory(next_number=transaction.identity << 8))
 
 
-def free_owner(transaction: ReadTransaction, *others: IndexManifest) -> int:
-    """Return a number above those of all indexes and epochs.
+def new_owners(transaction: WriteTransaction, count: int, *others: IndexManifest) -> int:
+    """Return the first of some numbers above those of all indexes and epochs that ever were.
 
     Args:
-        transaction: where stored ones are looked for.
+        transaction: where stored ones are looked for, and the new ones are noted.
+        count: how many.
         others: indexes that are not stored as they are now.
     """
-    taken = [owner for _, owner in garbage(transaction)]
     stored = [
         Manifest.decode(layout.unseal(Table.META, bytes(key), value)).index
         for key, value in transaction.scan(Table.META, MANIFEST_PREFIX)
     ]
-    for index in (*stored, *others):
-        taken += index.owners
-    return 1 + max(taken, default=0)
+    taken = [owner for index in (*stored, *others) for owner in index.owners]
+    return _new_numbers(transaction, _OWNERS, taken, count)
+
+
+def _new_numbers(
+    transaction: WriteTransaction, which: int, taken: list[int], count: int = 1
+) -> int:
+    """Return the first of some numbers that are never used again, and note that they are used.
+
+    A number used twice would let whoever still works for the first user write to the second's
+    records. Stores of earlier versions have no note: their numbers follow those that are taken.
+    """
+    value = transaction.get(Table.META, NUMBERS_KEY)
+    payload = None if value is None else layout.unseal(Table.META, NUMBERS_KEY, value)
+    used = [0, 0] if payload is None else layout.unpack(payload)
+    removed = [owner for _, owner in garbage(transaction)]
+    first = 1 + max([used[which], *taken, *removed])
+    used[which] = first + count - 1
+    sealed = layout.seal(Table.META, NUMBERS_KEY, layout.pack(used))
+    transaction.put(Table.META, NUMBERS_KEY, sealed)
+    return first
 
 
 def drop(transaction: WriteTransaction, name: str) -> None:
@@ -365,10 +402,21 @@ def _write_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]
 
 
 def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:
-    """Remove so many bytes of garbage; return whether some is left."""
-    left = remove_records(transaction, garbage(transaction), most_bytes)
-    _write_garbage(transaction, left)
+    """Remove so many bytes of garbage; return whether some is left that can be removed.
+
+    An index that is being built is listed, so that nothing remains of it if its builder ends, and
+    reserved as long as that works on it.
+    """
+    listed = garbage(transaction)
+    kept = [entry for entry in listed if transaction.environment.is_reserved(entry[1])]
+    left = remove_records(transaction, [entry for entry in listed if entry not in kept], most_bytes)
+    _write_garbage(transaction, kept + left)
     return bool(left)
+
+
+def is_being_built(transaction: WriteTransaction) -> bool:
+    """Whether someone is building an index, of any collection, that is not used yet."""
+    return any(transaction.environment.is_reserved(owner) for _, owner in garbage(transaction))
 
 
 def remove_records(

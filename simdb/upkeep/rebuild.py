@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from simdb.storage.collection.manifest import IndexManifest, write_frequent
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
 from simdb.storage.file.environment import Environment
-from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
 from simdb.storage.tables.blocks import BlockWriter
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ def compact(
 
     An epoch of an exact index that is being built is finished before.
 
-    The marks of items deleted before it began are taken back at the end: everything written
-    since leaves such items out, and everything older has been rewritten.
+    The tombstones of items deleted before it began are taken back at the end: everything written
+    since leaves such items out, and everything older has been rewritten. Not so an index that a
+    rebuild began before and has switched to, or is still working on: it may hold them.
     """
     collection = signer.settings.number
     with environment.read() as snapshot:
         before = CollectionReader(snapshot, collection)
         dead, index = before.tombstones.copy(), before.manifest.index.number
-    # This cancels a rebuild under way, which may have read items that are marked by now.
     collect_garbage(environment, busy_timeout)
     steps = 0
     report = _Reporter("compacting", progress)
@@ -79,7 +80,7 @@ def compact(
     steps += _drop_dead(environment, collection, busy_timeout, report)
     with environment.write(busy_timeout) as transaction:
         writer = CollectionWriter(transaction, collection)
-        if writer.manifest.index.number == index:
+        if writer.manifest.index.number == index and not catalogue.is_being_built(transaction):
             writer.clear_tombstones(dead)
         writer.save()
         state = writer.manifest
@@ -173,6 +174,7 @@ def clear_up(environment: Environment, busy_timeout: float | None) -> None:
 
 def rebuild(
     environment: Environment,
+    before: CollectionSettings,
     settings: CollectionSettings,
     *,
     pool: Executor | None,
@@ -183,40 +185,59 @@ def rebuild(
     """Make a second index under new settings and switch to it in one transaction.
 
     Until then the new index is listed as garbage, so that nothing is left behind if the work is
-    cut off. Items added meanwhile are signed as well; the last few of them under the lock. What
-    the old index leaves may stay listed as garbage in its turn.
+    cut off, and reserved, so that nobody takes it for that. Items added meanwhile are signed as
+    well; the last few of them under the lock. What the old index leaves may stay listed as garbage
+    in its turn.
+
+    Args:
+        environment: the file.
+        before: the present settings, which ``settings`` were made from.
+        settings: the new ones.
+        pool, memory, busy_timeout, progress: as of every long call.
 
     Raises:
-        StorageError: another process collected the garbage meanwhile; nothing has changed.
+        StorageError: the collection was rebuilt, or dropped and made anew, meanwhile; nothing has
+            changed.
     """
     collect_garbage(environment, busy_timeout)
     signer = Signer(settings)
     order, made_at = SymbolOrder(), 0
     with environment.read() as snapshot:
+        _require_unchanged(snapshot, before)
         present = CollectionReader(snapshot, settings.number)
         if settings.is_exact and present.manifest.live >= exact_indexing.FIRST_TABLE:
             order, made_at = exact_indexing.sampled_order(present, signer), present.manifest.live
-    with environment.write(busy_timeout) as transaction:
-        index = catalogue.new_index(transaction, settings)
-        catalogue.add_garbage(transaction, catalogue.index_tables(index))
-        if index.exact is not None:
-            write_frequent(transaction, index.exact.current, order.frequent, made_at)
-            signer.epoch = Epoch(index.exact.current.number, order)
-    work = _Rebuild(signer, index, settings, pool, memory)
-    report = _Reporter("signing", progress)
-    while True:
-        with environment.read() as snapshot:
-            catalogue.require_settings(snapshot, settings.name)
-            prepared = work.prepare(CollectionReader(snapshot, settings.number))
+    with ExitStack() as reserved:
         with environment.write(busy_timeout) as transaction:
-            work.require_index(transaction)
-            writer = CollectionWriter(transaction, settings.number)
-            work.store(transaction, writer, prepared)
-            if work.position == writer.manifest.next_number:
-                _switch(transaction, writer, settings, index)
-                break
-        report.advance(len(prepared.numbers))
+            index = catalogue.new_index(transaction, settings)
+            reserved.enter_context(closing(environment.reserve(index.owners)))
+            catalogue.add_garbage(transaction, catalogue.index_tables(index))
+            if index.exact is not None:
+                write_frequent(transaction, index.exact.current, order.frequent, made_at)
+                signer.epoch = Epoch(index.exact.current.number, order)
+        work = _Rebuild(signer, index, settings, pool, memory)
+        report = _Reporter("signing", progress)
+        while True:
+            with environment.read() as snapshot:
+                _require_unchanged(snapshot, before)
+                prepared = work.prepare(CollectionReader(snapshot, settings.number))
+            with environment.write(busy_timeout) as transaction:
+                _require_unchanged(transaction, before)
+                writer = CollectionWriter(transaction, settings.number)
+                work.store(transaction, writer, prepared)
+                if work.position == writer.manifest.next_number:
+                    _switch(transaction, writer, settings, index)
+                    break
+            report.advance(len(prepared.numbers))
     clear_up(environment, busy_timeout)
+
+
+def _require_unchanged(transaction: ReadTransaction, before: CollectionSettings) -> None:
+    if catalogue.require_settings(transaction, before.name) != before:
+        raise StorageError(
+            f"the rebuild was cancelled: collection {before.name!r} was rebuilt, or dropped and "
+            "made anew, meanwhile; nothing has changed, run it again"
+        )
 
 
 def _switch(
@@ -259,14 +280,6 @@ class _Rebuild:
         self._settings = settings
         self._pool = pool
         self._most_bytes = max(1, memory // SHARE_OF_MEMORY)
-
-    def require_index(self, transaction: WriteTransaction) -> None:
-        owned = catalogue.index_tables(self._index)
-        if any(entry not in catalogue.garbage(transaction) for entry in owned):
-            raise StorageError(
-                "the rebuild was cancelled: another process compacted or rebuilt meanwhile; "
-                "nothing has changed, run it again"
-            )
 
     def prepare(self, collection: CollectionReader) -> _Prepared:
         """Read and sign the next items."""

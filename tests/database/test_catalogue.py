@@ -138,7 +138,7 @@ def test_numbers_of_what_is_not_yet_removed_are_not_given_again(environment):
         catalogue.drop(transaction, "a")
     second = create(environment, "a")
     assert second.number != first.number
-    with environment.read() as transaction:
+    with environment.write(1) as transaction:
         owners = {owner for table, owner in catalogue.garbage(transaction) if table is Table.BANDS}
         fresh = catalogue.new_index(transaction, second)
         assert fresh.number not in owners

@@ -122,23 +122,6 @@ def test_a_rebuild_that_is_cut_off_changes_nothing_and_leaves_nothing(tmp_path, 
         assert found_pairs(collection) == {k: s for k, s in pairs.items() if s >= 0.9}
 
 
-def test_a_rebuild_cancelled_by_a_compaction_says_so_and_can_be_repeated(tmp_path, monkeypatch):
-    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 5)
-    with simdb.open(tmp_path / "s.simdb") as db:
-        collection = db.collection("c", WORDS, **SURE)
-        collection.add_many((number, f"word{number}") for number in range(12))
-
-        def compact(_: Any) -> None:
-            collection.compact()
-
-        with pytest.raises(simdb.StorageError, match="run it again"):
-            collection.rebuild(threshold=0.9, progress=compact)
-        assert collection.threshold == Fraction(1, 2)
-        assert collection.check(deep=True).sound
-        collection.rebuild(threshold=0.9)
-        assert collection.check(deep=True).sound
-
-
 def test_a_rebuild_of_a_dropped_collection_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 5)
     with simdb.open(tmp_path / "s.simdb") as db:

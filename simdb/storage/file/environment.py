@@ -29,7 +29,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -49,7 +49,7 @@ from simdb.errors import (
 )
 from simdb.storage.file import preflight
 from simdb.storage.file.errors import FailureLatch, translated
-from simdb.storage.file.locks import User, Users, WriterQueue
+from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, TABLE_NAMES, Table
@@ -691,6 +691,18 @@ class Environment:
             mode = self._watch.mode
             with written_whole(target, mode) as descriptor:
                 self._environment.copyfd(descriptor, compact=compact)
+
+    # -- reservations --------------------------------------------------------------------------
+
+    def reserve(self, numbers: Sequence[int]) -> Reservation:
+        """Let all who have the file open know that numbers are in use; within a transaction."""
+        assert self._queue is not None
+        return self._queue.reserve(numbers)
+
+    def is_reserved(self, number: int) -> bool:
+        """Whether a number is in use by someone, this process included; within a transaction."""
+        assert self._queue is not None
+        return self._queue.is_reserved(number)
 
     # -- forks -----------------------------------------------------------------------------
 

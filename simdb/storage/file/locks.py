@@ -18,9 +18,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import struct
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
 
@@ -67,6 +69,37 @@ class Users:
         """Return whether there are any."""
         self.present = bool(self._unnamed or self._known)
         return self.present
+
+
+_FILE_LOCK = struct.Struct("hhqqi4x")  # struct flock of Linux: kind, whence, first, length, pid
+
+
+class Reservation:
+    """Numbers that this process is using for something unfinished, such as an index being built.
+
+    Until it is closed, or gone, or the process has ended, ``is_reserved`` tells everyone so. Each
+    number is a byte of the queue's file, locked by an open file description of its own: such
+    locks also exclude the threads of one process.
+    """
+
+    def __init__(self, queue_file: Path, numbers: Sequence[int]) -> None:
+        self._file = FileIO(str(queue_file), "r+b")
+        for number in numbers:
+            _lock_byte(self._file, fcntl.F_OFD_SETLK, number)
+
+    def close(self) -> None:
+        """Give the numbers up."""
+        self._file.close()
+
+
+def _lock_byte(file: FileIO, command: int, number: int) -> int:
+    """Lock a byte of a file, or ask who has; return the kind of lock that there is."""
+    wanted = _FILE_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
+    try:
+        kind: int = _FILE_LOCK.unpack(fcntl.fcntl(file, command, wanted))[0]
+    except OSError as error:
+        raise StorageError(f"the store cannot be locked: {error}") from error
+    return kind
 
 
 FIRST_PAUSE = 0.000_5  # seconds
@@ -145,7 +178,7 @@ class WriterQueue:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        queue = Path(f"{path}-turn")
+        self._queue_path = queue = Path(f"{path}-turn")
         mode = preflight.file_mode(path)
         is_new = not queue.exists()
 
@@ -156,6 +189,7 @@ class WriterQueue:
         queue_file = FileIO(str(queue), "r+b", opener=opened)
         if is_new:
             os.fchmod(queue_file.fileno(), mode)
+        self._queue_file = queue_file
         self._queue_lock = _QueuedLock(queue_file)
         self._writer_lock = _QueuedLock(FileIO(str(path), "r+b"))
 
@@ -186,6 +220,14 @@ class WriterQueue:
     def release(self, owner: object = None) -> None:
         """Give the right to write to the next in the queue, if ``owner`` has it."""
         self._writer_lock.release(owner or self)
+
+    def reserve(self, numbers: Sequence[int]) -> Reservation:
+        """Let everyone know that numbers are in use."""
+        return Reservation(self._queue_path, numbers)
+
+    def is_reserved(self, number: int) -> bool:
+        """Whether someone, of this process or another, has reserved a number."""
+        return _lock_byte(self._queue_file, fcntl.F_OFD_GETLK, number) != fcntl.F_UNLCK
 
     def close(self) -> None:
         """Close both files; a lock still held is given up."""

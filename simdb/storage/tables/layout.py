@@ -76,6 +76,7 @@ TABLE_NAMES = tuple(table.name.lower().encode() for table in Table)
 
 HEADER_KEY = b"simdb"
 GARBAGE_KEY = b"g"
+NUMBERS_KEY = b"n"
 COLLECTION_PREFIX = b"c"
 MANIFEST_PREFIX = b"#"
 

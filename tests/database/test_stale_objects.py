@@ -1,0 +1,83 @@
+"""A collection object that has outlived its collection: another of the same name is not touched."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import simdb
+
+KINDS: dict[str, tuple[Any, Any]] = {
+    "text": (simdb.Text(simdb.WordShingles(1)), "hello world again"),
+    "set": (simdb.Set(), ["a", "b"]),
+    "bag": (simdb.Bag("maximum"), [1, 1, 2]),
+    "bits": (simdb.Bits(64), 5),
+    "more bits": (simdb.Bits(128), 5),
+    "tanimoto": (simdb.Bits(64, "tanimoto"), 5),
+    "vector": (simdb.Vector(3, "euclidean"), [1, 2, 3]),
+    "record": (simdb.Record([simdb.Field("a", compare="exact")]), {"a": "x"}),
+    "prints": (simdb.Fingerprint(100, 100, functions=64, groups=1), [(1, 2, 3), (50, 60, 70)]),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), [*itertools.permutations(KINDS, 2)])
+def test_a_collection_made_anew_of_another_kind_is_refused(tmp_path, before, after):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        (old_kind, old_item), (kind, item) = KINDS[before], KINDS[after]
+        stale = db.create_collection("c", old_kind)
+        stale.add("first", old_item)
+        db.drop_collection("c")
+        present = db.create_collection("c", kind)
+        present.add("first", item)
+        calls: list[Callable[[], object]] = [
+            lambda: stale.add("stale", old_item),
+            lambda: stale.replace("first", old_item),
+            lambda: stale.delete("first"),
+            lambda: stale.search(old_item),
+            lambda: stale.get("first"),
+            stale.compact,
+            stale.rebuild,
+        ]
+        for call in calls:
+            with pytest.raises(simdb.ConfigurationError, match="was dropped"):
+                call()
+        assert [entry.key for entry in present.items()] == ["first"]
+        assert db.check(deep=True).sound
+
+
+def test_a_load_notices_that_another_process_made_the_collection_anew(tmp_path):
+    path = tmp_path / "s.simdb"
+    program = """
+import sys, simdb
+with simdb.open(sys.argv[1]) as db:
+    db.drop_collection("c")
+    db.create_collection("c", simdb.Bits(64)).add("first", 5)
+"""
+
+    def rows() -> Any:
+        yield "a", "hello world"
+        subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+
+    with simdb.open(path) as db:
+        collection = db.create_collection("c", simdb.Text())
+        with pytest.raises(simdb.ConfigurationError, match="was dropped"):
+            collection.add_many(rows())
+        assert len(db["c"]) == 1
+        assert db.check(deep=True).sound
+
+
+def test_a_collection_made_anew_of_the_same_kind_is_the_one_of_that_name(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        stale = db.create_collection("c", simdb.Text())
+        db.drop_collection("c")
+        with pytest.raises(simdb.CollectionNotFoundError):
+            stale.add("a", "hello world")
+        db.create_collection("c", simdb.Text())
+        stale.add("a", "hello world")
+        assert db["c"].get("a").item == "hello world"
+        assert db.check(deep=True).sound
