@@ -70,13 +70,15 @@ def known() -> dict[str, type[Kind]]:
     return dict(_KINDS)
 
 
-def restore(described: Mapping[str, Any]) -> Kind:
+def restore(described: object) -> Kind:
     """Return the kind that ``Kind.describe`` described.
 
     Raises:
         UnknownKindError: this process does not know it.
         ConfigurationError: a setting is wrong; the message says where it stands.
     """
+    if not isinstance(described, Mapping):
+        raise ConfigurationError(f"a kind is described by a mapping, not by {described!r}")
     name = described.get("kind")
     kind = named(name if isinstance(name, str) else repr(name))
     try:
