@@ -28,7 +28,8 @@ from rich.table import Table
 from rich.text import Text
 
 import simdb
-from simdb.cli.output import ProgressBar, console, printable
+from simdb.cli.output import ProgressBar, console
+from simdb.files import printable
 
 _COLLECTION = "functions"
 _THRESHOLD = 0.8

@@ -9,8 +9,9 @@ import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.options import AsJson, OptionalCollectionName, Quiet, StorePath
-from simdb.cli.output import ProgressBar, counted, print_json, printable
+from simdb.cli.output import ProgressBar, counted, print_json
 from simdb.cli.stores import existing, opened
+from simdb.files import printable
 
 
 def check(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -22,9 +23,11 @@ from simdb.cli.output import ProgressBar, measured_duplicate, note, print_json
 from simdb.cli.stores import opened
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import Output, json_line, written_together
+from simdb.files.writing import held, remove_abandoned
 from simdb.results import AddReport, Outcome
 
 _DEFAULT_RECALL = "0.99"
+_WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown away
 
 
 def dedupe(
@@ -139,11 +142,23 @@ def _workspace(
     folder = target.parent if output != "-" and (target.is_file() or not target.exists()) else None
     if folder is not None and not folder.is_dir():
         raise FileNotFoundError(2, "no such folder", str(folder))
+    remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
     with (
-        tempfile.TemporaryDirectory(prefix=".simdb-dedupe-", dir=folder) as place,
+        tempfile.TemporaryDirectory(prefix=_WORKSPACE, dir=folder) as place,
+        _held_folder(place),
         opened(context, str(Path(place) / "rows.simdb"), create=True, sync="batch") as database,
     ):
         yield database
+
+
+@contextlib.contextmanager
+def _held_folder(place: str) -> Iterator[None]:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        held(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)

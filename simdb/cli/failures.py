@@ -19,8 +19,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from simdb.cli.output import printable
 from simdb.errors import Remedy, StorageError, UsageError
+from simdb.files import printable
 
 EXIT_PROBLEMS = 1
 EXIT_USAGE = 2
@@ -99,7 +99,8 @@ def _reported(error: Exception) -> int:
     if isinstance(error, typer.Abort):  # Ctrl-C before a command has begun
         return EXIT_INTERRUPTED
     if os.environ.get("SIMDB_TRACEBACK"):
-        traceback.print_exception(error)
+        report = "".join(traceback.format_exception(error))
+        print(printable(report, "\n\t"), end="", file=sys.stderr)
     message, code = _message(error)
     if code == EXIT_STORAGE:
         _drop_output()

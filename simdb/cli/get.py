@@ -10,9 +10,10 @@ import typer
 
 from simdb.cli.kinds import plain_item, shown_item
 from simdb.cli.options import AsJson, CollectionName, IntegerKeys, StorePath, key_from
-from simdb.cli.output import print_json_line, printable, shown_key
+from simdb.cli.output import print_json_line, shown_key
 from simdb.cli.stores import viewed_collection
 from simdb.errors import UsageError
+from simdb.files import printable
 from simdb.results import Entry, Key
 
 

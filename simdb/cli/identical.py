@@ -10,8 +10,9 @@ import typer
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.inputs import require_inputs
 from simdb.cli.options import AsJson, Quiet
-from simdb.cli.output import ProgressBar, counted, note, print_json, printable
+from simdb.cli.output import ProgressBar, counted, note, print_json
 from simdb.exact.identical import IdenticalReport, identical_files
+from simdb.files import printable
 
 
 def identical(

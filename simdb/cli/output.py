@@ -15,29 +15,13 @@ from math import isnan
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from simdb.files import json_line
+from simdb.files import json_line, printable
 from simdb.results import Match, Outcome, Pair, Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
-
-
-def printable(text: str, keep: str = "") -> str:
-    r"""Return text with every character that a terminal could obey as an escape.
-
-    Control characters, marks of direction and halves of surrogate pairs become ``\x1b``,
-    ``\u202e`` and the like; those in ``keep`` stay.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        character
-        if character.isprintable() or character in keep
-        else character.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for character in text
-    )
 
 
 def counted(number: int, one: str, many: str) -> str:

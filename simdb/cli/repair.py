@@ -11,8 +11,9 @@ import typer
 import simdb
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.options import AsJson
-from simdb.cli.output import counted, print_json, printable
+from simdb.cli.output import counted, print_json
 from simdb.cli.stores import settings_of
+from simdb.files import printable
 
 SHOWN_KEYS = 20
 SHOWN_PROBLEMS = 20

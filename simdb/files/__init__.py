@@ -28,7 +28,7 @@ from simdb.files.rows import (
 )
 from simdb.files.separated import SeparatedReader
 from simdb.files.texts import TextReader
-from simdb.files.writing import Output, json_line, written_together
+from simdb.files.writing import Output, json_line, printable, written_together
 
 __all__ = [
     "LONGEST_RECORD",
@@ -44,6 +44,7 @@ __all__ = [
     "item_of_json",
     "json_line",
     "open_rows",
+    "printable",
     "written_together",
 ]
 

@@ -91,6 +91,7 @@ class TextReader(RowReader):
         return Row(number, key, item, None, raw)
 
     def _text(self, name: str) -> str:
+        self._require_inside(Path(name))
         try:
             with InputStream(name) as stream:
                 content = stream.read(self._longest + 1)
@@ -104,6 +105,13 @@ class TextReader(RowReader):
         if len(content) > self._longest:
             raise RowProblemError(f"longer than {self._longest} bytes")
         return decoded(content.removeprefix(BYTE_ORDER_MARK))
+
+    def _require_inside(self, path: Path) -> None:
+        """Raise for a link out of the folder: who fills a folder need not own what it links to."""
+        if self._folder is None or not path.is_symlink():
+            return
+        if not path.resolve().is_relative_to(self._folder.resolve()):
+            raise RowProblemError("a link to a file outside of the folder")
 
     def fields(self, raw: bytes) -> dict[str, str]:
         """Return the path of a file; its text is where it was."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import json
 import os
+import re
 import secrets
+import shutil
 import stat
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +24,9 @@ from simdb.files.compression import STANDARD_STREAM, compressing
 _MAGIC_AT = 16
 _MAGIC = bytes.fromhex("dec0efbe")
 _BESIDE_A_STORE = ("-lock", "-turn")
+_SECONDS_TO_HOLD = 10  # that a folder may be there before it is held
+# Besides those below a blank, which JSON escapes anyway: DEL, the C1 controls, marks of direction.
+_OBEYED = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def _belongs_to_a_store(path: Path) -> bool:
@@ -38,12 +46,15 @@ class Output:
     """A file that appears under its name only when it is complete, or standard output.
 
     Written beside its target under a name of its own, so that the rename stays within one file
-    system; ``finish`` brings it to the disk, ``publish`` gives it its name. What is no ordinary
-    file (a pipe, ``/dev/null``) is written directly: nothing may take its place.
+    system; ``finish`` brings it to the disk, ``publish`` gives it its name. Of runs that were
+    killed the next one to the same target removes what they left. What is no ordinary
+    file (a pipe, ``/dev/null``) is written directly: nothing may take its place. A terminal gets
+    no character that it would obey.
     """
 
     def __init__(self, target: str) -> None:
         self.target = target
+        self._on_terminal = target == STANDARD_STREAM and sys.stdout.buffer.isatty()
         self._temporary: Path | None = None
         self._final = Path(os.path.realpath(target))
         self._stored: IO[bytes] = self._opened()
@@ -63,9 +74,15 @@ class Output:
             return self._final.open("wb")
         if _belongs_to_a_store(self._final):
             raise UsageError(f"{self.target} belongs to a store; name another file for the output")
-        temporary = self._final.with_name(f".{self._final.name[:100]}.{secrets.token_hex(8)}.part")
+        beginning = f".{self._final.name[:100]}."
+        remove_abandoned(self._final.parent, f"{glob.escape(beginning)}*.part")
         try:
-            stored = temporary.open("xb")
+            while True:
+                temporary = self._final.with_name(f"{beginning}{secrets.token_hex(8)}.part")
+                stored = temporary.open("xb")
+                if held(stored.fileno()):
+                    break
+                stored.close()  # another run took it for abandoned before it was held
         except FileNotFoundError:
             raise FileNotFoundError(2, "no such folder", str(self._final.parent)) from None
         self._temporary = temporary
@@ -75,6 +92,8 @@ class Output:
 
     def write(self, content: bytes) -> None:
         """Append bytes."""
+        if self._on_terminal:
+            content = printable(content.decode("utf-8", "backslashreplace"), "\n\t").encode()
         self._stream.write(content)
 
     def finish(self) -> None:
@@ -83,8 +102,8 @@ class Output:
             self._stream.close()
         self._stored.flush()
         if self._temporary is not None:
-            os.fsync(self._stored.fileno())
-        if self.target != STANDARD_STREAM:
+            os.fsync(self._stored.fileno())  # closed, and so no longer held, when it is published
+        elif self.target != STANDARD_STREAM:
             self._stored.close()
 
     def publish(self) -> None:
@@ -93,6 +112,7 @@ class Output:
             return
         self._temporary.replace(self._final)
         self._temporary = None
+        self._stored.close()
         _sync_folder(self._final.parent)
 
     def discard(self) -> None:
@@ -103,6 +123,37 @@ class Output:
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
+
+
+def held(descriptor: int) -> bool:
+    """Hold a temporary file or folder while it is open, so that no other run removes it.
+
+    Returns:
+        False if another run has it, or has removed it; True also where files cannot be locked:
+        there nobody removes any.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return os.fstat(descriptor).st_nlink > 0
+
+
+def remove_abandoned(folder: Path, pattern: str) -> None:
+    """Remove the temporary files and folders of runs that were killed: those that nobody holds."""
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not path.is_dir():
+                    path.unlink()
+                elif time.time() - path.stat().st_mtime > _SECONDS_TO_HOLD:
+                    shutil.rmtree(path)
+            finally:
+                os.close(descriptor)
 
 
 def _mode_of(path: Path) -> int | None:
@@ -147,11 +198,27 @@ def written_together(*targets: str) -> Iterator[tuple[Output, ...]]:
             output.publish()
 
 
+def printable(text: str, keep: str = "") -> str:
+    r"""Return text with every character that a terminal could obey as an escape.
+
+    Control characters, marks of direction and halves of surrogate pairs become ``\x1b``,
+    ``\u202e`` and the like; those in ``keep`` stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() or character in keep
+        else character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for character in text
+    )
+
+
 def json_line(fields: Mapping[str, Any]) -> bytes:
     r"""Return an object as one line of JSON in UTF-8, its ``\n`` included.
 
-    Characters stand for themselves; text that UTF-8 cannot hold makes the line one of escapes.
-    Floats are written with all their digits.
+    Characters stand for themselves but for those that a terminal obeys, which are escaped; text
+    that UTF-8 cannot hold makes the line one of escapes. Floats are written with all their digits.
 
     Raises:
         ValueError: NaN or an infinity, which JSON does not know.
@@ -159,6 +226,8 @@ def json_line(fields: Mapping[str, Any]) -> bytes:
     """
     try:
         text = json.dumps(fields, ensure_ascii=False, allow_nan=False)
+        if not text.isprintable():
+            text = _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
         return text.encode() + b"\n"
     except UnicodeEncodeError:
         return json.dumps(fields, allow_nan=False).encode("ascii") + b"\n"

@@ -16,9 +16,9 @@ from simdb.cli.describing import shingles_from, text_kind
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.inputs import Feed
 from simdb.cli.options import key_from
-from simdb.cli.output import ProgressBar, excerpt, printable
+from simdb.cli.output import ProgressBar, excerpt
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files import ReadingOptions
+from simdb.files import ReadingOptions, printable
 from simdb.kinds import CharacterShingles, StopWordShingles, Text, WordShingles
 from simdb.results import Outcome, Progress
 

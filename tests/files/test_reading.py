@@ -78,6 +78,24 @@ def test_one_text_file_is_one_row_named_as_it_was_given(tmp_path):
     assert (row.key, row.item) == (str(tmp_path / "notes.md"), "hello")
 
 
+def test_a_link_out_of_a_folder_is_a_bad_row_and_not_followed(tmp_path):
+    folder = tmp_path / "given"
+    (folder / "a").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("not yours")
+    (folder / "a" / "in.txt").write_text("inside")
+    (folder / "a" / "away.txt").symlink_to("../../secret.txt")
+    (folder / "b.txt").symlink_to("a/in.txt")
+    (folder / "c.txt").symlink_to(tmp_path / "secret.txt")
+
+    with open_rows(str(folder)) as reader:
+        rows = list(reader)
+
+    assert [row.item for row in rows] == [None, "inside", "inside", None]
+    problems = [row.problem for row in rows if row.problem]
+    assert len(problems) == 2
+    assert all("a link to a file outside of the folder" in problem for problem in problems)
+
+
 # Opening
 
 

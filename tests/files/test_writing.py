@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import os
+import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -197,3 +199,55 @@ def test_json_lines_hold_characters_themselves_and_floats_with_all_digits():
     assert json.loads(json_line({"a": "\ud800"})) == {"a": "\ud800"}
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_line({"a": float("nan")})
+
+
+def test_nothing_that_a_terminal_obeys_stands_in_a_json_line():
+    hostile = {"a\x9b31m": "\x1b[31m\x07\x7f\x80\x9f\u061c\u200e\u200f\u2028\u202e\u2066\u2069\x00"}
+    line = json_line({"key": hostile, "é": "\U0001f600 \u00ad"})
+
+    assert json.loads(line) == {"key": hostile, "é": "\U0001f600 \u00ad"}
+    shown = line.decode().removesuffix("\n")
+    assert shown.replace("\u00ad", "").isprintable()
+    assert "é" in shown
+    assert "\U0001f600" in shown
+
+
+def test_a_terminal_gets_nothing_that_it_obeys(monkeypatch):
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    class Standard:
+        buffer = Terminal()
+
+    monkeypatch.setattr(sys, "stdout", Standard)
+    with written_together("-") as (output,):
+        output.write("a\x1b[31m\x9b\u202e.txt\té\n".encode() + b"\xff\n")
+
+    assert Standard.buffer.getvalue() == rb"a\x1b[31m\x9b\u202e.txt" + "\té\n".encode() + b"\\xff\n"
+
+
+KILLED = """
+import os, signal, sys
+from simdb.files import Output
+Output(sys.argv[1]).write(b"half")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path):
+    target = tmp_path / "out[1].jsonl"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    (tmp_path / ".out1.jsonl.0123.part").write_bytes(b"of another target")
+    assert left.name.endswith(".part")
+
+    with written_together(str(target)) as (living,):
+        assert not left.exists()
+        with written_together(str(target)) as (second,):
+            second.write(b"second")
+        living.write(b"living")
+
+    assert target.read_bytes() == b"living"
+    assert names_in(tmp_path) == [".out1.jsonl.0123.part", "out[1].jsonl"]
