@@ -13,12 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kinds
-from simdb.answers import answer, choose
-from simdb.answers.answer import AnsweredBatch, Lent
-from simdb.answers.buckets.pairs import JoinCounters
-from simdb.answers.choose import AskedGuarantee, Served
-from simdb.answers.exact import join as exact_join
-from simdb.answers.exact import measures as exact_measures
+from simdb.answers import method as methods
+from simdb.answers.choose import (
+    AskedGuarantee,
+    Question,
+    choose,
+    read_since,
+    require_alike,
+    require_resumable,
+)
+from simdb.answers.method import AnsweredBatch, Method
 from simdb.checks import require_whole
 from simdb.errors import (
     BadItemError,
@@ -38,13 +42,13 @@ from simdb.kinds.bounds import bound_of, outer_plan, parse_bound
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.opened import Opened, Resources
 from simdb.opened.settings import changed_settings
 from simdb.opened.signer import Signer
 from simdb.results import (
     AddReport,
     AuditReport,
     CheckReport,
-    Effort,
     Entry,
     Groups,
     Key,
@@ -60,6 +64,7 @@ from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
 from simdb.upkeep import audit, calibrate, check, rebuild, stats
 from simdb.upkeep.calibration import Calibration
+from simdb.work import Work
 
 DELETED_AT_ONCE = 10_000
 OnExisting = Literal["error", "skip", "replace"]
@@ -190,7 +195,7 @@ class CollectionView:
             KeyNotFoundError: one of them is not stored (any more).
         """
         with self._collection() as collection:
-            return answer.keys_of_live(collection, numbers)
+            return methods.keys_of_live(collection, numbers)
 
     def _record(self, document: Document) -> Entry:
         metadata = layout.unpack(document.metadata) if len(document.metadata) else None
@@ -218,9 +223,9 @@ class CollectionView:
         a warning for each bucket above ``Record.large_bucket``; of fingerprints, likewise, how many
         are in no bucket (of more than 16,384, by a sample), and a warning if those are many.
         """
-        with self._opened() as (collection, settings, _):
-            described = stats.describe(settings, collection)
-            described |= stats.describe_rules(settings, collection)
+        with self._opened() as opened:
+            described = stats.describe(opened.settings, opened.reader)
+            described |= stats.describe_rules(opened.settings, opened.reader)
             return described
 
     def check(
@@ -232,10 +237,8 @@ class CollectionView:
             deep: also compute every signature anew from its item.
             progress: called now and then.
         """
-        with self._opened() as (collection, settings, signer):
-            return check.check_collection(
-                settings, signer, collection, deep=deep, progress=progress
-            )
+        with self._opened() as opened:
+            return check.check_collection(opened, deep=deep, progress=progress)
 
     # -- searching ---------------------------------------------------------------------------
 
@@ -299,12 +302,19 @@ class CollectionView:
         """Search for each of several items in one snapshot; see ``search``."""
         if limit is not None:
             _require_positive("limit", limit)
-        with self._opened() as (collection, settings, signer):
-            wanted = choose.parse_measure(measure)
-            bound = choose.bound_by(wanted, settings.kind, threshold, max_distance)
-            served = choose.serve(settings, bound, min_recall, guarantee, measure=wanted)
-            encoded = [signer.items.encode(item) for item in items]
-            return [answer.search(signer, collection, item, served, limit) for item in encoded]
+        with self._opened() as opened:
+            question = Question.read(
+                "search",
+                opened.settings.kind,
+                threshold,
+                max_distance,
+                guarantee=guarantee,
+                min_recall=min_recall,
+                measure=measure,
+            )
+            method = choose(opened.settings, question)
+            encoded = [opened.signer.items.encode(item) for item in items]
+            return [method.search(opened, item, limit) for item in encoded]
 
     def pairs(
         self,
@@ -353,36 +363,28 @@ class CollectionView:
         """
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
-        wanted = choose.parse_measure(measure)
-        if wanted != "jaccard":
-            exact_measures.require_symmetric(wanted)
-        bound = choose.bound_by(wanted, settings.kind, threshold, max_distance)
-        served = choose.serve_join(
-            settings, bound, min_recall, guarantee, wanted, resume=resume, answers="pairs"
+        question = Question.read(
+            "pairs",
+            settings.kind,
+            threshold,
+            max_distance,
+            guarantee=guarantee,
+            min_recall=min_recall,
+            measure=measure,
         )
-        first = 0 if since is None else choose.parse_since(since)
-        return _streamed(partial(self._pair_batches, served, first, resume), served, budget, resume)
+        method = _chosen(settings, question, resume)
+        first = 0 if since is None else read_since(since)
+        return _streamed(partial(self._pair_batches, method, first, resume), method, budget, resume)
 
     def _pair_batches(
-        self, served: Served, since: int, resume: str | None, counters: JoinCounters
+        self, method: Method, since: int, resume: str | None, work: Work
     ) -> Iterator[AnsweredBatch]:
-        counters.effort.pairs = 0
-        with self._opened() as (collection, _, signer):
-            for batch in answer.pairs(
-                signer,
-                collection,
-                served,
-                self._lent(counters.effort),
-                counters,
-                since=since,
-                resume=resume,
-            ):
+        with self._opened(work) as opened:
+            batches = method.pairs(opened, since=since, resume=resume)
+            for batch in methods.answered(method, opened, opened, batches):
                 yield batch
-                self._require_open()
-                collection.transaction.require_open()
-
-    def _lent(self, effort: Effort | None = None) -> Lent:
-        return Lent(self._handle.memory, self._handle.pool, self._require_open, effort or Effort())
+                opened.resources.require_open()
+                opened.reader.transaction.require_open()
 
     def groups(
         self,
@@ -411,12 +413,20 @@ class CollectionView:
             OperationInterruptedError: the budget is spent.
         """
         require_whole("budget", budget, 1)
-        effort = Effort(budget)
-        with self._opened() as (collection, settings, signer):
-            bound = parse_bound(settings.kind, threshold, max_distance)
-            served = choose.serve(settings, bound, min_recall, guarantee, without_index=True)
-            keys = answer.groups(signer, collection, served, self._lent(effort), progress)
-        return Groups(keys, served.guarantee, served.recall, effort.pairs)
+        work = Work(budget)
+        with self._opened(work) as opened:
+            question = Question.read(
+                "groups",
+                opened.settings.kind,
+                threshold,
+                max_distance,
+                guarantee=guarantee,
+                min_recall=min_recall,
+            )
+            method = choose(opened.settings, question)
+            found = method.groups(opened, progress)
+            keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
+        return Groups(keys, method.guarantee, method.recall, work.looked_at)
 
     def join(
         self,
@@ -459,34 +469,30 @@ class CollectionView:
         with other._reading() as transaction:
             settings = other._refresh(transaction).settings
         with self._reading() as transaction:
-            exact_join.require_same_kind(self._refresh(transaction).settings, settings)
-        if guarantee == "auto" and settings.kind.has_symbols:
-            guarantee = "exact"
-        wanted = choose.parse_measure(measure)
-        bound = choose.bound_by(wanted, settings.kind, threshold, max_distance)
-        served = choose.serve_join(
-            settings, bound, min_recall, guarantee, wanted, resume=resume, answers="joins"
+            require_alike(self._refresh(transaction).settings, settings)
+        question = Question.read(
+            "join",
+            settings.kind,
+            threshold,
+            max_distance,
+            guarantee=guarantee,
+            min_recall=min_recall,
+            measure=measure,
         )
-        batches = partial(self._cross_batches, other, served, resume)
-        return _streamed(batches, served, budget, resume)
+        method = _chosen(settings, question, resume)
+        batches = partial(self._joined_batches, other, method, resume)
+        return _streamed(batches, method, budget, resume)
 
-    def _cross_batches(
-        self, other: CollectionView, served: Served, resume: str | None, counters: JoinCounters
+    def _joined_batches(
+        self, other: CollectionView, method: Method, resume: str | None, work: Work
     ) -> Iterator[AnsweredBatch]:
-        counters.effort.pairs = 0
-        with self._opened() as (own, _, signer), other._opened() as (others, _, other_signer):
-            for batch in answer.cross(
-                (signer, own),
-                (other_signer, others),
-                served,
-                self._lent(counters.effort),
-                counters,
-                resume=resume,
-            ):
+        with self._opened(work) as left, other._opened(work) as right:
+            batches = method.join(left, right, resume=resume)
+            for batch in methods.answered(method, left, right, batches):
                 yield batch
-                for view, reader in ((self, own), (other, others)):
-                    view._require_open()
-                    reader.transaction.require_open()
+                for opened in (left, right):
+                    opened.resources.require_open()
+                    opened.reader.transaction.require_open()
 
     def calibrate(
         self,
@@ -534,11 +540,8 @@ class CollectionView:
         wanted = calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
         _require_positive("sample", sample)
         with self._opened() as own, (self if other is None else other)._opened() as others:
-            collection, settings, signer = own if other is None else others
-            sides = calibrate.Sides(
-                own[0], own[1], collection, settings, signer, self._handle.memory
-            )
-            bound = parse_bound(settings.kind, threshold)
+            sides = calibrate.Sides(own, own if other is None else others)
+            bound = parse_bound(sides.settings.kind, threshold)
             return calibrate.calibrate(sides, field, bound, wanted)
 
     def self_audit(
@@ -563,13 +566,12 @@ class CollectionView:
             progress: called now and then.
         """
         _require_positive("sample", sample)
-        with self._opened() as (collection, settings, signer):
+        with self._opened() as opened:
+            settings = opened.settings
             wanted = parse_bound(settings.kind, threshold, max_distance)
             if wanted is None:
                 wanted = bound_of(settings.kind, settings.threshold)
-            return audit.audit(
-                signer, collection, wanted, sample=sample, seed=seed, progress=progress
-            )
+            return audit.audit(opened, wanted, sample=sample, seed=seed, progress=progress)
 
     # -- transactions ------------------------------------------------------------------------
 
@@ -595,14 +597,19 @@ class CollectionView:
 
     @contextmanager
     def _collection(self) -> Iterator[CollectionReader]:
-        with self._opened() as (collection, _, _):
-            yield collection
+        with self._opened() as opened:
+            yield opened.reader
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[CollectionReader, CollectionSettings, Signer]]:
+    def _opened(self, work: Work | None = None) -> Iterator[Opened]:
+        """Read the collection in a snapshot; ``work`` is what an answer costs anew."""
+        work = work or Work()
+        work.looked_at = 0
+        resources = Resources(self._handle.memory, self._handle.pool, self._require_open)
         with self._reading() as transaction:
             _, settings, signer = self._refresh(transaction)
-            yield CollectionReader(transaction, settings.number), settings, signer
+            reader = CollectionReader(transaction, settings.number)
+            yield Opened(signer, reader, resources, work)
 
     def _refresh(self, transaction: ReadTransaction) -> _Known:
         """Read the settings if they have changed: another process may have rebuilt the index."""
@@ -751,7 +758,7 @@ class Collection(CollectionView):
         with self._reading() as transaction:
             settings = self._refresh(transaction).settings
         bound = parse_bound(settings.kind, threshold, max_distance)
-        return choose.serve(settings, bound, None, "auto", adding=True).bound
+        return choose(settings, Question("add", bound)).bound
 
     def _load(
         self,
@@ -943,22 +950,21 @@ def _require_positive(name: str, value: object) -> None:
 
 
 def _streamed(
-    batches: Callable[[JoinCounters], Iterator[AnsweredBatch]],
-    served: Served,
+    batches: Callable[[Work], Iterator[AnsweredBatch]],
+    method: Method,
     budget: int | None,
     token: str | None,
 ) -> Pairs:
     require_whole("budget", budget, 1)
-    counters = JoinCounters()
-    counters.effort.budget = budget
-    return Pairs(
-        partial(batches, counters),
-        served.guarantee,
-        served.recall,
-        effort=counters.effort,
-        compared=None if served.is_exact else lambda: counters.compared,
-        token=token,
-    )
+    work = Work(budget)
+    return Pairs(partial(batches, work), method.guarantee, method.recall, work=work, token=token)
+
+
+def _chosen(settings: CollectionSettings, question: Question, resume: str | None) -> Method:
+    method = choose(settings, question)
+    if resume is not None:
+        require_resumable(method, question)
+    return method
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from simdb.errors import OperationInterruptedError, Remedy
+from simdb.work import Work
 
 Key: TypeAlias = str | int
 Guarantee: TypeAlias = Literal["exact", "probable"]
@@ -57,45 +57,6 @@ class Match:
     def value(self) -> float:
         """The one of the two that the collection measures."""
         return _value(self.similarity, self.distance)
-
-
-@dataclass(slots=True)
-class Effort:
-    """What the steps of a join that may be quadratic have cost, and what they may cost.
-
-    Attributes:
-        budget: pairs that may be looked at; None for any number.
-        pairs: looked at so far: met in a bucket, or compared all with all.
-    """
-
-    budget: int | None = None
-    pairs: int = 0
-
-    def spend(self, pairs: int) -> None:
-        """Count pairs that are about to be looked at.
-
-        Raises:
-            OperationInterruptedError: the budget does not reach for them; they are not counted.
-        """
-        self._require(self.pairs + pairs)
-        self.pairs += pairs
-
-    def note(self, pairs: int) -> None:
-        """Count pairs that a step has looked at, whose number was not known before.
-
-        Raises:
-            OperationInterruptedError: the budget did not reach for them.
-        """
-        self.pairs += pairs
-        self._require(self.pairs)
-
-    def _require(self, pairs: int) -> None:
-        if self.budget is not None and pairs > self.budget:
-            raise OperationInterruptedError(
-                f"at least {pairs:,} pairs have to be looked at, more than the budget of "
-                f"{self.budget:,}; what was given before is right, but not all",
-                remedies=[Remedy("budget", ..., "permits more")],
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,13 +375,11 @@ class Pairs:
         guarantee: Guarantee,
         expected_recall: float,
         *,
-        effort: Effort,
-        compared: Callable[[], int] | None,
+        work: Work,
         token: str | None,
     ) -> None:
         self._source = source
-        self._effort = effort
-        self._compared = compared
+        self._work = work
         self.token = token
         self.guarantee = guarantee
         self.expected_recall = expected_recall
@@ -437,12 +396,12 @@ class Pairs:
 
         More than the budget where it has ended in the middle of a step.
         """
-        return self._effort.pairs
+        return self._work.looked_at
 
     @property
     def candidates(self) -> int | None:
         """Candidates of probable pairs compared in full so far, over all iterations."""
-        return None if self._compared is None else self._compared()
+        return None if self.guarantee == "exact" else self._work.compared
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield one ``Pair`` after the other."""

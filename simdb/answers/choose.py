@@ -1,64 +1,258 @@
-"""Which index answers a question: the exact one if it can, else the probable one if it may."""
+"""How is a question answered? ``choose`` turns it into a method, or says what would answer it.
+
+===========================  =============================  =======================================
+asked for                    items are sets of symbols      others
+===========================  =============================  =======================================
+``guarantee="exact"``        ``Exact``: the exact index,    ``Scan``: every item is compared
+                             for pairs also memory; bits
+                             are scanned without an index
+``guarantee="probable"``     ``Buckets``                    ``Buckets``
+``"auto"``, the default      ``Exact`` if the exact index   ``Buckets``; one search beyond the plan
+                             serves, else ``Buckets``       and any question without an index: scan
+===========================  =============================  =======================================
+
+``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
+question is refused, and the message names its remedies.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isnan
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from simdb.answers.buckets import Buckets
+from simdb.answers.exact.method import Exact, require_index, serves_exactly
+from simdb.answers.method import Method
+from simdb.answers.scan import Scan
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
-from simdb.exact.measures import Criterion, Measure
+from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 from simdb.kinds import Kind
-from simdb.kinds.bounds import bound_of, index_remedy, outer_bound, parse_bound
+from simdb.kinds.bounds import (
+    bound_of,
+    index_remedy,
+    outer_bound,
+    parse_bound,
+)
 from simdb.opened.catalogue import CollectionSettings
-from simdb.results import Guarantee
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
+Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
+
+SYMMETRIC = (Measure.JACCARD, Measure.DICE, Measure.COSINE)
 
 
-class Served(NamedTuple):
-    """How a question is answered.
+@dataclass(frozen=True)
+class Question:
+    """What a caller asks a collection.
 
     Attributes:
-        bound: what similar enough means.
-        measure: of similarity, where items have symbols.
-        guarantee: ``"exact"`` or ``"probable"``.
-        recall: the share of the true matches *at* the bound that is expected to be found; nan
-            where it cannot be stated.
-        scans: exact by comparing with every item, for kinds that have no exact index.
+        verb: the call; ``"add"`` asks whether rows to be added are duplicates.
+        bound: what similar enough means; None is that of the collection.
+        guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
+        min_recall: permits the probable index beyond what it is planned for.
+        measure: of similarity.
     """
 
-    bound: Bound
-    measure: Measure
-    guarantee: Guarantee
-    recall: float
-    scans: bool = False
+    verb: Verb
+    bound: Bound | None = None
+    guarantee: AskedGuarantee = "auto"
+    min_recall: float | None = None
+    measure: Measure = Measure.JACCARD
 
     @property
-    def threshold(self) -> Threshold:
-        """The least similarity, of a kind that has symbols."""
-        assert isinstance(self.bound, Threshold)
-        return self.bound
+    def is_many_many(self) -> bool:
+        """Whether pairs are asked for, of which there may be a square of the items."""
+        return self.verb in ("pairs", "join", "groups")
 
-    @property
-    def criterion(self) -> Criterion:
-        """What an exact index is asked for."""
-        return Criterion(self.measure, self.threshold)
+    @classmethod
+    def read(
+        cls,
+        verb: Verb,
+        kind: Kind,
+        threshold: ThresholdLike | None,
+        max_distance: ThresholdLike | None,
+        *,
+        guarantee: AskedGuarantee,
+        min_recall: float | None,
+        measure: str = Measure.JACCARD,
+    ) -> Question:
+        """Read the arguments of a call.
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether nothing is missed."""
-        return self.guarantee == "exact"
+        Raises:
+            ConfigurationError: one is not possible for the kind, or for the call.
+        """
+        if guarantee not in ("auto", "exact", "probable"):
+            raise ConfigurationError(
+                f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
+            )
+        wanted = _read_measure(measure)
+        if verb == "pairs" and wanted not in SYMMETRIC:
+            known = ", ".join(repr(str(symmetric)) for symmetric in SYMMETRIC)
+            raise ConfigurationError(
+                f"measure must be one of {known}, not {str(wanted)!r}, which depends on the order "
+                "of two items; join() has a left and a right one"
+            )
+        if wanted is Measure.JACCARD or threshold is None or kind.is_distance:
+            bound = parse_bound(kind, threshold, max_distance)
+        else:  # only Jaccard's similarity may have another scale inside
+            parse_bound(kind, None, max_distance)
+            bound = Threshold.parse(threshold)
+        return cls(verb, bound, guarantee, min_recall, wanted)
 
 
-def parse_measure(measure: object) -> Measure:
-    """Return a measure by its name.
+def choose(settings: CollectionSettings, question: Question) -> Method:
+    """Choose how a question is answered.
+
+    Args:
+        settings: of the collection; of a join, the right one.
+        question: what is asked.
 
     Raises:
-        ConfigurationError: there is none of that name.
+        ConfigurationError: there is no such index.
+        ThresholdTooLowError: no index that may answer serves the bound; names the remedy.
     """
+    wanted, kind = question.guarantee, settings.kind
+    if question.is_many_many and question.bound is None and question.measure is Measure.JACCARD:
+        _require_own_bound(settings)
+    bound = question.bound or bound_of(kind, settings.threshold)
+    if not kind.has_symbols:
+        return _choose_without_symbols(settings, question, bound)
+    exact = Exact(bound, measure=question.measure)
+    by_jaccard = question.measure is Measure.JACCARD
+    serves = serves_exactly(settings, exact.criterion)
+    needs_index = not (question.is_many_many and by_jaccard)
+    if wanted == "exact":
+        if serves or not needs_index:
+            return exact
+        if kind.scans_quickly and by_jaccard:
+            return Scan(bound)
+        require_index(settings, exact.criterion)
+    if wanted == "auto" and (serves or (question.verb == "join" and not needs_index)):
+        return exact
+    if by_jaccard and settings.is_probable:
+        can_be_exact = serves or not needs_index
+        return _choose_buckets(settings, question, bound, can_be_exact=can_be_exact)
+    if wanted == "probable":
+        helps = [Remedy("guarantee", "exact", "misses nothing")] if settings.is_exact else []
+        if by_jaccard:
+            helps.append(index_remedy(kind, settings.threshold))
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no probable index for {question.measure} similarity",
+            remedies=helps,
+        )
+    require_index(settings, exact.criterion)
+    return exact
+
+
+def _choose_without_symbols(
+    settings: CollectionSettings, question: Question, bound: Bound
+) -> Method:
+    """Choose for a kind whose exact answers come from comparing with everything."""
+    if question.measure is not Measure.JACCARD:
+        raise ConfigurationError(f"{settings.kind} has one measure; leave out {question.measure!s}")
+    adding, wanted = question.verb == "add", question.guarantee
+    if not settings.is_probable and (adding or wanted == "probable"):
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no index to find duplicates by",
+            remedies=[index_remedy(settings.kind, settings.threshold)],
+        )
+    if wanted == "exact" or not settings.is_probable:
+        return Scan(bound)
+    own = bound_of(settings.kind, settings.threshold)
+    asks_one = wanted == "auto" and question.verb == "search" and question.min_recall is None
+    if asks_one and not admits(own, bound):
+        return Scan(bound)
+    return _choose_buckets(settings, question, bound, can_be_exact=True)
+
+
+def _choose_buckets(
+    settings: CollectionSettings, question: Question, bound: Bound, *, can_be_exact: bool
+) -> Buckets:
+    """Answer by the probable index if it is planned for the bound, or the caller permits it.
+
+    Raises:
+        ThresholdTooLowError: neither; the message names the remedy.
+    """
+    own = bound_of(settings.kind, settings.threshold)
+    recall = settings.expected_recall(bound)
+    if admits(own, bound) or _is_permitted(recall, question.min_recall):
+        return Buckets(bound, recall)
+    argument = "max_distance" if settings.kind.is_distance else "threshold"
+    shown, planned = outer_bound(settings.kind, bound), outer_bound(settings.kind, own)
+    remedies = [Remedy(argument, shown, "plans for it", "rebuild")]
+    if settings.kind.has_symbols:
+        remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
+    if question.verb != "add":  # which takes neither a guarantee nor a recall
+        if can_be_exact:
+            remedies.append(Remedy("guarantee", "exact", "misses nothing"))
+        if not isnan(recall):
+            remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
+    asked = question.min_recall
+    less = "" if asked is None else f", less than the {asked:g} asked for"
+    finds = "" if isnan(recall) else f"; at {shown} it finds {recall:.1%}{less}"
+    beyond = "above" if settings.kind.is_distance else "below"
+    floor = settings.posted_floor
+    if floor is not None:
+        serves = outer_bound(settings.kind, floor)
+        finds += f" (its exact index serves {serves} and above)"
+    raise ThresholdTooLowError(
+        f"{argument} {shown} is {beyond} {planned}, for which collection {settings.name!r} is "
+        f"planned{finds}",
+        remedies=remedies,
+    )
+
+
+def _is_permitted(recall: float, min_recall: float | None) -> bool:
+    """Whether the caller permits a recall below that of the collection."""
+    if min_recall is None:
+        return False
+    if not isinstance(min_recall, int | float) or not 0 <= min_recall <= 1:
+        raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
+    return recall >= min_recall
+
+
+def _require_own_bound(settings: CollectionSettings) -> None:
+    """Refuse pairs within the largest distance of all: they are a square of the collection."""
+    if settings.kind.is_distance and not settings.is_probable:
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no distance of its own to find pairs within",
+            remedies=[Remedy("max_distance", ..., "says which are meant")],
+        )
+
+
+def require_resumable(method: Method, question: Question) -> None:
+    """Raise unless the pairs that answer a question come with tokens to go on after.
+
+    Raises:
+        ConfigurationError: they do not.
+    """
+    if question.measure is not Measure.JACCARD:
+        raise ConfigurationError(
+            f"only pairs by jaccard similarity can be resumed, not by {question.measure}"
+        )
+    if not method.can_resume:
+        answers = "joins" if question.verb == "join" else "pairs"
+        raise ConfigurationError(f"only exact {answers} of sets of symbols can be resumed")
+
+
+def require_alike(left: CollectionSettings, right: CollectionSettings) -> None:
+    """Raise unless the items of both collections are of one kind.
+
+    Raises:
+        ConfigurationError: they are not.
+    """
+    if left.kind != right.kind:
+        raise ConfigurationError(
+            f"collections of different kinds cannot be joined: {left.name!r} has {left.kind}, "
+            f"{right.name!r} has {right.kind}"
+        )
+
+
+def _read_measure(measure: object) -> Measure:
     for known in Measure:
         if known == measure:
             return known
@@ -66,11 +260,11 @@ def parse_measure(measure: object) -> Measure:
     raise ConfigurationError(f"measure must be one of {names}, not {measure!r}")
 
 
-def parse_since(since: object) -> int:
-    """Return the item number that pairs are wanted from.
+def read_since(since: object) -> int:
+    """Read the item number that pairs are wanted from.
 
     Raises:
-        ConfigurationError: it is no whole number.
+        ConfigurationError: it is not a whole number.
     """
     if (
         not isinstance(since, int | np.integer)
@@ -81,238 +275,3 @@ def parse_since(since: object) -> int:
             f"since must be what checkpoint() or an AddReport says, not {since!r}"
         )
     return int(since)
-
-
-def bound_by(
-    measure: Measure,
-    kind: Kind,
-    threshold: ThresholdLike | None,
-    max_distance: ThresholdLike | None,
-) -> Bound | None:
-    """Read what a caller asks for; only Jaccard's similarity may have another scale inside."""
-    if measure is Measure.JACCARD or threshold is None or kind.is_distance:
-        return parse_bound(kind, threshold, max_distance)
-    parse_bound(kind, None, max_distance)
-    return Threshold.parse(threshold)
-
-
-def serve(
-    settings: CollectionSettings,
-    bound: Bound | None,
-    min_recall: float | None,
-    guarantee: AskedGuarantee,
-    *,
-    measure: Measure = Measure.JACCARD,
-    without_index: bool = False,
-    adding: bool = False,
-) -> Served:
-    """Choose the index that answers.
-
-    Args:
-        settings: of the collection.
-        bound: what the caller asked for; the collection's own if None.
-        min_recall: permits the probable index beyond what it is planned for.
-        guarantee: what the caller asked for.
-        measure: of similarity; other than Jaccard's only the exact index serves.
-        without_index: asked for pairs: where everything fits into memory an exact answer needs no
-            index, and a scan takes quadratic time.
-        adding: asked about rows to be added, a call that takes neither recall nor guarantee.
-
-    Raises:
-        ConfigurationError: there is no such index.
-        ThresholdTooLowError: no index that may answer serves the bound; names the remedy.
-    """
-    if guarantee not in ("auto", "exact", "probable"):
-        raise ConfigurationError(
-            f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
-        )
-    if without_index and bound is None and settings.kind.is_distance and not settings.is_probable:
-        # Everything is within the largest distance: all pairs, a square of the collection.
-        raise ConfigurationError(
-            f"collection {settings.name!r} has no distance of its own to find pairs within",
-            remedies=[Remedy("max_distance", ..., "says which are meant")],
-        )
-    wanted = bound_of(settings.kind, settings.threshold) if bound is None else bound
-    exact = Served(wanted, measure, "exact", 1.0)
-    if not settings.kind.has_symbols:
-        return _serve_by_scan(
-            settings,
-            exact._replace(scans=True),
-            min_recall,
-            guarantee,
-            many_many=without_index,
-            adding=adding,
-        )
-    if guarantee == "exact":
-        if without_index or serves_exactly(settings, exact.criterion):
-            return exact
-        if settings.kind.scans_quickly and measure is Measure.JACCARD:
-            return exact._replace(scans=True)
-        require_index(settings, exact.criterion)
-    if guarantee == "auto" and serves_exactly(settings, exact.criterion):
-        return exact
-    if measure is not Measure.JACCARD or not settings.is_probable:
-        if guarantee == "probable":
-            helps = [Remedy("guarantee", "exact", "misses nothing")] if settings.is_exact else []
-            if measure is Measure.JACCARD:
-                helps.append(index_remedy(settings.kind, settings.threshold))
-            raise ConfigurationError(
-                f"collection {settings.name!r} has no probable index for {measure} similarity",
-                remedies=helps,
-            )
-        require_index(settings, exact.criterion)
-    can_be_exact = without_index or serves_exactly(settings, exact.criterion)
-    return _serve_probably(settings, exact, min_recall, can_be_exact=can_be_exact, adding=adding)
-
-
-def serve_join(
-    settings: CollectionSettings,
-    bound: Bound | None,
-    min_recall: float | None,
-    guarantee: AskedGuarantee,
-    measure: Measure,
-    *,
-    resume: str | None,
-    answers: Literal["pairs", "joins"],
-) -> Served:
-    """Choose how pairs are found; by another measure than Jaccard's, in the exact index only.
-
-    Args:
-        settings, bound, min_recall, guarantee, measure: as for ``serve``.
-        resume: the token to go on after, if there is one.
-        answers: what cannot go on, for the message.
-
-    Raises:
-        ConfigurationError: also of a token, if such an answer cannot be resumed.
-        ThresholdTooLowError: no index that may answer serves the bound.
-    """
-    by_jaccard = measure is Measure.JACCARD
-    if resume is not None and not by_jaccard:
-        raise ConfigurationError(
-            f"only pairs by jaccard similarity can be resumed, not by {measure}"
-        )
-    served = serve(
-        settings, bound, min_recall, guarantee, measure=measure, without_index=by_jaccard
-    )
-    if resume is not None and (served.scans or not served.is_exact):
-        raise ConfigurationError(f"only exact {answers} of sets of symbols can be resumed")
-    return served
-
-
-def _serve_by_scan(
-    settings: CollectionSettings,
-    exact: Served,
-    min_recall: float | None,
-    guarantee: AskedGuarantee,
-    *,
-    many_many: bool,
-    adding: bool,
-) -> Served:
-    """Choose for a kind without symbols, whose exact answers come from comparing with all."""
-    if exact.measure is not Measure.JACCARD:
-        raise ConfigurationError(f"{settings.kind} has one measure; leave out {exact.measure!s}")
-    if not settings.is_probable and (adding or guarantee == "probable"):
-        raise ConfigurationError(
-            f"collection {settings.name!r} has no index to find duplicates by",
-            remedies=[index_remedy(settings.kind, settings.threshold)],
-        )
-    if guarantee == "exact" or not settings.is_probable:
-        return exact
-    own = bound_of(settings.kind, settings.threshold)
-    asks_one = guarantee == "auto" and not (many_many or adding) and min_recall is None
-    if asks_one and not admits(own, exact.bound):
-        return exact
-    return _serve_probably(settings, exact, min_recall, can_be_exact=True, adding=adding)
-
-
-def _serve_probably(
-    settings: CollectionSettings,
-    exact: Served,
-    min_recall: float | None,
-    *,
-    can_be_exact: bool,
-    adding: bool,
-) -> Served:
-    """Answer by the probable index if it is planned for the bound, or the caller permits it.
-
-    Raises:
-        ThresholdTooLowError: neither; the message names the remedy.
-    """
-    kind, wanted = settings.kind, exact.bound
-    own = bound_of(kind, settings.threshold)
-    recall = settings.plan.expected_recall(wanted.fraction)
-    if not admits(own, wanted) and not _is_permitted(recall, min_recall):
-        argument = "max_distance" if kind.is_distance else "threshold"
-        shown, planned = outer_bound(kind, wanted), outer_bound(kind, own)
-        remedies = [Remedy(argument, shown, "plans for it", "rebuild")]
-        if kind.has_symbols:
-            remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
-        if not adding:
-            if can_be_exact:
-                remedies.append(Remedy("guarantee", "exact", "misses nothing"))
-            if not isnan(recall):
-                remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
-        less = "" if min_recall is None else f", less than the {min_recall:g} asked for"
-        finds = "" if isnan(recall) else f"; at {shown} it finds {recall:.1%}{less}"
-        beyond = "above" if kind.is_distance else "below"
-        raise ThresholdTooLowError(
-            f"{argument} {shown} is {beyond} {planned}, for which collection {settings.name!r} is "
-            f"planned{finds}{_exact_from(settings)}",
-            remedies=remedies,
-        )
-    return exact._replace(guarantee="probable", recall=recall, scans=False)
-
-
-def _exact_from(settings: CollectionSettings) -> str:
-    """Say from where on an exact index serves, if there is one."""
-    floor = settings.posted_floor
-    if floor is None:
-        return ""
-    return f" (its exact index serves {outer_bound(settings.kind, floor)} and above)"
-
-
-def _is_permitted(recall: float, min_recall: float | None) -> bool:
-    """Return whether the caller permits a recall below that of the collection."""
-    if min_recall is None:
-        return False
-    if not isinstance(min_recall, int | float) or not 0 <= min_recall <= 1:
-        raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
-    return recall >= min_recall
-
-
-def serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
-    """Whether the exact index of a collection misses nothing by a criterion."""
-    floor, needed = settings.posted_floor, criterion.floor
-    return settings.is_exact and (floor is None or (needed is not None and floor <= needed))
-
-
-def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
-    """Raise unless the collection has an exact index that serves a criterion.
-
-    Raises:
-        ConfigurationError, ThresholdTooLowError: it has not; the message names the remedy.
-    """
-    needed = criterion.floor
-    shown = needed
-    if needed is not None and criterion.measure is Measure.JACCARD:
-        shown = Threshold(settings.kind.outer_similarity(needed.fraction))
-    if not settings.is_exact:
-        floor = shown or criterion.threshold
-        raise ConfigurationError(
-            f"collection {settings.name!r} has no exact index",
-            remedies=[Remedy("exact_floor", floor, "adds one", "rebuild")],
-        )
-    if serves_exactly(settings, criterion):
-        return
-    if needed is None:
-        raise ThresholdTooLowError(
-            f"{criterion.measure} needs an exact index of all symbols, which collection "
-            f"{settings.name!r} has not",
-            remedies=[Remedy("containment", value=True, effect="makes it one", method="rebuild")],
-        )
-    at = "" if criterion.measure is Measure.JACCARD else f" ({criterion.measure}: floor {shown})"
-    raise ThresholdTooLowError(
-        f"threshold {criterion.threshold}{at} is below the floor {settings.posted_floor} of the "
-        f"exact index of collection {settings.name!r}",
-        remedies=[Remedy("exact_floor", shown, "lowers it", "rebuild")],
-    )

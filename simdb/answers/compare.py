@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from simdb.errors import CorruptionError
 from simdb.kinds import Compared
+from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.storage.collection.reader import CollectionReader, cut_rows
 from simdb.storage.tables.layout import Document
@@ -46,20 +48,18 @@ class ComparedStored(NamedTuple):
 
 
 def compare_probe_with_stored(
-    signer: Signer,
-    collection: CollectionReader,
-    probe: Any,
-    numbers: npt.NDArray[np.uint32],
+    opened: Opened, probe: Any, numbers: npt.NDArray[np.uint32]
 ) -> ComparedStored:
     """Compare one item, whose features are given, with stored ones of ascending numbers.
 
     Items that another process has deleted for good are left out.
     """
-    if collection.items is not None:
-        positions, rows = collection.item_rows(numbers)
+    signer, reader = opened.signer, opened.reader
+    if reader.items is not None:
+        positions, rows = reader.item_rows(numbers)
         compared = signer.measure.compare_probe(probe, signer.features_of_rows(rows))
         return ComparedStored(numbers[positions], compared, None)
-    documents = [document for _, document in collection.documents_of(numbers)]
+    documents = [document for _, document in reader.documents_of(numbers)]
     if len(documents) < numbers.size:
         numbers = np.array([document.number for document in documents], np.uint32)
     compared = compare_with_probe(signer, probe, [document.item for document in documents])
@@ -72,7 +72,7 @@ def compare_with_probe(
     items: Sequence[bytes | memoryview],
 ) -> Compared:
     """Compare one item, whose features are given, with many."""
-    return _joined(
+    return joined(
         [
             signer.measure.compare_probe(probe, signer.features(items[part]))
             for part in _parts_by_size(items)
@@ -80,7 +80,8 @@ def compare_with_probe(
     )
 
 
-def _joined(parts: list[Compared]) -> Compared:
+def joined(parts: list[Compared]) -> Compared:
+    """Put together what came out of several parts."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -105,8 +106,7 @@ def _parts_by_size(items: Sequence[bytes | memoryview]) -> Iterator[slice]:
 
 
 def compare_batch_with_stored(
-    signer: Signer,
-    collection: CollectionReader,
+    opened: Opened,
     items: Sequence[bytes | memoryview],
     rows: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.uint32],
@@ -117,9 +117,10 @@ def compare_batch_with_stored(
         the places i that were compared, ascending: all but those of items that another process
         has deleted for good; and what came out.
     """
+    signer = opened.signer
     compared_places, parts = [], []
     distinct, places = np.unique(numbers, return_inverse=True)
-    for positions, stored in _read_in_parts(collection, distinct):
+    for positions, stored in _read_in_parts(opened.reader, distinct):
         place_of = np.full(distinct.size, -1, np.int64)
         place_of[positions] = np.arange(positions.size)
         wanted = np.flatnonzero(place_of[places] >= 0)
@@ -134,17 +135,17 @@ def compare_batch_with_stored(
 
 
 def compare_features_with_stored(
-    signer: Signer,
-    collection: CollectionReader,
+    opened: Opened,
     features: Any,
     rows: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.uint32],
 ) -> tuple[npt.NDArray[np.int64], Compared]:
     """Do as ``compare_batch_with_stored`` by a measure of two batches, of given features."""
+    signer = opened.signer
     assert isinstance(signer.measure, ComparesBatches)
     compared_places, parts = [], []
     distinct, places = np.unique(numbers, return_inverse=True)
-    for positions, stored in _read_in_parts(collection, distinct):
+    for positions, stored in _read_in_parts(opened.reader, distinct):
         others = signer.features(stored)
         place_of = np.full(distinct.size, -1, np.int64)
         place_of[positions] = np.arange(positions.size)
@@ -180,12 +181,23 @@ def compare_items(
     return _in_order(places, parts)[1]
 
 
+def compare_stored(
+    opened: Opened, left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
+) -> Compared:
+    """Compare stored items ``left[i]`` and ``right[i]``, both item numbers."""
+    numbers, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    positions, items = read_items(opened.reader, numbers)
+    if positions.size < numbers.size:
+        raise CorruptionError("an item that the index names is missing; run 'simdb check'")
+    return compare_items(opened.signer, items, places[: left.size], places[left.size :])
+
+
 def _in_order(
     places: list[npt.NDArray[np.int64]], parts: list[Compared]
 ) -> tuple[npt.NDArray[np.int64], Compared]:
     if len(parts) < 2:
-        return (places[0] if places else np.empty(0, np.int64)), _joined(parts)
-    compared = _joined(parts)
+        return (places[0] if places else np.empty(0, np.int64)), joined(parts)
+    compared = joined(parts)
     everything = np.concatenate(places)
     order = np.argsort(everything, kind="stable")
     return everything[order], Compared(compared.numerators[order], compared.denominators[order])
@@ -218,7 +230,7 @@ def _read_in_parts(
 def read_items(
     collection: CollectionReader, numbers: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.int64], list[bytes | memoryview]]:
-    """Return the positions in ascending item numbers of those stored, and their items."""
+    """Read items of ascending numbers: the positions of those stored, and their items."""
     positions: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
     items: list[bytes | memoryview] = []
     for places, part in _read_in_parts(collection, numbers):

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
-from simdb.results import Effort
+from simdb.work import Work
 
 if TYPE_CHECKING:
     from simdb.kernels.order import Classes
@@ -87,27 +87,6 @@ class Task(Protocol[T_co]):
 
 
 ALONE = Workers()
-
-
-@dataclass(slots=True)
-class Counters:
-    """What a join had to do; grows while it runs.
-
-    Attributes:
-        postings: symbols posted on the left and on the right, in buckets that have both.
-        effort: limits the pairs scanned.
-        scanned: pairs of postings that were looked at.
-        candidates: pairs of sets that passed the bounds on postings and the bitmaps.
-        verified: those that were compared to the end, or until the overlap was out of reach.
-        pairs: those that are similar enough. All of them before classes are written out.
-    """
-
-    postings: int = 0
-    effort: Effort = field(default_factory=Effort)
-    scanned: int = 0
-    candidates: int = 0
-    verified: int = 0
-    pairs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +157,7 @@ class _Join:
     right: Sets
     threshold: Threshold
     chunk: int
-    counters: Counters
+    work: Work
     same: bool
     left_postings: Postings = field(init=False)
     right_postings: Postings = field(init=False)
@@ -189,7 +168,7 @@ class _Join:
         self.left_postings, self.right_postings = kernels.postings.prefix_buckets(
             self.left, self.right, same=self.same
         )
-        self.counters.postings += self.left_postings.items.size + self.right_postings.items.size
+        self.work.postings += self.left_postings.items.size + self.right_postings.items.size
         sizes = int(self.left.sizes.max(initial=0)), int(self.right.sizes.max(initial=0))
         self.needed = self.threshold.needed_overlap_table(sum(sizes))
         self.minimum = self.threshold.minimum_sizes(np.arange(max(sizes) + 1))
@@ -215,11 +194,10 @@ class _Join:
 
     def _count(self, counts: npt.NDArray[np.int64]) -> None:
         postings = kernels.postings
-        self.counters.effort.note(int(counts[postings.SCANNED]))
-        self.counters.scanned += int(counts[postings.SCANNED])
-        self.counters.candidates += int(counts[postings.CANDIDATES])
-        self.counters.verified += int(counts[postings.VERIFIED])
-        self.counters.pairs += int(counts[postings.PAIRS])
+        self.work.note(int(counts[postings.SCANNED]))
+        self.work.candidates += int(counts[postings.CANDIDATES])
+        self.work.compared += int(counts[postings.VERIFIED])
+        self.work.found += int(counts[postings.PAIRS])
 
 
 class _Found(NamedTuple):
@@ -299,7 +277,7 @@ def pairs(
     threshold: Threshold,
     *,
     chunk: int = CHUNK,
-    counters: Counters | None = None,
+    work: Work | None = None,
     workers: Workers = ALONE,
     start: Place = BEGINNING,
 ) -> Iterator[PairColumns]:
@@ -313,7 +291,7 @@ def pairs(
         sets: arranged in one order of symbols.
         threshold: the least similarity.
         chunk: the largest number of candidates, and of pairs, at a time.
-        counters: where to count what was done.
+        work: where to count what was done.
         workers: who joins the ranges of buckets; the caller's thread alone if not given.
         start: where to go on: ``after`` of the last columns that were had. Identical sets are
             found and prefixes posted again; the ranges before are not joined, of the range itself
@@ -322,18 +300,18 @@ def pairs(
     Yields:
         columns of at most ``chunk`` pairs, never none.
     """
-    counters = counters or Counters()
+    work = work or Work()
     side = _Side.of(sets)
     # The smaller set of a pair is on the left, and against a set no smaller it needs fewer symbols.
     posted = side.sets(threshold.posted_prefix_lengths(side.sizes))
     probed = side.sets(threshold.prefix_lengths(side.sizes))
-    work = _Join(posted, probed, threshold, chunk, counters, same=True)
+    under_way = _Join(posted, probed, threshold, chunk, work, same=True)
 
     def ranges() -> Iterator[tuple[int, Represented]]:
         own = np.flatnonzero(np.diff(side.classes.starts) > 1).astype(np.uint32)
         if start.range == OWN_PAIRS and own.size:
             yield OWN_PAIRS, (own, own, side.sizes[own])
-        yield from work.representatives(workers, max(0, start.range))
+        yield from under_way.representatives(workers, max(0, start.range))
 
     return _numbered(side, side, ranges(), start, same=True, chunk=chunk)
 
@@ -344,7 +322,7 @@ def join(
     threshold: Threshold,
     *,
     chunk: int = CHUNK,
-    counters: Counters | None = None,
+    work: Work | None = None,
     workers: Workers = ALONE,
     start: Place = BEGINNING,
 ) -> Iterator[PairColumns]:
@@ -352,11 +330,11 @@ def join(
 
     As ``pairs``, of two collections arranged in the *same* order of symbols.
     """
-    counters = counters or Counters()
+    work = work or Work()
     left_side, right_side = _Side.of(left), _Side.of(right)
     sides = [side.sets(threshold.prefix_lengths(side.sizes)) for side in (left_side, right_side)]
-    work = _Join(sides[0], sides[1], threshold, chunk, counters, same=False)
-    ranges = work.representatives(workers, max(0, start.range))
+    under_way = _Join(sides[0], sides[1], threshold, chunk, work, same=False)
+    ranges = under_way.representatives(workers, max(0, start.range))
     return _numbered(left_side, right_side, ranges, start, same=False, chunk=chunk)
 
 

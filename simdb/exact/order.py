@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import ConfigurationError
+from simdb.ragged import Ragged
 
 if TYPE_CHECKING:
     from simdb.kernels.order import Ranks
@@ -29,24 +30,8 @@ SAMPLE_LIMIT = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ArrangedSets:
-    """Sets as rising keys without repetition.
-
-    Attributes:
-        values: keys of all sets, uint64.
-        offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``; int64.
-    """
-
-    values: npt.NDArray[np.uint64]
-    offsets: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
-
-    @property
-    def sizes(self) -> npt.NDArray[np.int64]:
-        """The number of symbols of each set."""
-        return np.diff(self.offsets)
+class ArrangedSets(Ragged):
+    """Sets as rising keys of an order, without repetition."""
 
 
 @dataclass(frozen=True, eq=False)

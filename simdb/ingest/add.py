@@ -13,8 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from simdb.answers.choose import serve
-from simdb.answers.exact.arrange import Prefixes
+from simdb.answers.choose import Question, choose
 from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings as exact_indexing
@@ -22,6 +21,8 @@ from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.bounds import outer_value
 from simdb.opened.catalogue import CollectionSettings, present_settings, stored_settings
+from simdb.opened.epochs import Prefixes, current_epoch
+from simdb.opened.opened import Opened
 from simdb.opened.signer import Signed, Signer, Signing
 from simdb.results import Action, AddReport, Key, Outcome, Progress
 from simdb.storage.collection.reader import CollectionReader
@@ -135,7 +136,7 @@ class BatchAdder:
         with self._environment.read() as snapshot:
             if stored_settings(snapshot, self._settings.name) == self._stored:
                 present = CollectionReader(snapshot, self._settings.number)
-                self._signer.epoch = exact_indexing.current_epoch(present)
+                self._signer.epoch = current_epoch(present)
 
     @property
     def since(self) -> int:
@@ -236,18 +237,16 @@ class BatchAdder:
     ) -> Decisions | None:
         if self._policy.bound is None:
             return None
-        served = serve(self._settings, self._policy.bound, None, "auto", adding=True)
+        method = choose(self._settings, Question("add", self._policy.bound))
         new = np.array([action in ("added", "replaced") for action in actions], np.bool_)
         replaced = _replaced(actions, stored)
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
         with self._environment.read() as snapshot:
             return Deduplicator(
-                self._signer,
-                CollectionReader(snapshot, self._settings.number),
-                self._policy.bound,
+                Opened(self._signer, CollectionReader(snapshot, self._settings.number)),
+                method,
                 keep=not self._policy.drop_duplicates,
                 excluded=np.array(sorted(replaced), np.uint32),
-                exact=served.is_exact,
             ).decide(batch.items, signed._replace(comparable=signed.comparable & new))
 
     def _targets(self, writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
@@ -372,9 +371,9 @@ def insert_rows(
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
     buckets = signed.buckets.select(np.array(kept, np.int64))
     writer.index_writer(writer.manifest.index).insert(
-        numbers, signed.signatures[kept], buckets.values, buckets.counts
+        numbers, signed.signatures[kept], buckets.values, buckets.sizes
     )
-    exact, epoch = writer.manifest.index.exact, exact_indexing.current_epoch(writer)
+    exact, epoch = writer.manifest.index.exact, current_epoch(writer)
     if exact is not None and epoch is not None and signed.prefixes is not None:
         prefixes = signed.prefixes.select(np.array(kept, np.int64))
         exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)

@@ -19,17 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.answers.buckets.search import Candidates, propose
+from simdb.answers.buckets import Candidates, propose
 from simdb.answers.compare import compare_batch_with_stored, compare_items
-from simdb.answers.exact.arrange import arrange, first_identical, selected_sets
-from simdb.answers.exact.search import Prober, jaccard
+from simdb.answers.exact.memory import first_identical
+from simdb.answers.exact.method import Exact
+from simdb.answers.exact.probe import Prober
+from simdb.answers.method import Method
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
-from simdb.exact.thresholds import Bound, Threshold
 from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
-from simdb.opened.signer import Signed, Signer
-from simdb.storage.collection.reader import CollectionReader
+from simdb.opened.epochs import Prefixes
+from simdb.opened.opened import Opened
+from simdb.opened.signer import Signed
 from simdb.storage.tables.views import NO_LIMIT
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
@@ -63,33 +65,30 @@ class Deduplicator:
     """Decides about one batch.
 
     Args:
-        signer: of the collection.
-        collection: the store before the batch.
-        bound: what is similar enough.
+        opened: the store before the batch.
+        method: says what is similar enough, and which index proposes.
         keep: rows are kept although they are duplicates, so that later rows may duplicate them.
         excluded: item numbers, ascending, that the batch replaces.
-        exact: the exact index of the collection proposes; else the probable one.
     """
 
     def __init__(
         self,
-        signer: Signer,
-        collection: CollectionReader,
-        bound: Bound,
+        opened: Opened,
+        method: Method,
         *,
         keep: bool,
         excluded: npt.NDArray[np.uint32],
-        exact: bool = False,
     ) -> None:
-        self._signer = signer
-        self._collection = collection
-        self._bound = bound
+        self._opened = opened
+        self._signer = opened.signer
+        self._collection = opened.reader
+        self._method = method
+        self._bound = method.bound
         self._keep = keep
         self._excluded = excluded
         self._prober: Prober | None = None
-        if exact and signer.settings.is_exact:
-            assert isinstance(bound, Threshold)
-            self._prober = Prober(collection, jaccard(bound))
+        if isinstance(method, Exact):
+            self._prober = Prober(opened, method.criterion)
 
     def decide(self, items: Sequence[bytes], signed: Signed) -> Decisions:
         """Find what each row duplicates.
@@ -136,7 +135,7 @@ class Deduplicator:
             candidates = propose(self._collection, signed, needed, limit=limit)
         else:
             assert signed.prefixes is not None
-            candidates = self._prober.propose(signed.prefixes, np.flatnonzero(signed.comparable))
+            candidates = _looked_up(self._prober, signed.prefixes, signed.comparable)
         if not self._excluded.size:
             return candidates
         stays = ~np.isin(candidates.numbers, self._excluded)
@@ -156,8 +155,7 @@ class Deduplicator:
             counts = stops - position[rows]
             which = np.repeat(position[rows], counts) + _ramps(counts)
             read, compared = compare_batch_with_stored(
-                self._signer,
-                self._collection,
+                self._opened,
                 items,
                 candidates.probes[which],
                 candidates.numbers[which],
@@ -178,7 +176,7 @@ class Deduplicator:
             self._keep_apart(items, signed, first_equal)
         arranged = None
         if self._prober is not None:
-            arranged = arrange(self._prober.epoch.order, self._signer.symbols(items))
+            arranged = self._prober.epoch.arrange(self._signer.symbols(items))
             first_equal = first_identical(arranged, signed.comparable)
         own = np.arange(len(items))
         takes_part = (first_equal == own) & signed.comparable
@@ -213,7 +211,7 @@ class Deduplicator:
             return
         compared = compare_items(self._signer, items, copies, copies)
         keys = signed.buckets.sorted_within()
-        found = (keys.counts[copies] > 0) & _in_every_group(keys, copies, copies)
+        found = (keys.sizes[copies] > 0) & _in_every_group(keys, copies, copies)
         apart = copies[~(self._meets(compared) & found)]
         first_equal[apart] = apart
 
@@ -271,9 +269,8 @@ class Deduplicator:
         decisions: Decisions,
     ) -> None:
         """Decide about the given rows, all different, from all their similar pairs."""
-        sets = selected_sets(arranged, rows)
-        assert isinstance(self._bound, Threshold)
-        pairs = list(joins.pairs(sets, self._bound))
+        assert isinstance(self._method, Exact)
+        pairs = list(joins.pairs(arranged.select(rows), self._method.threshold))
         if not pairs:
             return
         left, right, similarity = (
@@ -304,11 +301,23 @@ class Deduplicator:
         decisions.value[rows] = compared.values()[met]
 
 
+def _looked_up(prober: Prober, prefixes: Prefixes, comparable: npt.NDArray[np.bool_]) -> Candidates:
+    """Look rows up in the exact index by their prefixes."""
+    rows = np.flatnonzero(comparable)
+    sizes = prefixes.set_sizes.tolist()
+    found = [prober.candidates(prefixes[row], sizes[row]) for row in rows.tolist()]
+    return Candidates(
+        np.repeat(rows, [numbers.size for numbers in found]),
+        np.concatenate([np.empty(0, np.uint32), *found]),
+        np.zeros(len(prefixes), np.bool_),
+    )
+
+
 class _Buckets:
     """The buckets of a batch, as ``kernels.buckets.next_earlier`` reads them."""
 
     def __init__(self, keys: BucketKeys) -> None:
-        owners = np.repeat(np.arange(len(keys)), keys.counts)
+        owners = np.repeat(np.arange(len(keys)), keys.sizes)
         order = np.argsort(keys.values, kind="stable")
         ordered = keys.values[order]
         begins = np.ones(ordered.size, np.bool_)
@@ -316,8 +325,8 @@ class _Buckets:
         starts = np.flatnonzero(begins)
         sizes = np.diff(np.append(starts, ordered.size))
         # One column for each key of the item with most; where an item has fewer, an empty bucket.
-        width = int(keys.counts.max()) if len(keys) else 0
-        column = np.arange(ordered.size) - np.repeat(keys.offsets[:-1], keys.counts)
+        width = int(keys.sizes.max()) if len(keys) else 0
+        column = np.arange(ordered.size) - np.repeat(keys.offsets[:-1], keys.sizes)
         cell = owners * width + column
         self.members = owners[order]
         self.own_places = np.zeros((len(keys), width), np.int64)

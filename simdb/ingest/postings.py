@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.answers.exact.arrange import Epoch, Prefixes, open_epoch
-from simdb.exact.order import SymbolOrder
 from simdb.opened import catalogue
+from simdb.opened.epochs import Epoch, Prefixes, current_epoch, open_epoch, sampled_order
 from simdb.opened.signer import Signed, Signer
 from simdb.storage.collection.manifest import (
     EpochManifest,
@@ -25,7 +24,7 @@ from simdb.storage.collection.manifest import (
     postings_writer,
     write_frequent,
 )
-from simdb.storage.collection.reader import CollectionReader, chosen_items
+from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.transactions import WriteTransaction
 from simdb.storage.tables.layout import Table
@@ -41,18 +40,10 @@ MEMORY_OF_AVERAGE = 32  # measurements
 MOST_SCANNED = 65_536  # postings of one symbol that a measurement reads
 MOST_MEASURED = 64  # items of one batch
 KEYS_AT_ONCE = 32  # symbols looked up together: two million postings at most
-SAMPLED_BYTES = 8 * 2**20  # of items
-SAMPLED_ITEMS = 2**18
 REPOSTED_PER_ITEM = 3
 LEAST_REPOSTED = 256  # items a commit
 REPOSTED_AT_ONCE = 8 * 2**20  # bytes of items; more only for a commit that adds as many
 REMOVED_AT_ONCE = 8 * 2**20  # bytes of a retired epoch
-
-
-def current_epoch(collection: CollectionReader) -> Epoch | None:
-    """Return the epoch that answers, None without an exact index."""
-    exact = collection.manifest.index.exact
-    return None if exact is None else open_epoch(collection.transaction, exact.current)
 
 
 def present_prefixes(
@@ -79,19 +70,19 @@ def post(
         prefixes: theirs.
         epoch: the order that they are written in.
     """
-    if not prefixes.keys.size:
+    if not prefixes.values.size:
         return 0
-    by_size = np.argsort(prefixes.sizes, kind="stable")
+    by_size = np.argsort(prefixes.set_sizes, kind="stable")
     ordered = prefixes.select(by_size)
     lengths = np.diff(ordered.offsets)
-    positions = np.arange(1, ordered.keys.size + 1) - np.repeat(ordered.offsets[:-1], lengths)
-    order = _order_of_keys(ordered.keys, epoch.order.lowest_rank)
-    columns = np.empty((3, ordered.keys.size), np.uint32)
-    columns[0] = np.repeat(ordered.sizes, lengths)[order]
+    positions = np.arange(1, ordered.values.size + 1) - np.repeat(ordered.offsets[:-1], lengths)
+    order = _order_of_keys(ordered.values, epoch.order.lowest_rank)
+    columns = np.empty((3, ordered.values.size), np.uint32)
+    columns[0] = np.repeat(ordered.set_sizes, lengths)[order]
     columns[1] = positions[order]
     columns[2] = np.repeat(numbers[by_size], lengths)[order]
-    writer.append(ordered.keys[order], columns, int(numbers[0]), int(numbers[-1]))
-    return ordered.keys.size
+    writer.append(ordered.values[order], columns, int(numbers[0]), int(numbers[-1]))
+    return ordered.values.size
 
 
 def _order_of_keys(keys: npt.NDArray[np.uint64], lowest_rank: np.uint64) -> npt.NDArray[np.int64]:
@@ -129,7 +120,7 @@ def insert(
 
 def is_measured(first: int, prefixes: Prefixes) -> bool:
     """Whether a batch that begins at an item number has an item to measure with."""
-    return -first % MEASURED_EVERY < prefixes.sizes.size
+    return -first % MEASURED_EVERY < prefixes.set_sizes.size
 
 
 def measure(
@@ -149,9 +140,9 @@ def measure(
     before = snapshot.manifest
     if not before.live or before.index.exact is None:
         return
-    rows = np.arange(-first % MEASURED_EVERY, prefixes.sizes.size, MEASURED_EVERY)
+    rows = np.arange(-first % MEASURED_EVERY, prefixes.set_sizes.size, MEASURED_EVERY)
     rows = rows[:: -(-rows.size // MOST_MEASURED)]
-    keys = prefixes.select(rows).keys
+    keys = prefixes.select(rows).values
     view = open_postings(snapshot.transaction, before.index.exact.current)
     parts = (keys[begin : begin + KEYS_AT_ONCE] for begin in range(0, keys.size, KEYS_AT_ONCE))
     found = sum(view.probe(part, limit=MOST_SCANNED).queries.size for part in parts)
@@ -207,27 +198,8 @@ def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactManifest) 
     """Begin a new epoch, its order made from a sample of the stored items."""
     number = catalogue.new_owners(writer.transaction, 1, writer.manifest.index)
     exact.building = catalogue.new_epoch(writer.transaction, number)
-    order = sampled_order(writer, signer)
+    order = sampled_order(writer, signer.symbols)
     write_frequent(writer.transaction, exact.building, order.frequent, writer.manifest.live)
-
-
-def sampled_order(collection: CollectionReader, signer: Signer) -> SymbolOrder:
-    """Make an order of symbols from items at equal distances; empty without items.
-
-    Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
-    of all others only the heads of their blocks.
-    """
-    state = collection.manifest
-    average = max(1, state.item_bytes // max(1, state.live))
-    wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
-    numbers = collection.live_numbers()
-    numbers = numbers[:: max(1, -(-numbers.size // wanted))]
-    values, lengths = [np.empty(0, np.uint64)], [np.zeros(1, np.int64)]
-    for items in chosen_items(collection, numbers):
-        symbols = signer.symbols(items)
-        values.append(symbols.values)
-        lengths.append(np.diff(symbols.offsets))
-    return SymbolOrder.from_sample(np.concatenate(values), np.cumsum(np.concatenate(lengths)))
 
 
 def post_older(
@@ -239,25 +211,16 @@ def post_older(
     most_bytes: int = REPOSTED_AT_ONCE,
 ) -> bool:
     """Post some of the items that a new epoch has not yet; return whether it has them all."""
-    numbers: list[int] = []
-    items: list[bytes] = []
-    size = 0
-    end = writer.manifest.next_number
-    for document in writer.live_documents(building.position):
-        if len(numbers) >= most_items or size >= most_bytes:
-            end = document.number
-            break
-        numbers.append(document.number)
-        items.append(bytes(document.item))
-        size += len(document.item)
+    batches = live_batches(writer, building.position, most_items=most_items, most_bytes=most_bytes)
+    batch = next(batches, None)
     epoch = open_epoch(writer.transaction, building)
     target = postings_writer(writer.transaction, building)
-    if numbers:
-        prefixes = signer.prefixes(epoch, items)
-        posted = post(target, np.array(numbers, np.uint32), prefixes, epoch)
+    if batch is not None:
+        posted = post(target, batch.numbers, signer.prefixes(epoch, batch.items), epoch)
         target.merge_after(posted, lambda: writer.tombstones)
-    building.position = end
-    return end == writer.manifest.next_number
+    end = writer.manifest.next_number
+    building.position = end if batch is None else int(batch.numbers[-1]) + 1
+    return building.position == end
 
 
 def switch(exact: ExactManifest) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 

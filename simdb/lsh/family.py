@@ -10,9 +10,11 @@ that a stored signature stays true. A new family is one class.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,7 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.errors import ConfigurationError
 from simdb.lsh.symbols import polynomial_base, secret_words
+from simdb.ragged import Ragged, offsets_of
 
 Signatures = npt.NDArray[np.uint16]
 
@@ -30,45 +33,31 @@ MAXIMUM_FUNCTIONS = (
 FILTER_LOSS = Fraction(1, 10_000)
 
 
-class BucketKeys(NamedTuple):
-    """The bucket keys of n items, one after the other.
+@dataclass(frozen=True, slots=True, eq=False)
+class BucketKeys(Ragged):
+    """The bucket keys of items.
 
     Attributes:
-        values: uint64 (m,).
-        offsets: int64 (n + 1,); those of item i are ``values[offsets[i]:offsets[i + 1]]``.
-        groups: uint8 (m,), or None where there is one group. Candidates must share a key of
-            *every* group: an AND of the ORs (MMDS 3.8.5).
+        groups: uint8, of each key, or None where there is one group. Candidates must share a key
+            of *every* group: an AND of the ORs (MMDS 3.8.5).
         group_count: how many groups there are; an item may have keys of fewer.
     """
 
-    values: npt.NDArray[np.uint64]
-    offsets: npt.NDArray[np.int64]
     groups: npt.NDArray[np.uint8] | None = None
     group_count: int = 1
 
-    def __len__(self) -> int:
-        return self.offsets.size - 1
-
-    @property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How many keys each item has."""
-        return np.diff(self.offsets)
-
     def select(self, rows: npt.NDArray[np.int64]) -> BucketKeys:
-        """Return the keys of some items, in ascending order of their rows."""
-        if rows.size == len(self):
-            return self
-        counts = self.counts[rows]
-        offsets = np.append(0, np.cumsum(counts))
-        places = np.arange(int(offsets[-1])) + np.repeat(self.offsets[rows] - offsets[:-1], counts)
+        """Take the keys of some items, in ascending order of their rows."""
+        return self if rows.size == len(self) else Ragged.select(self, rows)
+
+    def _taken(self, places: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> BucketKeys:
         groups = None if self.groups is None else self.groups[places]
         return BucketKeys(self.values[places], offsets, groups, self.group_count)
 
     def sorted_within(self) -> BucketKeys:
-        """Return the same keys, ascending within each item."""
-        order = np.lexsort((self.values, np.repeat(np.arange(len(self)), self.counts)))
-        groups = None if self.groups is None else self.groups[order]
-        return BucketKeys(self.values[order], self.offsets, groups, self.group_count)
+        """Sort the keys of each item."""
+        order = np.lexsort((self.values, np.repeat(np.arange(len(self)), self.sizes)))
+        return self._taken(order, self.offsets)
 
     @property
     def every_group(self) -> int:
@@ -77,29 +66,24 @@ class BucketKeys(NamedTuple):
 
     @classmethod
     def of_matrix(cls, keys: npt.NDArray[np.uint64], has_keys: npt.NDArray[np.bool_]) -> BucketKeys:
-        """Return the rows of a matrix (items, bands) as keys, none for items that have none."""
+        """Make keys of the rows of a matrix (items, bands), none for items that have none."""
         items, bands = keys.shape
         if has_keys.all():
             return cls(keys.ravel(), np.arange(0, items * bands + 1, bands))
-        offsets = np.append(0, np.cumsum(has_keys.astype(np.int64) * bands))
-        return cls(keys[has_keys].ravel(), offsets)
+        return cls(keys[has_keys].ravel(), offsets_of(has_keys.astype(np.int64) * bands))
 
     @classmethod
     def none(cls, items: int) -> BucketKeys:
-        """Return no keys for so many items."""
+        """Make no keys for so many items."""
         return cls(np.empty(0, np.uint64), np.zeros(items + 1, np.int64))
 
     @classmethod
-    def concatenated(cls, parts: list[BucketKeys]) -> BucketKeys:
-        """Return the keys of the items of all parts."""
-        counts = np.concatenate([part.counts for part in parts])
+    def _other_fields(cls, parts: Sequence[BucketKeys]) -> dict[str, Any]:
         groups = [part.groups for part in parts if part.groups is not None]
-        return cls(
-            np.concatenate([part.values for part in parts]),
-            np.append(0, np.cumsum(counts)),
-            np.concatenate(groups) if groups else None,
-            parts[0].group_count,
-        )
+        return {
+            "groups": np.concatenate(groups) if groups else None,
+            "group_count": parts[0].group_count,
+        }
 
 
 class Family(Protocol):

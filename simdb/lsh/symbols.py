@@ -8,23 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from simdb.ragged import Ragged
+
 _WORDS_A_DIGEST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolSets:
-    """The symbols of many items, one after the other.
-
-    Attributes:
-        values: uint64, the symbols in order of occurrence, repeats possible.
-        offsets: int64, n + 1 of them; item i is ``values[offsets[i]:offsets[i + 1]]``.
-    """
-
-    values: npt.NDArray[np.uint64]
-    offsets: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolSets(Ragged):
+    """The symbols of items in order of occurrence, repeats possible."""
 
 
 def secret_words(secret: bytes, purpose: bytes, count: int) -> npt.NDArray[np.uint64]:

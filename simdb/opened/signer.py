@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simdb.answers.exact.arrange import Epoch, Prefixes, joined_prefixes, prefixes_of
 from simdb.exact.thresholds import Bound
 from simdb.kinds.bounds import identical_value
 from simdb.lsh.family import BucketKeys, Family
 from simdb.lsh.symbols import SymbolSets
 from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.epochs import Epoch, Prefixes
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -114,7 +114,7 @@ class Signer:
         comparable = _comparable(features)
         prefixes = None
         if epoch is not None:
-            prefixes = prefixes_of(epoch, features, self.settings.posted_floor)
+            prefixes = epoch.prefixes(features, self.settings.posted_floor)
         if self.family is None:
             nothing = np.empty((len(features), 0), np.uint16)
             return Signed(nothing, BucketKeys.none(len(features)), comparable, prefixes)
@@ -125,10 +125,10 @@ class Signer:
         """Return what the exact index posts of items, in the order of an epoch."""
         floor = self.settings.posted_floor
         parts = [
-            prefixes_of(epoch, self.symbols(part), floor)
+            epoch.prefixes(self.symbols(part), floor)
             for part in _slices(items, self.settings.kind.slice_bytes)
         ]
-        return joined_prefixes(parts or [prefixes_of(epoch, self.symbols([]), floor)])
+        return Prefixes.concatenated(parts or [epoch.prefixes(self.symbols([]), floor)])
 
     def sign(self, items: Sequence[bytes | memoryview], pool: Executor | None = None) -> Signed:
         """Sign a batch of items, spread over the threads of a pool if one is given."""
@@ -189,7 +189,7 @@ class Signing:
             np.concatenate([part.signatures for part in parts]),
             BucketKeys.concatenated([part.buckets for part in parts]),
             np.concatenate([part.comparable for part in parts]),
-            joined_prefixes(prefixes) if prefixes else None,
+            Prefixes.concatenated(prefixes) if prefixes else None,
         )
 
 

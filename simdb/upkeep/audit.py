@@ -15,24 +15,22 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.answers.buckets.search import propose
-from simdb.answers.scan import slices
+from simdb.answers.buckets import propose
+from simdb.answers.scan import live_features
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.kinds import Kind
 from simdb.kinds.bounds import outer_bound
 from simdb.lsh.symbols import SymbolSets
-from simdb.opened.signer import Signer
+from simdb.opened.opened import Opened
 from simdb.results import AuditBin, AuditReport, Progress
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, live_batches
 
 BIN_WIDTH = 0.05
-READ_AT_ONCE = 2_000  # items
 WILSON_95 = 1.959963984540054  # two-sided 95 % point of the normal distribution
 
 
 def audit(
-    signer: Signer,
-    collection: CollectionReader,
+    opened: Opened,
     bound: Bound,
     *,
     sample: int,
@@ -40,15 +38,15 @@ def audit(
     progress: Callable[[Progress], None] | None,
 ) -> AuditReport:
     """Measure recall and precision of an index on a random sample of its items."""
-    kind = signer.settings.kind
-    expected_recall = signer.settings.expected_recall(bound)  # also tells that there is no index
+    kind, signer, collection = opened.settings.kind, opened.signer, opened.reader
+    expected_recall = opened.settings.expected_recall(bound)  # also tells that there is no index
     sampled, items = _sample(collection, sample, seed)
     if signer.has_symbols:
         assert isinstance(bound, Threshold)
         symbols = _distinct(signer.symbols(items))
-        true_pairs = _true_pairs(signer, collection, bound, sampled, symbols, progress=progress)
+        true_pairs = _true_pairs(opened, bound, sampled, symbols, progress=progress)
     else:
-        true_pairs = _scanned_pairs(signer, collection, bound, sampled, items, progress=progress)
+        true_pairs = _scanned_pairs(opened, bound, sampled, items, progress=progress)
     candidates = propose(collection, signer.sign(items), signer.needed_matches(bound))
     others = candidates.numbers != sampled[candidates.probes]
     proposed = {
@@ -108,8 +106,7 @@ def _distinct(symbols: SymbolSets) -> list[npt.NDArray[np.uint64]]:
 
 
 def _true_pairs(
-    signer: Signer,
-    collection: CollectionReader,
+    opened: Opened,
     threshold: Threshold,
     sampled: npt.NDArray[np.uint32],
     sets: list[npt.NDArray[np.uint64]],
@@ -120,8 +117,8 @@ def _true_pairs(
     probes = _Probes(sets, threshold)
     pairs: dict[tuple[int, int], float] = {}
     done = 0
-    for numbers, items in _batches(collection):
-        symbols = signer.symbols(items)
+    for numbers, items in live_batches(opened.reader):
+        symbols = opened.signer.symbols(items)
         which_item, which_probe, overlaps = probes.overlaps(symbols)
         unions = _distinct_sizes(symbols, which_item) + probes.sizes[which_probe] - overlaps
         met = threshold.meets_many(overlaps, unions)
@@ -131,13 +128,12 @@ def _true_pairs(
             pairs[pair] = int(overlaps[place]) / int(unions[place])
         done += len(items)
         if progress is not None:
-            progress(Progress("comparing with all items", done, collection.manifest.live))
+            progress(Progress("comparing with all items", done, opened.reader.manifest.live))
     return pairs
 
 
 def _scanned_pairs(
-    signer: Signer,
-    collection: CollectionReader,
+    opened: Opened,
     bound: Bound,
     sampled: npt.NDArray[np.uint32],
     items: list[bytes],
@@ -145,10 +141,11 @@ def _scanned_pairs(
     progress: Callable[[Progress], None] | None,
 ) -> dict[tuple[int, int], float]:
     """Compare every stored item with every sampled one, of a kind without symbols."""
+    signer = opened.signer
     probes = [signer.features([item]) for item in items]
     pairs: dict[tuple[int, int], float] = {}
     done = 0
-    for numbers, features in slices(signer, collection):
+    for numbers, features in live_features(opened):
         for place, probe in enumerate(probes):
             compared = signer.measure.compare_probe(probe, features)
             met = bound.meets_many(compared.numerators, compared.denominators)
@@ -158,7 +155,7 @@ def _scanned_pairs(
                 pairs[place, int(numbers[other])] = float(values[other])
         done += numbers.size
         if progress is not None:
-            progress(Progress("comparing with all items", done, collection.manifest.live))
+            progress(Progress("comparing with all items", done, opened.reader.manifest.live))
     return pairs
 
 
@@ -206,21 +203,6 @@ def _distinct_sizes(symbols: SymbolSets, wanted: npt.NDArray[np.int64]) -> npt.N
         np.int64,
     )
     return sizes[places] if sizes.size else np.empty(0, np.int64)
-
-
-def _batches(
-    collection: CollectionReader,
-) -> Iterator[tuple[npt.NDArray[np.uint32], list[bytes]]]:
-    numbers: list[int] = []
-    items: list[bytes] = []
-    for document in collection.live_documents():
-        numbers.append(document.number)
-        items.append(bytes(document.item))
-        if len(items) == READ_AT_ONCE:
-            yield np.array(numbers, np.uint32), items
-            numbers, items = [], []
-    if items:
-        yield np.array(numbers, np.uint32), items
 
 
 def _bins(

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simdb.answers.buckets.join import cross
-from simdb.answers.buckets.pairs import JoinCounters, join
+from simdb.answers.buckets import Buckets
+from simdb.answers.choose import require_alike
 from simdb.answers.compare import read_items
-from simdb.answers.exact.join import require_same_kind
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
 from simdb.kinds.bounds import bound_of, outer_bound, outer_pairs
 from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader
@@ -59,17 +59,18 @@ class Wanted:
 
 
 class Sides(NamedTuple):
-    """The collection of the left items, that of the right ones, and how these are signed.
+    """The collections of the left items and of the right ones.
 
     Both are the same object for pairs within one collection.
     """
 
-    left: CollectionReader
-    left_settings: CollectionSettings
-    right: CollectionReader
-    settings: CollectionSettings
-    signer: Signer
-    memory: int
+    left: Opened
+    right: Opened
+
+    @property
+    def settings(self) -> CollectionSettings:
+        """Of the collection whose index proposes the pairs."""
+        return self.right.settings
 
     @property
     def is_one(self) -> bool:
@@ -78,10 +79,9 @@ class Sides(NamedTuple):
 
     def pairs(self, bound: Bound) -> Iterator[PairBatch]:
         """Yield the candidates of the probable index within a bound."""
-        counters = JoinCounters()
-        if self.is_one:
-            return join(self.signer, self.right, bound, self.memory, counters)
-        return cross(self.left, self.right, self.signer, bound, counters)
+        method = Buckets(bound)
+        found = method.pairs(self.right) if self.is_one else method.join(self.left, self.right)
+        return (batch for batch, _ in found)
 
 
 class Comparer:
@@ -101,7 +101,7 @@ class Comparer:
         if isinstance(field, str):
             self._between = sides.settings.kind.field_differences(field)
         else:
-            self._between = _called(sides.signer, field)
+            self._between = _called(sides.right.signer, field)
 
     def differences(
         self, left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
@@ -112,7 +112,8 @@ class Comparer:
             yield (
                 part,
                 self._between(
-                    _read(self._sides.left, left[part]), _read(self._sides.right, right[part])
+                    _read(self._sides.left.reader, left[part]),
+                    _read(self._sides.right.reader, right[part]),
                 ),
             )
 
@@ -120,7 +121,10 @@ class Comparer:
         self, generator: np.random.Generator, count: int
     ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Return the numbers of pairs drawn at random, never an item with itself."""
-        lefts, rights = self._sides.left.live_numbers(), self._sides.right.live_numbers()
+        lefts, rights = (
+            self._sides.left.reader.live_numbers(),
+            self._sides.right.reader.live_numbers(),
+        )
         if lefts.size < 1 + self._sides.is_one or not rights.size:
             return np.empty(0, np.uint32), np.empty(0, np.uint32)
         left = generator.integers(lefts.size, size=count)
@@ -147,7 +151,7 @@ def calibrate(
             certain; or nothing is known of random pairs.
     """
     settings = sides.settings
-    require_same_kind(sides.left_settings, settings)
+    require_alike(sides.left.settings, settings)
     if settings.kind.is_distance or not settings.is_probable:
         raise ConfigurationError(
             f"collection {settings.name!r} has no probable index of similarities, which proposes "

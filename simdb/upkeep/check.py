@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.answers.buckets.search import stored_signatures
-from simdb.answers.exact.arrange import Epoch, open_epoch
+from simdb.answers.buckets import stored_signatures
 from simdb.errors import BadItemError, CorruptionError, SimdbError
 from simdb.ingest.rows import encode_metadata
 from simdb.lsh.family import BucketKeys
-from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.epochs import Epoch, open_epoch
+from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.tombstones import deleted
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block
@@ -32,23 +33,21 @@ class Checker:
     """Checks one collection in one snapshot, step by step; collects what is wrong.
 
     Args:
-        settings, signer, collection: what is checked.
+        opened: what is checked.
         deep: also compute every signature anew from its item.
         progress: called now and then.
     """
 
     def __init__(
         self,
-        settings: CollectionSettings,
-        signer: Signer,
-        collection: CollectionReader,
+        opened: Opened,
         *,
         deep: bool,
         progress: Callable[[Progress], None] | None,
     ) -> None:
-        self._settings = settings
-        self._signer = signer
-        self._collection = collection
+        self._settings = opened.settings
+        self._signer = opened.signer
+        self._collection = opened.reader
         self._deep = deep
         self._progress = progress
         self._records = 0
@@ -253,7 +252,7 @@ def _has_key(
 ) -> npt.NDArray[np.bool_]:
     """Return for each row whether one of its keys is the wanted one."""
     found = np.zeros(rows.size, np.bool_)
-    counts = keys.counts[rows]
+    counts = keys.sizes[rows]
     for place in range(int(counts.max()) if counts.size else 0):
         inside = np.flatnonzero(counts > place)
         found[inside] |= keys.values[keys.offsets[rows[inside]] + place] == wanted[inside]
@@ -272,18 +271,17 @@ def _parts(count: int, size: int = 65_536) -> Iterator[slice]:
 
 
 def check_collection(
-    settings: CollectionSettings,
-    signer: Signer,
-    collection: CollectionReader,
+    opened: Opened,
     *,
     deep: bool,
     progress: Callable[[Progress], None] | None,
 ) -> CheckReport:
     """Check one collection in one snapshot; see ``Checker``."""
     # What this process has verified before is read and verified again.
-    collection.transaction.environment.caches.clear()
-    collection = CollectionReader(collection.transaction, collection.number)
-    return Checker(settings, signer, collection, deep=deep, progress=progress).run()
+    transaction = opened.reader.transaction
+    transaction.environment.caches.clear()
+    reader = CollectionReader(transaction, opened.reader.number)
+    return Checker(replace(opened, reader=reader), deep=deep, progress=progress).run()
 
 
 # -- the exact index ---------------------------------------------------------------------------
@@ -358,15 +356,17 @@ class PostingsChecker:
     def _item_problems(self, epoch: Epoch, sums: _Sums, end: int) -> Iterator[tuple[str, str]]:
         """Compare the postings found with those that the items should have."""
         if self._deep:
-            for numbers, items in self._items(end):
+            for batch in live_batches(self._collection, most_bytes=RECOMPUTED_BYTES):
+                posted = int(np.searchsorted(batch.numbers, end))
+                numbers, items = batch.numbers[:posted], batch.items[:posted]
                 prefixes = self._signer.prefixes(epoch, items)
                 lengths = np.diff(prefixes.offsets)
-                columns = np.empty((3, prefixes.keys.size), np.uint32)
-                columns[SIZE] = np.repeat(prefixes.sizes, lengths)
+                columns = np.empty((3, prefixes.values.size), np.uint32)
+                columns[SIZE] = np.repeat(prefixes.set_sizes, lengths)
                 begins = np.repeat(prefixes.offsets[:-1], lengths)
-                columns[POSITION] = np.arange(1, prefixes.keys.size + 1) - begins
+                columns[POSITION] = np.arange(1, prefixes.values.size + 1) - begins
                 columns[ITEM] = np.repeat(numbers, lengths)
-                sums.subtract(prefixes.keys, columns)
+                sums.subtract(prefixes.values, columns)
             for number in sums.remaining().tolist():
                 yield str(number), "the postings are not those of the item"
             return
@@ -374,22 +374,6 @@ class PostingsChecker:
         lengths = sums.sizes if floor is None else floor.prefix_lengths(sums.sizes)
         for number in np.flatnonzero(lengths != sums.counts).tolist():
             yield str(number), f"{sums.counts[number]} postings, {lengths[number]} expected"
-
-    def _items(self, end: int) -> Iterator[tuple[npt.NDArray[np.uint32], list[bytes]]]:
-        numbers: list[int] = []
-        items: list[bytes] = []
-        size = 0
-        for document in self._collection.live_documents():
-            if document.number >= end:
-                break
-            numbers.append(document.number)
-            items.append(bytes(document.item))
-            size += len(document.item)
-            if size >= RECOMPUTED_BYTES:
-                yield np.array(numbers, np.uint32), items
-                numbers, items, size = [], [], 0
-        if items:
-            yield np.array(numbers, np.uint32), items
 
 
 class _Sums:

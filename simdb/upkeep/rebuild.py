@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simdb.answers.exact.arrange import Epoch
 from simdb.errors import DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings as exact_indexing
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.epochs import Epoch, sampled_order
 from simdb.opened.signer import Signer
 from simdb.results import Progress
 from simdb.storage.collection.manifest import IndexManifest, write_frequent
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
@@ -206,7 +206,7 @@ def rebuild(
         _require_unchanged(snapshot, before)
         present = CollectionReader(snapshot, settings.number)
         if settings.is_exact and present.manifest.live >= exact_indexing.FIRST_TABLE:
-            order, made_at = exact_indexing.sampled_order(present, signer), present.manifest.live
+            order, made_at = sampled_order(present, signer.symbols), present.manifest.live
     with ExitStack() as reserved:
         with environment.write(busy_timeout) as transaction:
             index = catalogue.new_index(transaction, settings)
@@ -283,20 +283,15 @@ class _Rebuild:
 
     def prepare(self, collection: CollectionReader) -> _Prepared:
         """Read and sign the next items."""
-        numbers: list[int] = []
-        items: list[bytes] = []
-        size = 0
-        end = collection.manifest.next_number
-        for document in collection.live_documents(self.position):
-            if len(numbers) == REBUILT_AT_ONCE or size >= self._most_bytes:
-                end = document.number
-                break
-            numbers.append(document.number)
-            items.append(bytes(document.item))
-            size += len(document.item)
-        prepared = _Prepared(self._signer, self.position, end)
-        prepared.numbers = np.array(numbers, np.uint32)
-        prepared.signed = self._signer.sign(items, self._pool)
+        batches = live_batches(
+            collection, self.position, most_items=REBUILT_AT_ONCE, most_bytes=self._most_bytes
+        )
+        batch = next(batches, None)
+        if batch is None:
+            return _Prepared(self._signer, self.position, collection.manifest.next_number)
+        prepared = _Prepared(self._signer, self.position, int(batch.numbers[-1]) + 1)
+        prepared.numbers = batch.numbers
+        prepared.signed = self._signer.sign(batch.items, self._pool)
         return prepared
 
     def store(
@@ -307,7 +302,7 @@ class _Rebuild:
             target = IndexWriter(transaction, self._index, writer)
             buckets = prepared.signed.buckets
             target.insert(
-                prepared.numbers, prepared.signed.signatures, buckets.values, buckets.counts
+                prepared.numbers, prepared.signed.signatures, buckets.values, buckets.sizes
             )
             exact, prefixes = self._index.exact, prepared.signed.prefixes
             if exact is not None and prefixes is not None and self._signer.epoch is not None:

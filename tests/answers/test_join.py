@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import simdb
-from simdb.answers.exact import load as exact_loading
+from simdb.answers.exact import memory as exact_memory
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from tests.support import oracle
 from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, similar_across
@@ -90,7 +90,7 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join_by(monkeypatch, way)
-    monkeypatch.setattr(exact_loading, "LOADED_AT_ONCE", 64)
+    monkeypatch.setattr(exact_memory, "LOADED_AT_ONCE", 64)
     left, right = two_corpora(3, Fraction(1, 2))
     with simdb.open(tmp_path / "s") as db:
         one = db.collection("one", simdb.Set(), threshold=None, exact_floor=0.5)

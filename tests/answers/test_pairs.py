@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.answers.buckets import pairs as joining
-from tests.support.strategies import SURE, cluster_corpus, found_pairs, set_text, similar_pairs
+from simdb.answers import buckets
+from tests.support.strategies import (
+    SURE,
+    cluster_corpus,
+    found_pairs,
+    set_text,
+    similar_pairs,
+    work_of,
+)
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 HALF = Fraction(1, 2)
@@ -146,7 +153,7 @@ def test_pairs_are_those_of_the_moment_at_which_iteration_begins(tmp_path):
 def test_many_equal_items_are_all_pairs_of_them(tmp_path):
     """More pairs in one bucket than a kernel lists at once, and no rest at the boundary."""
     for count in (128, 129, 200):
-        assert joining.PAIRS_AT_ONCE == 8_192  # 128 * 127 / 2 = 8,128; 129 * 128 / 2 = 8,256
+        assert buckets.PAIRS_AT_ONCE == 8_192  # 128 * 127 / 2 = 8,128; 129 * 128 / 2 = 8,256
         with simdb.open(tmp_path / f"{count}.simdb") as db:
             collection = db.collection("c", WORDS, threshold=0.8)
             collection.add_many((number, "the same in all") for number in range(count))
@@ -157,7 +164,7 @@ def test_many_equal_items_are_all_pairs_of_them(tmp_path):
 
 @pytest.mark.parametrize("pairs_at_once", [1, 2, 3, 7])
 def test_no_pair_is_lost_where_the_listing_is_cut(tmp_path, monkeypatch, pairs_at_once):
-    monkeypatch.setattr(joining, "PAIRS_AT_ONCE", pairs_at_once)
+    monkeypatch.setattr(buckets, "PAIRS_AT_ONCE", pairs_at_once)
     stored = numbered(9, 4, 7)
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)
@@ -168,9 +175,7 @@ def test_no_pair_is_lost_where_the_listing_is_cut(tmp_path, monkeypatch, pairs_a
         assert groups == {key for pair in expected for key in pair}
 
 
-def test_equal_items_are_met_in_one_band_only(tmp_path, monkeypatch):
-    counters = joining.JoinCounters()
-    monkeypatch.setattr(joining, "JoinCounters", lambda: counters)
+def test_equal_items_are_met_in_one_band_only(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)
         collection.add_many((number, set_text(range(10))) for number in range(200))
@@ -178,17 +183,17 @@ def test_equal_items_are_met_in_one_band_only(tmp_path, monkeypatch):
         found = found_pairs(collection)
         assert {pair for pair in found if min(pair[:2]) >= 0} >= {(0, 1), (198, 199)}
         assert len(found) == len(list(collection.pairs(guarantee="exact")))
+        work = work_of(collection, "pairs")
     equal = 200 * 199 // 2
-    assert equal <= counters.visited < 2 * equal
+    assert equal <= work.looked_at < 2 * equal
 
 
-def test_counters_say_what_the_join_did(tmp_path, monkeypatch):
-    counters = joining.JoinCounters()
-    monkeypatch.setattr(joining, "JoinCounters", lambda: counters)
+def test_counters_say_what_the_join_did(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)
         collection.add_many([(1, set_text(range(10))), (2, set_text(range(1, 10))), (3, "other")])
         assert len(found_pairs(collection)) == 1
-    assert (counters.compared, counters.pairs) == (1, 1)
-    assert counters.visited > 1
-    assert counters.too_unlike == 0
+        work = work_of(collection, "pairs")
+    assert (work.compared, work.found) == (1, 1)
+    assert work.looked_at > 1
+    assert work.too_unlike == 0

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.answers.buckets import pairs as joining
-from simdb.answers.exact import pairs as exact_joining
+from simdb.answers import buckets
+from simdb.answers.exact.method import Exact
 from simdb.errors import ConfigurationError
 from simdb.results import Pairs
 from tests.support.exact_oracle import adversarial_sets, similar_pairs
@@ -25,9 +25,9 @@ WAYS = ("looked up", "memory", "sweep")
 def choose(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """Let new items be looked up, or everything be joined."""
     if way == "looked up":
-        monkeypatch.setattr(joining, "NEW_SHARE", 0)
+        monkeypatch.setattr(buckets, "NEW_SHARE", 0)
     else:
-        monkeypatch.setattr(joining, "NEW_SHARE", 2**40)
+        monkeypatch.setattr(buckets, "NEW_SHARE", 2**40)
         join_by(monkeypatch, way)
 
 
@@ -100,7 +100,7 @@ def test_an_increment_costs_what_its_items_cost(
     with exact_store(tmp_path / "s", floor="1/2") as collection:
         collection.add_many(rows)
         report = collection.add_many([("copy", rows[3][1]), ("copy of it", rows[3][1])])
-        monkeypatch.setattr(exact_joining, "_joined", refused)
+        monkeypatch.setattr(Exact, "_way", refused)
         found = pairs_found(collection.pairs(since=report.since))
         assert found.keys() == {(3, "copy"), (3, "copy of it"), ("copy", "copy of it")}
 
@@ -141,9 +141,9 @@ def _numbers(batches: list[simdb.PairBatch]) -> list[tuple[int, int]]:
 def test_probable_increments_are_those_of_all_probable_pairs(
     share: int, large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joining, "NEW_SHARE", share)
-    monkeypatch.setattr(joining, "LARGE_BUCKET", large)
-    monkeypatch.setattr(joining, "PAIRS_AT_ONCE", 16)
+    monkeypatch.setattr(buckets, "NEW_SHARE", share)
+    monkeypatch.setattr(buckets, "LARGE_BUCKET", large)
+    monkeypatch.setattr(buckets, "PAIRS_AT_ONCE", 16)
     generator = random.Random(7)
     bases = [generator.sample(range(500), 30) for _ in range(12)]
     rows = []
@@ -165,7 +165,7 @@ def test_probable_increments_are_those_of_all_probable_pairs(
             for key in (begin, begin + 30):
                 collection.delete(key)
                 union = {pair: value for pair, value in union.items() if key not in pair}
-        monkeypatch.setattr(joining, "NEW_SHARE", 2**40)
+        monkeypatch.setattr(buckets, "NEW_SHARE", 2**40)
         assert union == found_by(collection.pairs())
         assert len(union) > 100
 

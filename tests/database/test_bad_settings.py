@@ -167,7 +167,7 @@ def test_a_limit_may_be_a_number_of_numpy(collection):
 
 @pytest.mark.parametrize("numbers", [[-1], [2**32], [0, 2**40], np.array([-1])])
 def test_a_number_that_no_item_can_have_is_not_stored(collection, numbers):
-    with pytest.raises(simdb.KeyNotFoundError, match="is no item number"):
+    with pytest.raises(simdb.KeyNotFoundError, match="is not an item number"):
         collection.keys_of(numbers)
 
 

@@ -13,10 +13,11 @@ import pytest
 
 from simdb import kernels
 from simdb.exact import joins
-from simdb.exact.joins import Counters, PairColumns
+from simdb.exact.joins import PairColumns
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
+from simdb.work import Work
 from tests.support.exact_oracle import (
     THRESHOLDS,
     adversarial_sets,
@@ -118,8 +119,8 @@ def test_joins_do_the_work_that_the_bounds_leave_and_no_more(threshold):
     sets = [one for _ in range(30) for one in adversarial_sets(generator, threshold)]
     arranged = SymbolOrder.from_sample(*columns(sets)).arrange(*columns(sets))
     keys = [arranged.values[a:b].tolist() for a, b in itertools.pairwise(arranged.offsets)]
-    counters = Counters()
-    pairs = list(joins.pairs(arranged, Threshold(threshold), counters=counters))
+    counters = Work()
+    pairs = list(joins.pairs(arranged, Threshold(threshold), work=counters))
     expected = join_work(keys, threshold)
     assert pairs
     assert vars_of(counters) == expected
@@ -127,12 +128,12 @@ def test_joins_do_the_work_that_the_bounds_leave_and_no_more(threshold):
     meeting = sum(
         len(set(one) & set(other)) for one, other in itertools.combinations(map(set, keys), 2)
     )
-    assert meeting > expected["scanned"] > expected["candidates"] >= expected["verified"]
+    assert meeting > expected["looked_at"] > expected["candidates"] >= expected["compared"]
 
 
-def vars_of(counters: Counters) -> dict[str, int]:
-    names = ("postings", "scanned", "candidates", "verified", "pairs")
-    return {name: getattr(counters, name) for name in names}
+def vars_of(work: Work) -> dict[str, int]:
+    names = ("postings", "looked_at", "candidates", "compared", "found")
+    return {name: getattr(work, name) for name in names}
 
 
 def test_the_bound_on_a_bucket_says_nothing_about_later_or_earlier_buckets():
@@ -220,13 +221,13 @@ def test_postings_stand_in_buckets_by_size_with_position_and_suffix():
 def test_identical_sets_are_one_class_until_their_pairs_are_asked_for():
     sets = [{1, 2, 3}] * 2_000 + [{1, 2, 3, 4}] * 10
     arranged = SymbolOrder().arrange(*columns(sets))
-    counters = Counters()
-    batches = joins.pairs(arranged, Threshold.parse(0.75), chunk=50_000, counters=counters)
+    counters = Work()
+    batches = joins.pairs(arranged, Threshold.parse(0.75), chunk=50_000, work=counters)
     first = next(batches)
     assert len(first) == 50_000
     total = len(first) + sum(len(batch) for batch in batches)
     assert total == 2_010 * 2_009 // 2
-    assert (counters.candidates, counters.pairs) == (1, 1)
+    assert (counters.candidates, counters.found) == (1, 1)
 
 
 def test_different_sets_with_equal_digests_are_told_apart():

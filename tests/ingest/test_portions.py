@@ -9,12 +9,10 @@ import pytest
 
 import simdb
 from simdb.answers import compare as comparing
-from simdb.answers import scan as scanning
-from simdb.answers.exact import arrange as exact_arranging
 from simdb.answers.exact import probe as exact_probing
-from simdb.answers.exact import search as exact_searching
+from simdb.opened import epochs
 from simdb.recovery import repair as repairing
-from simdb.upkeep import audit as auditing
+from simdb.storage.collection.reader import live_batches
 from simdb.upkeep import check as exact_checking
 from tests.support.exact_stores import small_epochs
 from tests.support.strategies import SURE, cluster_corpus
@@ -30,12 +28,11 @@ def portions(monkeypatch):
 
     def small() -> None:
         monkeypatch.setattr(comparing, "COMPARED_BYTES", 200)
-        monkeypatch.setattr(scanning, "READ_AT_ONCE", 3)
-        monkeypatch.setattr(auditing, "READ_AT_ONCE", 3)
+        monkeypatch.setattr(live_batches, "__kwdefaults__", {"most_items": 3, "most_bytes": 2**20})
         monkeypatch.setattr(exact_checking, "RECOMPUTED_BYTES", 100)
         monkeypatch.setattr(exact_probing, "REMEMBERED", 2)
-        monkeypatch.setattr(exact_searching, "CACHED_SIZE", 3)
-        monkeypatch.setattr(exact_arranging, "ORDERS_KEPT", 1)
+        monkeypatch.setattr(exact_probing, "CACHED_SIZE", 3)
+        monkeypatch.setattr(epochs, "ORDERS_KEPT", 1)
         monkeypatch.setattr(repairing, "BATCH_ITEMS", 4)
 
     return small

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.answers.buckets import join as crossing
-from simdb.answers.buckets import pairs as joining
+from simdb.answers import buckets
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.kinds.records.family import RecordFamily, candidate_pairs, certain_above
 from simdb.kinds.records.items import RecordItems
@@ -241,9 +240,9 @@ def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
         return compare(self, ones, others, left, right)
 
     monkeypatch.setattr(RecordMeasure, "compare_between", spied)
-    monkeypatch.setattr(joining, "PAIRS_AT_ONCE", 128)
-    monkeypatch.setattr(joining, "PAIRS_COMPARED", 512)
-    monkeypatch.setattr(crossing, "PAIRS_AT_ONCE", 512)
+    monkeypatch.setattr(buckets, "PAIRS_AT_ONCE", 128)
+    monkeypatch.setattr(buckets, "PAIRS_COMPARED", 512)
+    monkeypatch.setattr(buckets, "JOINED_AT_ONCE", 512)
     rows = crowd(100)
     with opened(tmp_path / "s", rows, rows[::-1], threshold="1") as (one, other):
         if linked:

@@ -52,7 +52,7 @@ def test_keys_of_chosen_items_are_theirs_in_their_order(items, grouped, data):
     expected = items if grouped else without_groups(items)
     assert read(selected) == [expected[row] for row in chosen]
     assert len(selected) == len(chosen)
-    assert selected.counts.tolist() == [len(items[row]) for row in chosen]
+    assert selected.sizes.tolist() == [len(items[row]) for row in chosen]
     assert (selected.groups is None) == (not grouped)
     assert selected.group_count == keys.group_count
     assert selected.every_group == keys.every_group == (0b111 if grouped else 1)

@@ -95,7 +95,7 @@ def join_work(sets: list[list[int]], threshold: Fraction) -> dict[str, int]:
             for key in common
             if left.index(key) < posted[one] and right.index(key) < probed[other]
         ]
-        work["scanned"] += len(met)
+        work["looked_at"] += len(met)
         if not met or met[0] != common[0]:
             continue
         rests = len(left) - left.index(met[0]), len(right) - right.index(met[0])
@@ -103,9 +103,10 @@ def join_work(sets: list[list[int]], threshold: Fraction) -> dict[str, int]:
         if min(rests) < needed or apart > len(left) + len(right) - 2 * needed:
             continue
         work["candidates"] += 1
-        work["verified"] += _stays_reachable((left, posted[one]), (right, probed[other]), needed)
-        work["pairs"] += len(common) >= needed
-    return {name: work[name] for name in ("postings", "scanned", "candidates", "verified", "pairs")}
+        work["compared"] += _stays_reachable((left, posted[one]), (right, probed[other]), needed)
+        work["found"] += len(common) >= needed
+    names = ("postings", "looked_at", "candidates", "compared", "found")
+    return {name: work[name] for name in names}
 
 
 def needed_overlap(total: int, threshold: Fraction) -> int:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.answers.exact import load as exact_loading
-from simdb.answers.exact import pairs as exact_joining
+from simdb.answers.exact import memory as exact_memory
+from simdb.answers.exact import method as exact_method
 from simdb.ingest import postings as exact_indexing
 from simdb.results import Pairs
 from tests.support.exact_oracle import jaccard
@@ -38,8 +38,8 @@ def small_epochs(monkeypatch: pytest.MonkeyPatch, *, first: int = 20, step: int 
 def join_by(monkeypatch: pytest.MonkeyPatch, way: str, *, room: int = 24) -> None:
     """Let joins be made in memory, or by sweeping in slices of so many postings."""
     if way == "sweep":
-        monkeypatch.setattr(exact_loading, "SHARE_OF_MEMORY", 2**60)
-        monkeypatch.setattr(exact_joining, "room_of", lambda _memory: room)
+        monkeypatch.setattr(exact_memory, "SHARE_OF_MEMORY", 2**60)
+        monkeypatch.setattr(exact_method, "room_of", lambda _memory: room)
 
 
 def pairs_found(pairs: Pairs) -> dict[tuple[Any, Any], float]:

@@ -7,11 +7,13 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies
 
 import simdb
+from simdb.answers.choose import Question, choose
+from simdb.work import Work
 from tests.support import oracle
 
 # Pairs at the threshold are missed with probability (1 - 1/4)^40 = 1e-5: never, with these seeds.
@@ -178,3 +180,16 @@ small_keys = strategies.one_of(
     strategies.integers(-2, 5), strategies.sampled_from(["0", "1", "é", "k" * 500])
 )
 small_texts = strategies.lists(strategies.sampled_from(_VOCABULARY), max_size=7).map(" ".join)
+
+
+def work_of(collection: simdb.Collection, verb: Literal["pairs", "groups"]) -> Work:
+    """What finding all pairs or groups by the buckets of a collection costs."""
+    with collection._opened() as opened:
+        method = choose(opened.settings, Question(verb))
+        assert method.guarantee == "probable"
+        if verb == "groups":
+            method.groups(opened)
+        else:
+            for _ in method.pairs(opened):
+                pass
+        return opened.work

@@ -186,7 +186,8 @@ def test_a_print_with_functions_of_one_group_alone_has_no_candidates(tmp_path):
         collection = database.collection("prints", kind, threshold=0.01, seed=1)
         many = random.random((50, 200)) < 0.4
         collection.add_many(enumerate([np.flatnonzero(row).tolist() for row in many]))
-        with collection._opened() as (_, _, signer):
+        with collection._opened() as opened:
+            signer = opened.signer
             family = signer.family
         assert isinstance(family, SquaresFamily)
         for group in (0, 1):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import simdb
-from simdb.answers.exact import search as exact_searching
-from simdb.answers.exact.search import SearchCounters
+from simdb.answers.exact.method import Exact
 from simdb.exact.thresholds import Threshold
 from simdb.ingest import postings as exact_indexing
+from simdb.work import Work
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.exact_growth import join
@@ -185,22 +186,20 @@ def _print_curves(bench: Bench, where: str, answers: dict[str, dict[str, Any]]) 
 
 def _searched(collection: simdb.Collection, texts: list[str]) -> dict[str, Any]:
     """Search for texts, timed; count what that takes."""
-    counters = SearchCounters()
-    criterion = exact_searching.jaccard(Threshold.parse(THRESHOLD))
+    work = Work()
+    method = Exact(Threshold.parse(THRESHOLD))
 
     def find(text: str) -> None:
         collection.search(text, threshold=THRESHOLD, guarantee="exact")
 
     for text in texts:
-        with collection._opened() as (reader, _, signer):
-            exact_searching.search(
-                signer, reader, text.encode(), criterion, None, counters=counters
-            )
+        with collection._opened() as opened:
+            method.search(replace(opened, work=work), text.encode(), None)
     described = collection.stats()["exact_index"]
     return {
         **timed_each(find, texts),
-        "scanned": counters.scanned / len(texts),
-        "candidates": counters.candidates / len(texts),
-        "runs": counters.runs,
+        "scanned": work.looked_at / len(texts),
+        "candidates": work.candidates / len(texts),
+        "runs": described["runs"],
         "epoch": described["epoch"],
     }

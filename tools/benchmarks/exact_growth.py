@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.answers.exact import pairs as exact_joining
-from simdb.answers.exact.tokens import SweepToken, parse_token
-from simdb.exact.joins import Counters
+from simdb.answers.exact.method import SWEPT, Exact, Token
 from simdb.exact.thresholds import Threshold
+from simdb.work import Work
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child, memory_status, memory_watched
 from tools.benchmarks.plots import columns, draw
@@ -81,27 +80,26 @@ def grow(path: str, index: str, count: int, seed: int, memory: int) -> dict[str,
 
 def join(collection: simdb.Collection, threshold: str, *, repeats: int = 2) -> dict[str, Any]:
     """Join the store as ``pairs`` does, and count what that takes; the quickest time counts."""
-    counters, pairs, seconds, way = Counters(), 0, [], ""
+    work, pairs, seconds, way = Work(), 0, [], ""
     wanted = Threshold.parse(threshold)
     for _ in range(repeats):
-        counters, pairs = Counters(), 0
-        with memory_watched() as watched, collection._opened() as (reader, _, signer):
+        pairs = 0
+        with memory_watched() as watched, collection._opened() as opened:
             began = time.perf_counter()
-            resources = collection._lent().to_joins()
-            batches = exact_joining.join(signer, reader, wanted, resources, counters=counters)
-            for batch, token in batches:
+            for batch, token in Exact(wanted).pairs(opened):
                 pairs += len(batch)
-                is_sweep = isinstance(parse_token(token, wanted), SweepToken)
-                way = "sweep" if is_sweep else "memory"
+                assert token is not None
+                way = "sweep" if Token.parse(token, wanted).way == SWEPT else "memory"
+            work = opened.work
             seconds.append(time.perf_counter() - began)
     return {
         "items": len(collection),
         "way": way,
         "seconds": min(seconds),
-        "postings": counters.postings,
-        "scanned": counters.scanned,
-        "candidates": counters.candidates,
-        "verified": counters.verified,
+        "postings": work.postings,
+        "scanned": work.looked_at,
+        "candidates": work.candidates,
+        "verified": work.compared,
         "pairs": pairs,
         "peak": watched["peak"] - watched["before"],
         "peak_resident": watched["peak_resident"],

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.answers.exact import search as exact_searching
-from simdb.answers.exact.search import SearchCounters
+from simdb.answers.exact.method import Exact
 from simdb.exact.thresholds import Threshold
+from simdb.work import Work
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.corpora import normalised
@@ -245,32 +246,25 @@ def _similarity(left: str, right: str, kind: str) -> Fraction:
 
 def _counted(collection: simdb.Collection, texts: Sequence[str]) -> dict[str, float]:
     """Count what searches do, on average."""
-    total = SearchCounters()
+    total = Work()
     scanned, matches = [], 0
     for text in texts:
-        before = total.scanned
+        before = total.looked_at
         matches += _search_with(collection, text, total)
-        scanned.append(total.scanned - before)
+        scanned.append(total.looked_at - before)
     return {
-        "runs": total.runs,
+        "runs": collection.stats()["exact_index"]["runs"],
         "looked_up": total.looked_up / len(texts),
-        "scanned": total.scanned / len(texts),
+        "scanned": total.looked_at / len(texts),
         "scanned_p99": float(np.quantile(scanned, 0.99)),
         "candidates": total.candidates / len(texts),
-        "verified": total.verified / len(texts),
+        "verified": total.compared / len(texts),
         "matches": matches / len(texts),
     }
 
 
-def _search_with(collection: simdb.Collection, text: str, counters: SearchCounters) -> int:
+def _search_with(collection: simdb.Collection, text: str, work: Work) -> int:
     """Search and count; return how many matches there are."""
-    with collection._opened() as (reader, _, signer):
-        similar = exact_searching.search(
-            signer,
-            reader,
-            text.encode(),
-            exact_searching.jaccard(Threshold(THRESHOLD)),
-            None,
-            counters=counters,
-        )
-    return len(similar.values)
+    with collection._opened() as opened:
+        anew = replace(opened, work=work)
+        return len(Exact(Threshold(THRESHOLD)).search(anew, text.encode(), None))

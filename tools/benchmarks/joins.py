@@ -17,9 +17,10 @@ import numpy as np
 
 import simdb
 from simdb.exact import joins as exact_joins
-from simdb.exact.joins import Counters, PairColumns
+from simdb.exact.joins import PairColumns
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
+from simdb.work import Work
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.joining_peers import string_sim_join
@@ -54,8 +55,8 @@ def join_arrays(sets: str, threshold: str, pairs: str) -> dict[str, Any]:
         found[:] = exact_joins.pairs(arranged, wanted)
 
     timed = repeated(join)
-    counters = Counters()
-    for _ in exact_joins.pairs(arranged, wanted, counters=counters):
+    work = Work()
+    for _ in exact_joins.pairs(arranged, wanted, work=work):
         pass
     count = len(arranged)
     none = np.empty(0, np.int64)
@@ -68,9 +69,9 @@ def join_arrays(sets: str, threshold: str, pairs: str) -> dict[str, Any]:
         "pairs": left.size,
         "sets": count,
         "symbols": int(offsets[-1]),
-        "scanned": counters.scanned,
-        "candidates": counters.candidates,
-        "verified": counters.verified,
+        "scanned": work.looked_at,
+        "candidates": work.candidates,
+        "verified": work.compared,
     }
 
 

@@ -195,7 +195,8 @@ def look_ups(path: str, count: int, statistics: dict[str, Any], seed: int) -> di
             if len(found) >= QUERIES and time.perf_counter() - began > LONG_ENOUGH:
                 break
         stored = collection.search(prints[0], guarantee="exact")
-        with collection._opened() as (_, _, signer):
+        with collection._opened() as opened:
+            signer = opened.signer
             family = signer.family  # where densities differ much depends on which squares it has
     assert isinstance(family, SquaresFamily)
     signatures = [packed(family, squares[: len(found)]) for squares in probes[1:]]

@@ -1,24 +1,35 @@
-"""Pairs found by looking items up in an exact index, one after the other (MMDS 3.9.4)."""
+"""Looking items up in an exact index: which stored items are similar to this one? None is missed.
+
+The prefix of the probe is looked up in the postings; sizes, positions and counts of common symbols
+leave few candidates (MMDS 3.9.3 to 3.9.6), which are compared in full.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import lru_cache
+from math import sqrt
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.answers.exact.arrange import first_identical
-from simdb.answers.exact.classes import stored_sets
-from simdb.answers.exact.load import Batch
-from simdb.answers.exact.search import Prober, similarities_of
+from simdb.answers.exact.memory import Loaded, first_identical, live_sets, stored_sets
+from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK
+from simdb.exact.measures import Criterion, Measure
 from simdb.kinds import Compared
-from simdb.opened.signer import Signer
+from simdb.opened.epochs import Epoch, current_epoch
+from simdb.opened.opened import Opened
 from simdb.results import PairBatch
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
+from simdb.storage.tables.views import RunView
 
+if TYPE_CHECKING:
+    from simdb.kernels.postings import Bounds
+
+CACHED_SIZE = 16_384  # symbols; the bounds of larger probes are large tables
 COMPARED_AT_ONCE = 256  # items
 REMEMBERED = 2**20  # similar items of items that come again
 
@@ -33,30 +44,90 @@ class Similar(NamedTuple):
 Found = tuple[int, Similar]
 
 
-class PairProber:
-    """Finds the stored items that are similar to the items of batches.
+class Prober:
+    """Looks up probes in the exact index of a collection, in one snapshot.
 
-    Args:
-        signer: of the collection.
-        collection: with an exact index that serves the criterion of the prober.
-        prober: of that index.
+    Attributes:
+        epoch: the order in which probes must be arranged.
+        criterion: what similar enough means.
+
+    Raises:
+        ConfigurationError: there is no exact index.
     """
 
-    def __init__(self, signer: Signer, collection: CollectionReader, prober: Prober) -> None:
-        self._signer = signer
-        self._collection = collection
-        self._prober = prober
+    def __init__(self, opened: Opened, criterion: Criterion) -> None:
+        epoch, exact = current_epoch(opened.reader), opened.reader.manifest.index.exact
+        if epoch is None or exact is None:
+            raise ConfigurationError("the collection has no exact index")
+        self.epoch: Epoch = epoch
+        self.criterion = criterion
+        self._opened = opened
+        self._view: RunView = open_postings(opened.reader.transaction, exact.current)
 
-    def similar(self, batch: Batch, *, earlier_only: bool) -> Iterator[Found]:
+    def candidates(self, keys: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.uint32]:
+        """Find the live items that can be similar to a probe, ascending; no similar one misses.
+
+        Args:
+            keys: the first symbols of the probe in the order of the epoch, as many at least as the
+                criterion looks up.
+            size: symbols of the probe.
+        """
+        reader, work = self._opened.reader, self._opened.work
+        looked_up = keys[: self.criterion.probe_prefix(size)]
+        found = self._view.probe(looked_up)
+        items = self._view.column(found, ITEM)
+        positions = self._view.column(found, POSITION)
+        sizes = self._view.column(found, SIZE)
+        work.looked_up += looked_up.size
+        work.note(items.size)
+        if not items.size:
+            return items
+        offsets = np.searchsorted(found.queries, np.arange(looked_up.size + 1, dtype=np.uint32))
+        hits = kernels.postings.Hits(offsets.astype(np.int64), items, positions, sizes - positions)
+        bounds = bounds_of(self.criterion, size, int(sizes.max()))
+        shift = kernels.hashes.table_shift(items.size)
+        numbers, _ = kernels.postings.probe_candidates(hits, bounds, shift)
+        work.candidates += numbers.size
+        if reader.manifest.tombstones:
+            numbers = numbers[reader.alive(numbers)]
+        work.compared += numbers.size
+        return np.sort(numbers)
+
+    def pairs(
+        self, probes: Opened, *, start: int = 0, earlier_only: bool
+    ) -> Iterator[tuple[PairBatch, int]]:
+        """Yield the pairs of live items with similar ones, and below which number all are done.
+
+        Args:
+            probes: the collection whose items are looked up, signed as the one that is probed.
+            start: the first of its item numbers.
+            earlier_only: it is the one that is probed: each item is paired with those before it,
+                which are on the left. Else it is on the left of all.
+        """
+        for batch in live_sets(probes, self.epoch.order, start):
+            gathered: list[Found] = []
+            count = 0
+            for number, found in self._similar(batch, earlier_only=earlier_only):
+                similar = found
+                if earlier_only:
+                    earlier = int(np.searchsorted(found.numbers, number))
+                    similar = Similar(found.numbers[:earlier], found.similarities[:earlier])
+                if similar.numbers.size:
+                    gathered.append((number, similar))
+                    count += similar.numbers.size
+                if count >= CHUNK:
+                    yield _joined(gathered, earlier_only=earlier_only), number + 1
+                    gathered, count = [], 0
+                probes.resources.require_open()
+            if gathered:
+                yield _joined(gathered, earlier_only=earlier_only), int(batch.numbers[-1]) + 1
+
+    def _similar(self, batch: Loaded, *, earlier_only: bool) -> Iterator[Found]:
         """Yield the number of each item of a batch with the stored items similar to it.
 
         Identical items of the batch are looked up once.
-
-        Args:
-            batch: of items by ascending number.
-            earlier_only: leave out the stored items that come after the batch.
         """
-        end = batch.numbers[-1] if earlier_only else None
+        end = int(batch.numbers[-1]) if earlier_only else None
         sets = batch.sets
         first = first_identical(sets, sets.sizes > 0)
         comes_again = np.bincount(first, minlength=first.size) > 1
@@ -66,67 +137,30 @@ class PairProber:
             one = int(first[place])
             found = remembered.get(one)
             if found is None:
-                keys = sets.values[sets.offsets[place] : sets.offsets[place + 1]]
-                found = self._look_up(keys, end)
+                found = self._look_up(sets[place], end)
                 if comes_again[one]:
                     rows += found.numbers.size
                     if rows > REMEMBERED:
                         remembered, rows = {}, found.numbers.size
                     remembered[one] = found
-            yield batch.numbers[place], found
+            yield int(batch.numbers[place]), found
 
     def _look_up(self, keys: npt.NDArray[np.uint64], end: int | None) -> Similar:
-        criterion = self._prober.criterion
-        candidates = self._prober.candidates(keys, keys.size)
+        candidates = self.candidates(keys, keys.size)
         if end is not None:
             candidates = candidates[: np.searchsorted(candidates, end)]
         numbers = [np.empty(0, np.uint32)]
         similarities = [np.empty(0, np.float64)]
         for begin in range(0, candidates.size, COMPARED_AT_ONCE):
             some = candidates[begin : begin + COMPARED_AT_ONCE]
-            sets = stored_sets(self._signer, self._collection, self._prober.epoch, some)
+            sets = stored_sets(self._opened, self.epoch, some)
             shared, sizes, _ = kernels.overlaps.probe_overlaps(keys, sets.values, sets.offsets)
-            met = np.flatnonzero(shared >= criterion.needed_overlaps(keys.size, sizes))
+            met = np.flatnonzero(shared >= self.criterion.needed_overlaps(keys.size, sizes))
             shared, sizes = shared[met], sizes[met]
             compared = Compared(shared, sizes + keys.size - shared)
             numbers.append(some[met])
-            similarities.append(similarities_of(criterion.measure, compared, keys.size, sizes))
+            similarities.append(similarities_of(self.criterion.measure, compared, keys.size, sizes))
         return Similar(np.concatenate(numbers), np.concatenate(similarities))
-
-
-def pair_batches(
-    batches: Iterator[Batch],
-    prober: PairProber,
-    require_open: Callable[[], None],
-    *,
-    earlier_only: bool,
-) -> Iterator[tuple[PairBatch, int]]:
-    """Yield the pairs of the items of batches, and the number below which all items are done.
-
-    Args:
-        batches: of items by ascending number.
-        prober: finds the items that are similar to each.
-        require_open: called now and then, to raise if the database was closed.
-        earlier_only: the items are stored in the collection that is probed: each is paired with
-            those before it, which are on the left. Else it is on the left of all.
-    """
-    for batch in batches:
-        gathered: list[Found] = []
-        count = 0
-        for number, found in prober.similar(batch, earlier_only=earlier_only):
-            similar = found
-            if earlier_only:
-                earlier = int(np.searchsorted(found.numbers, number))
-                similar = Similar(found.numbers[:earlier], found.similarities[:earlier])
-            if similar.numbers.size:
-                gathered.append((number, similar))
-                count += similar.numbers.size
-            if count >= CHUNK:
-                yield _joined(gathered, earlier_only=earlier_only), number + 1
-                gathered, count = [], 0
-            require_open()
-        if gathered:
-            yield _joined(gathered, earlier_only=earlier_only), batch.numbers[-1] + 1
 
 
 def _joined(gathered: list[Found], *, earlier_only: bool) -> PairBatch:
@@ -136,3 +170,33 @@ def _joined(gathered: list[Found], *, earlier_only: bool) -> PairBatch:
     similarities = np.concatenate([found.similarities for _, found in gathered])
     left, right = (others, own) if earlier_only else (own, others)
     return PairBatch(left, right, similarities)
+
+
+@lru_cache(maxsize=256)
+def _bounds(criterion: Criterion, size: int, largest: int) -> Bounds:
+    return criterion.bounds(size, largest)
+
+
+def bounds_of(criterion: Criterion, size: int, largest_stored: int) -> Bounds:
+    """Tabulate what stored sets of every size must have; from the cache if it was done before."""
+    largest = criterion.largest_size(size)
+    if size > CACHED_SIZE:
+        return criterion.bounds(size, largest_stored)
+    largest = largest_stored if largest is None else largest
+    return _bounds(criterion, size, largest)
+
+
+def similarities_of(
+    measure: Measure, compared: Compared, size: int, stored_sizes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Compute the values of a measure as floating-point numbers, to be shown and sorted by."""
+    overlaps = compared.numerators.astype(np.float64)
+    if measure is Measure.JACCARD:
+        return compared.values()
+    if measure is Measure.DICE:
+        return 2 * overlaps / (size + stored_sizes)
+    if measure is Measure.COSINE:
+        return overlaps / (sqrt(size) * np.sqrt(np.maximum(stored_sizes, 1)))
+    if measure is Measure.STORED_IN_PROBE:
+        return overlaps / np.maximum(stored_sizes, 1)
+    return overlaps / size

@@ -1,29 +1,36 @@
-"""Exact joins by sweeping the postings: of what does not fit into memory, and of texts.
+"""Exact joins of what does not fit into memory: the postings of the exact index are swept.
 
 The runs of postings are swept in the order of keys, in slices of whole buckets. If the pairs met in
 all buckets can be held, all common symbols of each within the prefixes are counted before anything
 is read; else pairs are proposed slice by slice. What is left is read and verified in the bucket of
-its first common symbol, so that it comes out exactly once. Of identical items one takes part.
+its first common symbol, so that it comes out exactly once.
+
+Of identical items (MMDS 3.9.1) one takes part, and the pairs of the others are written out at the
+end. Classes of them are found by 128-bit digests and confirmed symbol by symbol. Memory: 40 bytes
+for every item number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from simdb import kernels
-from simdb.answers.exact.arrange import Epoch, arrange
-from simdb.answers.exact.candidates import by_number, concatenated, packed
-from simdb.answers.exact.classes import ItemClasses
-from simdb.answers.exact.slices import BYTES_AN_ENTRY, SLICE_SHARE, PostingSlices, shared_only
-from simdb.exact.joins import ALONE, Counters, Workers, in_order
+from simdb.answers.exact.memory import live_sets, stored_sets
+from simdb.exact.joins import ALONE, BEGINNING, CHUNK, OWN_PAIRS, Place, Workers, in_order, numbered
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
-from simdb.opened.signer import Signer
-from simdb.storage.collection.manifest import ITEM, POSITION, SIZE
+from simdb.opened.epochs import Epoch, current_epoch
+from simdb.opened.opened import Opened
+from simdb.results import PairBatch
+from simdb.storage.collection.manifest import COLUMNS, ITEM, POSITION, SIZE, open_postings
 from simdb.storage.collection.reader import CollectionReader
 
 if TYPE_CHECKING:
@@ -34,6 +41,14 @@ PART_SYMBOLS = 2**18  # of the sets verified together, at most; threads verify s
 PART_CANDIDATES = 262_144
 CANDIDATES_AT_ONCE = 262_144
 CANDIDATES_A_POSTING = 1  # of a slice, where the candidates of all slices are held at once
+SLICE_SHARE = 2  # a slice takes half of the memory setting
+BYTES_AN_ENTRY = 72  # a posting of a slice and all that is made of it
+LEAST_ROOM = 4_096
+SWEPT_AT_ONCE = 2**20  # postings, before those that do not matter are left out
+CONFIRMED_SYMBOLS = 2**20  # compared at once
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4)
+
+KeysAndColumns: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
 
 
 class ClassPairs(NamedTuple):
@@ -62,38 +77,28 @@ class Sweep:
     """A sweep over the postings of the current epoch of a collection.
 
     Args:
-        signer, collection, epoch: what is joined.
-        classes: of its items.
+        opened: the collection, with an exact index.
         threshold: at or above the floor of the index.
-        postings: of its current epoch.
-        counters: where to count what was done.
+        room: postings of a slice.
 
     Attributes:
         epoch: whose postings are swept.
-        counted: see ``pairs``; known when it has given the first ones.
+        room: postings of a slice.
+        counted: see ``class_pairs``; known when it has given the first ones.
     """
 
-    def __init__(
-        self,
-        signer: Signer,
-        collection: CollectionReader,
-        epoch: Epoch,
-        classes: ItemClasses,
-        threshold: Threshold,
-        *,
-        postings: PostingSlices,
-        counters: Counters,
-    ) -> None:
-        self._signer = signer
-        self._collection = collection
-        self.epoch = epoch
-        self._classes = classes
+    def __init__(self, opened: Opened, threshold: Threshold, room: int) -> None:
+        epoch = current_epoch(opened.reader)
+        assert epoch is not None
+        self._opened = opened
+        self.epoch: Epoch = epoch
+        self.room = room
         self._threshold = threshold
-        self._postings = postings
-        room = postings.room * SLICE_SHARE * BYTES_AN_ENTRY // BYTES_A_SET_SYMBOL
-        self._most_symbols = max(1, min(room, PART_SYMBOLS))
-        self._most_candidates = max(CANDIDATES_AT_ONCE, postings.room * CANDIDATES_A_POSTING)
-        self._counters = counters
+        self._postings = PostingSlices(opened.reader, threshold, room)
+        self._classes = classes = classify(opened, epoch, self._postings)
+        most_symbols = room * SLICE_SHARE * BYTES_AN_ENTRY // BYTES_A_SET_SYMBOL
+        self._most_symbols = max(1, min(most_symbols, PART_SYMBOLS))
+        self._most_candidates = max(CANDIDATES_AT_ONCE, room * CANDIDATES_A_POSTING)
         self.counted = False
         self._every: list[Candidates | None] = []
         largest = int(classes.sizes.max(initial=0))
@@ -104,6 +109,39 @@ class Sweep:
         self._short_prefixes = threshold.posted_prefix_lengths(sizes)
 
     def pairs(
+        self, workers: Workers, start: Place = BEGINNING, *, counted: bool | None = None
+    ) -> Iterator[tuple[PairBatch, Place]]:
+        """Yield all pairs of items, those of identical ones first, and where to go on after each.
+
+        Args:
+            workers, counted: as for ``class_pairs``.
+            start: what is before it is left out.
+        """
+        return numbered(self._expanded(workers, start.range, counted=counted), start)
+
+    def _expanded(
+        self, workers: Workers, first: int, *, counted: bool | None
+    ) -> Iterator[tuple[int, PairBatch]]:
+        classes = self._classes
+        copied = np.unique(classes.representatives[classes.copies])
+        if first == OWN_PAIRS and copied.size:
+            own = ClassPairs(OWN_PAIRS, copied, copied, classes.sizes[copied])
+            for batch in _members(classes, own):
+                yield OWN_PAIRS, batch
+        for pairs in self.class_pairs(workers, max(first, 0), counted=counted):
+            if pairs.left.size:
+                for batch in _members(classes, pairs):
+                    yield pairs.range, batch
+
+    def edges(
+        self, workers: Workers
+    ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
+        """Yield pairs that connect the same items as all pairs do: a copy only with the first."""
+        yield self._classes.representatives[self._classes.copies], self._classes.copies
+        for pairs in self.class_pairs(workers):
+            yield pairs.left, pairs.right
+
+    def class_pairs(
         self, workers: Workers = ALONE, first: int = 0, *, counted: bool | None = None
     ) -> Iterator[ClassPairs]:
         """Yield the similar pairs of representatives, in an order that no thread changes.
@@ -120,10 +158,11 @@ class Sweep:
         every = self._every.pop() if self.counted else None
         parts = self._sliced_parts(first) if every is None else self._counted_parts(every, first)
         for pairs, counts in in_order(parts, workers):
-            joining = kernels.postings
-            self._counters.candidates += int(counts[joining.CANDIDATES])
-            self._counters.verified += int(counts[joining.VERIFIED])
-            self._counters.pairs += int(counts[joining.PAIRS])
+            postings = kernels.postings
+            work = self._opened.work
+            work.candidates += int(counts[postings.CANDIDATES])
+            work.compared += int(counts[postings.VERIFIED])
+            work.found += int(counts[postings.PAIRS])
             yield pairs
 
     def count(self) -> bool:
@@ -154,7 +193,7 @@ class Sweep:
         When all common symbols within both prefixes of a pair are known, the bound of 3.9.6 on the
         first of them and the bound on their number hold for good.
         """
-        joining = kernels.postings
+        postings = kernels.postings
         parts: list[Candidates] = []
         left_over = self._most_candidates
         for keys, columns in self._postings:
@@ -163,13 +202,13 @@ class Sweep:
                 continue
             # The whole prefix on both sides: more common symbols are counted, so fewer pairs stay.
             buckets = buckets._replace(left=buckets.right)
-            state = joining.bucket_state(buckets.left, buckets.right)
+            state = postings.bucket_state(buckets.left, buckets.right)
             found, count = self._propose(buckets, state, left_over, bounded=False)
             if state[0] < buckets.left.starts.size - 1:
                 return None
-            parts.append(by_number(buckets.numbers, found, np.arange(count)))
+            parts.append(_by_number(buckets.numbers, found, np.arange(count)))
             left_over -= count
-        every = concatenated(parts)
+        every = _concatenated(parts)
         return self._possible(every)
 
     def _possible(self, every: Candidates) -> Candidates:
@@ -178,7 +217,7 @@ class Sweep:
         After the last of h of them the overlap is at most h and the shorter of the two suffixes,
         and also at most h and the longer of the two rests.
         """
-        of_pair = packed(every)
+        of_pair = _packed(every)
         order = np.argsort(of_pair, kind="stable")
         begins = np.flatnonzero(np.append(of_pair.size > 0, np.diff(of_pair[order]) != 0))
         hits = np.diff(np.append(begins, of_pair.size))
@@ -201,7 +240,7 @@ class Sweep:
         items = columns[ITEM]
         is_copy = self._classes.representatives[items] != items
         if is_copy.any():
-            keys, columns = shared_only(keys[~is_copy], columns[:, ~is_copy])
+            keys, columns = _shared_only(keys[~is_copy], columns[:, ~is_copy])
         if not keys.size:
             return None
         items, positions = columns[ITEM], columns[POSITION]
@@ -214,7 +253,7 @@ class Sweep:
         short_starts = np.append(0, np.cumsum(short))[starts]
         postings = kernels.postings.Postings
         left = postings(short_starts, ranks[short], positions[short], suffixes[short])
-        self._counters.postings += items.size + left.items.size
+        self._opened.work.postings += items.size + left.items.size
         return _Slice(numbers, left, postings(starts, ranks, positions, suffixes))
 
     def _ranked(
@@ -230,8 +269,8 @@ class Sweep:
 
     def _proposals(self, buckets: _Slice) -> Iterator[Candidates]:
         """Propose pairs, some at a time."""
-        joining = kernels.postings
-        state = joining.bucket_state(buckets.left, buckets.right)
+        postings = kernels.postings
+        state = postings.bucket_state(buckets.left, buckets.right)
         stop = buckets.left.starts.size - 1
         while state[0] < stop:
             found, count = self._propose(buckets, state, CANDIDATES_AT_ONCE, bounded=True)
@@ -240,23 +279,22 @@ class Sweep:
     def _propose(
         self, buckets: _Slice, state: npt.NDArray[np.int64], room: int, *, bounded: bool
     ) -> tuple[Candidates, int]:
-        joining = kernels.postings
-        found = joining.Candidates(*(np.empty(room, np.uint32) for _ in range(4)))
+        postings = kernels.postings
+        found = postings.Candidates(*(np.empty(room, np.uint32) for _ in range(4)))
         counts = np.zeros(4, np.int64)
-        count = joining.bucket_candidates(
+        count = postings.bucket_candidates(
             buckets.left,
             buckets.right,
             needed=self._needed,
             minimum=self._minimum,
-            same=True,
             bounded=bounded,
+            same=True,
             stop=buckets.left.starts.size - 1,
             state=state,
             found=found,
             counters=counts,
         )
-        self._counters.effort.note(int(counts[joining.SCANNED]))
-        self._counters.scanned += int(counts[joining.SCANNED])
+        self._opened.work.note(int(counts[postings.SCANNED]))
         return found, count
 
     def _promising(self, buckets: _Slice, found: Candidates, count: int) -> Candidates:
@@ -264,13 +302,13 @@ class Sweep:
 
         The first common symbol of a pair is not that of a later bucket in which it is proposed.
         """
-        candidates = by_number(buckets.numbers, found, np.arange(count))
+        candidates = _by_number(buckets.numbers, found, np.arange(count))
         one, other = candidates.left, candidates.right
         totals = self._classes.sizes[one] + self._classes.sizes[other]
         different = np.bitwise_count(self._classes.bitmaps[one] ^ self._classes.bitmaps[other])
         near = np.flatnonzero(different <= totals - 2 * self._needed[totals])
         candidates = type(found)(*(column[near] for column in candidates))
-        _, first = np.unique(packed(candidates), return_index=True)
+        _, first = np.unique(_packed(candidates), return_index=True)
         return type(found)(*(column[first] for column in candidates))
 
     def _parts(self, candidates: Candidates) -> Iterator[Candidates]:
@@ -301,7 +339,7 @@ class Sweep:
         numbers, places = np.unique(
             np.concatenate([candidates.left, candidates.right]), return_inverse=True
         )
-        items = [bytes(document.item) for _, document in self._collection.documents_of(numbers)]
+        items = [bytes(document.item) for _, document in self._opened.reader.documents_of(numbers)]
         assert len(items) == numbers.size
         return _Part(self, number, candidates, (numbers, places), items)
 
@@ -325,10 +363,10 @@ class Sweep:
         Returns:
             left and right item numbers, overlaps, and counters as ``verify_candidates`` has them.
         """
-        joining = kernels.postings
-        sets = arrange(self.epoch.order, self._signer.symbols(items))
+        postings = kernels.postings
+        sets = self.epoch.arrange(self._opened.signer.symbols(items))
         count = candidates.left.size
-        local = joining.Candidates(
+        local = postings.Candidates(
             places[:count].astype(np.uint32),
             places[count:].astype(np.uint32),
             candidates.left_positions,
@@ -337,7 +375,7 @@ class Sweep:
         overlaps = np.empty(count, np.int64)
         counts = np.zeros(4, np.int64)
         arranged = self._kernel_sets(sets, numbers)
-        kept = joining.verify_candidates(
+        kept = postings.verify_candidates(
             arranged,
             arranged,
             needed=self._needed,
@@ -383,3 +421,288 @@ class _Part:
         )
         self.done = True
         return ClassPairs(self._number, left, right, overlaps), counts
+
+
+def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
+    chosen = np.unique(np.concatenate([pairs.left, pairs.right]))
+    members = classes.members(chosen)
+    places = np.searchsorted(chosen, pairs.left), np.searchsorted(chosen, pairs.right)
+    sizes = classes.sizes[pairs.left], classes.sizes[pairs.right]
+    similarities = pairs.overlaps / (sizes[0] + sizes[1] - pairs.overlaps)
+    state = np.zeros(3, np.int64)
+    found = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
+    while state[0] < pairs.left.size:
+        count = kernels.order.expand_pairs(
+            places, members, members, same=True, state=state, found=found
+        )
+        rows, one, other = (column[:count] for column in found)
+        if count:
+            yield PairBatch(
+                np.minimum(one, other).astype(np.uint32),
+                np.maximum(one, other).astype(np.uint32),
+                similarities[rows],
+            )
+
+
+def _by_number(
+    item_numbers: npt.NDArray[np.uint32], found: Candidates, rows: npt.NDArray[np.int64]
+) -> Candidates:
+    """Return some candidates with item numbers in place of ranks."""
+    return type(found)(
+        item_numbers[found.left[rows]],
+        item_numbers[found.right[rows]],
+        found.left_positions[rows],
+        found.right_positions[rows],
+    )
+
+
+def _concatenated(parts: list[Candidates]) -> Candidates:
+    """Return the candidates of several parts as one."""
+    columns = [
+        np.concatenate([np.empty(0, np.uint32), *(part[column] for part in parts)])
+        for column in range(4)
+    ]
+    return kernels.postings.Candidates(*columns)
+
+
+def _packed(candidates: Candidates) -> npt.NDArray[np.uint64]:
+    """Return a number for each pair, rising with left, then right."""
+    return (candidates.left.astype(np.uint64) << np.uint64(32)) | candidates.right
+
+
+# -- postings, in slices that memory allows ----------------------------------------------------
+
+
+def room_of(memory: int) -> int:
+    """Return how many postings a slice has."""
+    return max(LEAST_ROOM, memory // SLICE_SHARE // BYTES_AN_ENTRY)
+
+
+class PostingSlices:
+    """The postings of the current epoch that matter, in slices of whole buckets.
+
+    Those within the prefix that the threshold asks for, in buckets of two or more. They can be
+    asked for repeatedly; if there is only one slice it is kept.
+
+    Args:
+        collection: the snapshot.
+        threshold: at or above the floor of the index.
+        room: postings of a slice; more only where one bucket has more. The candidates depend on it,
+            and on nothing else of the memory setting, so that a join can be resumed under another.
+    """
+
+    def __init__(self, collection: CollectionReader, threshold: Threshold, room: int) -> None:
+        self._collection = collection
+        self._threshold = threshold
+        self.room = room
+        self._only: KeysAndColumns | None = None
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether there is only one slice."""
+        postings, last = next(self._sweep())
+        if last:
+            self._only = postings
+        return last
+
+    def __iter__(self) -> Iterator[KeysAndColumns]:
+        """Yield the keys and the columns of slice after slice."""
+        if self.is_whole:
+            assert self._only is not None
+            yield self._only
+        else:
+            for postings, _ in self._sweep():
+                yield postings
+
+    def _sweep(self) -> Iterator[tuple[KeysAndColumns, bool]]:
+        """Yield each slice, and whether it is the last one."""
+        exact = self._collection.manifest.index.exact
+        assert exact is not None
+        view = open_postings(self._collection.transaction, exact.current)
+        parts: list[KeysAndColumns] = []
+        filled = 0
+        room = max(1, min(self.room, SWEPT_AT_ONCE, exact.current.postings.entries + 1))
+        for keys, columns in view.sweep(self._collection.tombstones, item_column=ITEM, room=room):
+            part = self._mattering(*_shared_only(keys, columns))
+            if filled and filled + part[0].size > self.room:
+                yield _joined_slices(parts), False
+                parts, filled = [], 0
+            parts.append(part)
+            filled += part[0].size
+        yield _joined_slices(parts), True
+
+    def _mattering(
+        self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
+    ) -> KeysAndColumns:
+        lengths = self._threshold.prefix_lengths(columns[SIZE])
+        within = np.flatnonzero(columns[POSITION] <= lengths)
+        return _shared_only(keys[within], columns[:, within])
+
+
+def _joined_slices(parts: list[KeysAndColumns]) -> KeysAndColumns:
+    if len(parts) == 1:
+        return parts[0]
+    return (
+        np.concatenate([np.empty(0, np.uint64), *(keys for keys, _ in parts)]),
+        np.concatenate(
+            [np.empty((COLUMNS, 0), np.uint32), *(columns for _, columns in parts)], axis=1
+        ),
+    )
+
+
+def _shared_only(
+    keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """Return the postings whose key another one has."""
+    same = keys[1:] == keys[:-1]
+    shared = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    return keys[shared], columns[:, shared]
+
+
+# -- identical items ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ItemClasses:
+    """What is known of all items, by item number.
+
+    Attributes:
+        sizes: int64, symbols of each item; 0 of those that are not stored.
+        bitmaps: uint64, bit b is the parity of the number of symbols that are b modulo 64; all
+            zeros if not all items were read.
+        representatives: uint32, the first item that is identical to each.
+    """
+
+    sizes: npt.NDArray[np.int64]
+    bitmaps: npt.NDArray[np.uint64]
+    representatives: npt.NDArray[np.uint32]
+
+    @property
+    def copies(self) -> npt.NDArray[np.uint32]:
+        """The items that are identical to an earlier one."""
+        own = np.arange(self.representatives.size, dtype=np.uint32)
+        return np.flatnonzero(self.representatives != own).astype(np.uint32)
+
+    def members(self, chosen: npt.NDArray[np.uint32]) -> kernels.order.Classes:
+        """Return the members of the classes of some representatives, ascending ones."""
+        copies = self.copies
+        copies = copies[np.isin(self.representatives[copies], chosen)]
+        everyone = np.concatenate([chosen, copies])
+        of = np.searchsorted(chosen, self.representatives[everyone])
+        order = np.lexsort((everyone, of))
+        starts = np.searchsorted(of[order], np.arange(chosen.size + 1))
+        return kernels.order.Classes(starts.astype(np.int64), everyone[order].astype(np.int64))
+
+
+def classify(opened: Opened, epoch: Epoch, postings: Iterable[KeysAndColumns]) -> ItemClasses:
+    """Find the classes of identical items.
+
+    Texts have to be cut into shingles to be read, so only those are read that may be identical. Of
+    other items all are: that is quick, and brings their bitmaps, which tell most of small sets.
+
+    Args:
+        opened: the collection.
+        epoch: the order in which sets are compared.
+        postings: keys and columns of all postings in buckets of two or more.
+    """
+    state = opened.reader.manifest.next_number
+    classes = ItemClasses(
+        np.zeros(state, np.int64), np.zeros(state, np.uint64), np.arange(state, dtype=np.uint32)
+    )
+    if opened.settings.kind.is_slow_to_read:
+        numbers, digests = _alike_by_postings(opened, epoch, classes, postings)
+    else:
+        numbers, digests = _read_all(opened, epoch, classes)
+    _find_copies(classes, numbers, digests)
+    for copies in _parts(classes):
+        _confirm(opened, epoch, classes, copies)
+    return classes
+
+
+def _read_all(
+    opened: Opened, epoch: Epoch, classes: ItemClasses
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+    """Read all live items once; note their sizes and bitmaps, and return numbers and digests."""
+    present = [np.empty(0, np.uint32)]
+    digests = [np.empty((0, 2), np.uint64)]
+    for batch in live_sets(opened, epoch.order):
+        opened.resources.require_open()
+        numbers, sets = batch.numbers, batch.sets
+        shift = kernels.hashes.table_shift(max(1, len(sets)))
+        _, bitmaps = kernels.order.identical_representatives(sets.values, sets.offsets, shift)
+        classes.sizes[numbers], classes.bitmaps[numbers] = sets.sizes, bitmaps
+        present.append(numbers)
+        digests.append(_digests(sets))
+    return np.concatenate(present), np.concatenate(digests)
+
+
+def _alike_by_postings(
+    opened: Opened, epoch: Epoch, classes: ItemClasses, postings: Iterable[KeysAndColumns]
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+    """Read only items that agree in size and in their postings; return numbers and digests.
+
+    Identical items have the same postings, and all of them in buckets of two or more.
+    """
+    sums = np.zeros(classes.sizes.size, np.uint64)
+    for keys, columns in postings:
+        classes.sizes[columns[ITEM]] = columns[SIZE]
+        np.add.at(sums, columns[ITEM], (keys ^ (keys >> np.uint64(32))) * _SPREAD)
+    present = np.flatnonzero(classes.sizes)
+    order = present[np.lexsort((classes.sizes[present], sums[present]))]
+    same = (np.diff(sums[order]) == 0) & (np.diff(classes.sizes[order]) == 0)
+    alike = np.unique(np.append(order[:-1][same], order[1:][same])).astype(np.uint32)
+    digests = [np.empty((0, 2), np.uint64)]
+    part = np.cumsum(classes.sizes[alike]) // CONFIRMED_SYMBOLS
+    digests += [
+        _digests(stored_sets(opened, epoch, some))
+        for some in np.split(alike, np.flatnonzero(np.diff(part)) + 1)
+    ]
+    return alike, np.concatenate(digests)
+
+
+def _digests(sets: ArrangedSets) -> npt.NDArray[np.uint64]:
+    """Return the 128-bit digests of sets, uint64 (sets, 2)."""
+    raw = memoryview(sets.values.view(np.uint8).data)
+    packed = b"".join(
+        xxhash.xxh3_128_digest(raw[begin:end])
+        for begin, end in pairwise((sets.offsets * 8).tolist())
+    )
+    return np.frombuffer(packed, np.uint64).reshape(-1, 2)
+
+
+def _find_copies(
+    classes: ItemClasses, numbers: npt.NDArray[np.uint32], digests: npt.NDArray[np.uint64]
+) -> None:
+    """Let every item with the digest of an earlier one be represented by the first such."""
+    order = np.lexsort((numbers, digests[:, 1], digests[:, 0]))
+    order = order[classes.sizes[numbers[order]] > 0]
+    same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
+    begins = np.concatenate([np.ones(min(1, order.size), np.bool_), ~same])
+    ordered = numbers[order]
+    classes.representatives[ordered] = ordered[begins][np.cumsum(begins) - 1]
+
+
+def _parts(classes: ItemClasses) -> Iterator[npt.NDArray[np.uint32]]:
+    """Yield the copies, those of one item together, about ``CONFIRMED_SYMBOLS`` at a time."""
+    copies = classes.copies
+    if copies.size:
+        copies = copies[np.lexsort((copies, classes.representatives[copies]))]
+        part = np.cumsum(2 * classes.sizes[copies]) // CONFIRMED_SYMBOLS
+        yield from np.split(copies, np.flatnonzero(np.diff(part)) + 1)
+
+
+def _confirm(
+    opened: Opened,
+    epoch: Epoch,
+    classes: ItemClasses,
+    copies: npt.NDArray[np.uint32],
+) -> None:
+    """Make copies that are none their own representatives."""
+    numbers = np.unique(np.concatenate([copies, classes.representatives[copies]]))
+    sets = stored_sets(opened, epoch, numbers)
+    shift = kernels.hashes.table_shift(numbers.size)
+    same, _ = kernels.order.identical_representatives(sets.values, sets.offsets, shift)
+    own = same[np.searchsorted(numbers, copies)]
+    other = same[np.searchsorted(numbers, classes.representatives[copies])]
+    different = copies[own != other]
+    classes.representatives[different] = different

@@ -271,36 +271,68 @@ class CollectionReader:
 
 
 CHOSEN_AT_ONCE = 4_096
+BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
 
 
 class Items(NamedTuple):
-    """The live items of a block: their numbers, uint32 ascending, and their bytes."""
+    """Some live items: their numbers, uint32 ascending, and their bytes."""
 
     numbers: npt.NDArray[np.uint32]
     items: list[bytes]
 
 
-def live_items(collection: CollectionReader, start: int = 0) -> Iterator[Items]:
-    """Yield the live items from a number on, block by block; every record is verified.
+def live_batches(
+    collection: CollectionReader,
+    start: int = 0,
+    *,
+    most_items: int | None = None,
+    most_bytes: int = BYTES_AT_ONCE,
+) -> Iterator[Items]:
+    """Yield the live items from a number on in batches of bounded size; every one is verified.
+
+    Args:
+        collection: the snapshot.
+        start: the first item number.
+        most_items: of a batch.
+        most_bytes: of a batch that a further block of the store would make longer.
 
     Raises:
         CorruptionError: a record does not match its checksum.
     """
+    numbers: list[npt.NDArray[np.uint32]] = []
+    items: list[bytes] = []
+    size = 0
+    for block in _live_blocks(collection, start):
+        taken = 0
+        while taken < len(block.items):
+            room = None if most_items is None else most_items - len(items)
+            part = block.items[taken:] if room is None else block.items[taken : taken + room]
+            numbers.append(block.numbers[taken : taken + len(part)])
+            items += part
+            size += sum(map(len, part))
+            taken += len(part)
+            if size >= most_bytes or len(items) == most_items:
+                yield Items(np.concatenate(numbers), items)
+                numbers, items, size = [], [], 0
+    if items:
+        yield Items(np.concatenate(numbers), items)
+
+
+def _live_blocks(collection: CollectionReader, start: int) -> Iterator[Items]:
     tombstones = collection.tombstones
     live = 0
-    if collection.items is not None:
-        for block in collection.items.scan(start):
-            places = np.flatnonzero(~deleted(tombstones, block.numbers) & (block.numbers >= start))
-            live += places.size
-            if places.size:
-                rows = block.as_rows(np.uint8)[places]
-                yield Items(block.numbers[places].copy(), cut_rows(rows))
-    else:
-        for block in collection.documents.scan(start):
-            places = np.flatnonzero(~deleted(tombstones, block.numbers) & (block.numbers >= start))
-            live += places.size
-            if places.size:
-                yield Items(block.numbers[places].copy(), _items(block, places))
+    blocks = collection.documents if collection.items is None else collection.items
+    for block in blocks.scan(start):
+        places = np.flatnonzero(~deleted(tombstones, block.numbers) & (block.numbers >= start))
+        live += places.size
+        if not places.size:
+            continue
+        if collection.items is None:
+            items = _items(block, places)
+        else:
+            collection.items.verify(block.key)
+            items = cut_rows(block.as_rows(np.uint8)[places])
+        yield Items(block.numbers[places].copy(), items)
     if not start:
         collection.require_all(live)
 

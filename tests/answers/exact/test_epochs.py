@@ -42,14 +42,16 @@ def zipf_sets(seed: int, count: int) -> list[set[int]]:
 
 
 def exact_state(collection: simdb.Collection) -> ExactManifest:
-    with collection._opened() as (reader, _, _):
+    with collection._opened() as opened:
+        reader = opened.reader
         assert reader.manifest.index.exact is not None
         return reader.manifest.index.exact
 
 
 def owners(collection: simdb.Collection, table: Table) -> set[int]:
     """The owners of the records of a table."""
-    with collection._opened() as (reader, _, _):
+    with collection._opened() as opened:
+        reader = opened.reader
         scanned = reader.transaction.scan(table, b"")
         return {int.from_bytes(key[:4], "big") for key, _ in scanned}
 

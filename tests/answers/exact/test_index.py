@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.answers.exact import arrange as exact_arranging
-from simdb.answers.exact.arrange import Prefixes
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.lsh.symbols import SymbolSets
+from simdb.opened.epochs import Epoch, Prefixes, open_epoch
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.tables.layout import Table
 from tests.support.exact_oracle import similar_pairs
@@ -35,7 +34,8 @@ def some_sets(count: int, seed: int = 0) -> list[set[int]]:
 
 def stored_postings(collection: simdb.Collection) -> list[tuple[int, int, int, int]]:
     """All postings of the current epoch in the order of the runs: key, size, position, item."""
-    with collection._opened() as (reader, _, _):
+    with collection._opened() as opened:
+        reader = opened.reader
         exact = reader.manifest.index.exact
         assert exact is not None
         view = open_postings(reader.transaction, exact.current)
@@ -56,10 +56,11 @@ def test_of_every_item_the_first_symbols_in_the_order_are_posted(
     with exact_store(tmp_path / "s", floor=floor, containment=containment) as collection:
         for begin in range(0, len(sets), 9):
             collection.add_many(list(enumerate(sets))[begin : begin + 9])
-        with collection._opened() as (reader, _, signer):
+        with collection._opened() as opened:
+            reader, signer = opened.reader, opened.signer
             exact = reader.manifest.index.exact
             assert exact is not None
-            epoch = exact_arranging.open_epoch(reader.transaction, exact.current)
+            epoch = open_epoch(reader.transaction, exact.current)
             symbols = signer.symbols([signer.items.encode(one) for one in sets])
             rank = {int(symbol): place for place, symbol in enumerate(epoch.order.frequent)}
         assert rank
@@ -84,22 +85,19 @@ def test_of_every_item_the_first_symbols_in_the_order_are_posted(
 def test_prefixes_are_cut_joined_and_selected_as_slices() -> None:
     values = np.array([5, 3, 9, 7, 7, 1, 2, 8, 4], np.uint64)
     symbols = SymbolSets(values, np.array([0, 3, 3, 5, 9], np.int64))
-    epoch = exact_arranging.Epoch(7, SymbolOrder())
-    prefixes = exact_arranging.prefixes_of(epoch, symbols, Threshold.parse(0.5))
+    epoch = Epoch(7, SymbolOrder())
+    prefixes = epoch.prefixes(symbols, Threshold.parse(0.5))
 
     def listed(of: Prefixes) -> list[list[int]]:
-        return [
-            of.keys[begin:end].tolist()
-            for begin, end in zip(of.offsets[:-1], of.offsets[1:], strict=True)
-        ]
+        return [of[row].tolist() for row in range(len(of))]
 
     assert listed(prefixes) == [[3, 5], [], [7], [1, 2, 4]]
-    assert prefixes.sizes.tolist() == [3, 0, 1, 4]
+    assert prefixes.set_sizes.tolist() == [3, 0, 1, 4]
     assert listed(prefixes.first(np.array([1, 0, 1, 2]))) == [[3], [], [7], [1, 2]]
     assert listed(prefixes.select(np.array([3, 0]))) == [[1, 2, 4], [3, 5]]
-    both = exact_arranging.joined_prefixes([prefixes, prefixes.select(np.array([2]))])
+    both = Prefixes.concatenated([prefixes, prefixes.select(np.array([2]))])
     assert listed(both) == [[3, 5], [], [7], [1, 2, 4], [7]]
-    every = exact_arranging.prefixes_of(epoch, symbols, None)
+    every = epoch.prefixes(symbols, None)
     assert listed(every) == [[3, 5, 9], [], [7], [1, 2, 4, 8]]
 
 
@@ -112,7 +110,8 @@ def test_a_posting_takes_at_most_24_bytes(tmp_path: Path) -> None:
         assert stats["postings"] == 3_000 * 19
         assert stats["postings_per_item"] == 19
         assert stats["bytes_per_posting"] <= 24
-        with collection._opened() as (reader, _, _):
+        with collection._opened() as opened:
+            reader = opened.reader
             scanned = reader.transaction.scan(Table.POSTINGS, b"")
             assert sum(len(key) + len(value) for key, value in scanned) <= 24 * 3_000 * 19
         assert stats["runs"] == 1
@@ -212,7 +211,8 @@ def test_rebuilding_adds_changes_and_drops_either_index(tmp_path: Path) -> None:
         collection.rebuild(drop_exact=True)
         assert collection.stats()["exact_index"] is None
         assert collection.pairs(0.8).guarantee == "probable"
-        with collection._opened() as (reader, _, _):
+        with collection._opened() as opened:
+            reader = opened.reader
             assert not list(reader.transaction.scan(Table.POSTINGS, b""))
             assert not list(reader.transaction.scan(Table.SYMBOLS, b""))
         assert db.check(deep=True).sound
@@ -238,18 +238,19 @@ def test_checking_tells_postings_that_are_not_those_of_the_items(
         collection.add(0, range(10))
 
         def wrong(epoch: Any, symbols: SymbolSets, floor: Any) -> Prefixes:
-            prefixes = prefixes_of(epoch, symbols, floor)
-            prefixes.keys[0] += np.uint64(1)
+            prefixes = made(epoch, symbols, floor)
+            prefixes.values[0] += np.uint64(1)
             return prefixes
 
-        prefixes_of = exact_arranging.prefixes_of
+        made = Epoch.prefixes
         with monkeypatch.context() as patch:
-            patch.setattr("simdb.opened.signer.prefixes_of", wrong)
+            patch.setattr(Epoch, "prefixes", wrong)
             collection.add(1, range(20, 30))
         with monkeypatch.context() as patch:
             patch.setattr(
-                "simdb.opened.signer.prefixes_of",
-                lambda epoch, symbols, floor: prefixes_of(epoch, symbols, Threshold.parse(0.9)),
+                Epoch,
+                "prefixes",
+                lambda epoch, symbols, floor: made(epoch, symbols, Threshold.parse(0.9)),
             )
             collection.add(2, range(40, 50))
         quick = [(problem.table, problem.record) for problem in db.check().problems]
@@ -266,7 +267,8 @@ def test_a_damaged_order_of_symbols_is_found(
     with simdb.open(path) as db:
         collection = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5)
         collection.add_many(enumerate(some_sets(40, 8)))
-        with collection._opened() as (reader, _, _):
+        with collection._opened() as opened:
+            reader = opened.reader
             ((_, value),) = reader.transaction.scan(Table.SYMBOLS, b"")
             record = bytes(value)
         assert db.check(deep=True).sound

@@ -35,7 +35,7 @@ def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     small_epochs(monkeypatch)
     monkeypatch.setattr("simdb.answers.exact.probe.CHUNK", 5)
     monkeypatch.setattr("simdb.answers.exact.probe.COMPARED_AT_ONCE", 3)
-    monkeypatch.setattr("simdb.answers.exact.load.LOADED_AT_ONCE", 400)
+    monkeypatch.setattr("simdb.answers.exact.memory.LOADED_AT_ONCE", 400)
 
 
 def meets(measure: str, left: set[int], right: set[int], least: Fraction) -> bool:

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.answers.exact import load as exact_loading
-from simdb.answers.exact import pairs as exact_joining
+from simdb.answers.exact import memory as exact_memory
+from simdb.answers.exact import method as exact_method
 from simdb.answers.exact import sweep as exact_sweeping
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact import joins
-from simdb.exact.joins import Counters
 from simdb.exact.thresholds import Threshold
 from tests.support import oracle
 from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, similar_pairs
@@ -87,7 +86,7 @@ def test_pairs_of_texts_are_swept_from_postings_and_those_of_brute_force(
     seed: int, counted: bool, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_epochs(monkeypatch)
-    monkeypatch.setattr(exact_joining, "room_of", lambda _memory: room)
+    monkeypatch.setattr(exact_method, "room_of", lambda _memory: room)
     if not counted:
         monkeypatch.setattr(exact_sweeping, "CANDIDATES_A_POSTING", 0)
         monkeypatch.setattr(exact_sweeping, "CANDIDATES_AT_ONCE", 8)
@@ -145,17 +144,10 @@ def test_many_equal_items_cost_no_square_until_their_pairs_are_asked_for(
     with exact_store(tmp_path / "s", floor=0.8) as collection:
         collection.add_many((key, range(40)) for key in range(count))
         collection.add("near", near)
-        counters = Counters()
-        with collection._opened() as (reader, _, signer):
-            batches = exact_joining.join(
-                signer,
-                reader,
-                Threshold.parse(0.8),
-                collection._lent().to_joins(),
-                counters=counters,
-            )
+        with collection._opened() as opened:
+            batches = exact_method.Exact(Threshold.parse(0.8)).pairs(opened)
             assert sum(len(batch) for batch, _ in islice(batches, 3)) > 100_000
-        assert counters.scanned <= 40
+            assert opened.work.looked_at <= 40
         groups = list(collection.groups(0.8))
         assert [len(group) for group in groups] == [count + 1]
         assert groups[0].representative == 0
@@ -166,7 +158,7 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join_by(monkeypatch, way)
-    for module in (joins, exact_joining):
+    for module in (joins, exact_sweeping):
         monkeypatch.setattr(module, "CHUNK", 8)
     defaults: dict[str, Any] = {**(joins.pairs.__kwdefaults__ or {}), "chunk": 8}
     monkeypatch.setattr(joins.pairs, "__kwdefaults__", defaults)
@@ -194,7 +186,7 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
         with pytest.raises(ConfigurationError, match="has changed"):
             list(collection.pairs(0.5, resume=pairs.token))
         for nonsense in ("", "m:1/2", "x:1/2:1:2:3", "m:a:b:c", "s:1/2:1"):
-            with pytest.raises(ConfigurationError, match="no resume token"):
+            with pytest.raises(ConfigurationError, match="not a resume token"):
                 list(collection.pairs(0.5, resume=nonsense))
 
 
@@ -210,7 +202,7 @@ def test_exact_pairs_need_no_index_where_everything_fits_into_memory(
         assert collection.pairs(0.8).guarantee == "probable"
         with pytest.raises(ConfigurationError, match="only exact pairs"):
             collection.pairs(0.8, resume="m:4/5:1:1:1")
-        monkeypatch.setattr(exact_loading, "SHARE_OF_MEMORY", 2**60)
+        monkeypatch.setattr(exact_memory, "SHARE_OF_MEMORY", 2**60)
         with pytest.raises(ConfigurationError, match=r"rebuild\(exact_floor=0\.4\) adds one"):
             list(collection.pairs("2/5", guarantee="exact"))
         collection.rebuild(exact_floor=0.5)

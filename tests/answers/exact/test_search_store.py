@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import simdb
-from simdb.answers.exact import search as exact_searching
-from simdb.answers.exact.search import SearchCounters
+from simdb.answers.exact.method import Exact
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact.measures import Measure, similarity
 from simdb.exact.thresholds import Threshold
-from simdb.storage.collection.reader import CollectionReader
+from simdb.work import Work
 from tests.support import oracle
 from tests.support.exact_oracle import THRESHOLDS, adversarial_sets
 from tests.support.exact_stores import exact_store, matches_of, small_epochs
@@ -173,23 +173,19 @@ def test_texts_are_searched_exactly_by_their_shingles(tmp_path: Path) -> None:
 
 def test_a_search_compares_the_items_that_the_bounds_leave_and_no_other(tmp_path: Path) -> None:
     sets = corpus(11, Fraction(3, 5), 400)
-    criterion = exact_searching.jaccard(Threshold.parse(0.6))
     with exact_store(tmp_path / "s", floor=0.6) as collection:
         collection.add_many(list(enumerate(sets)))
-        with collection._opened() as (reader, _, signer):
-            assert isinstance(reader, CollectionReader)
+        with collection._opened() as opened:
             met = candidates = verified = 0
             for probe in sets[:100]:
-                counters = SearchCounters()
-                item = signer.items.encode(probe)
-                found = exact_searching.search(
-                    signer, reader, item, criterion, None, counters=counters
-                )
-                assert len(found.documents) <= counters.verified <= counters.candidates
-                assert counters.candidates <= counters.scanned
+                anew = replace(opened, work=Work())
+                item = opened.signer.items.encode(probe)
+                found = Exact(Threshold.parse(0.6)).search(anew, item, None)
+                work = anew.work
+                assert len(found) <= work.compared <= work.candidates <= work.looked_at
                 met += sum(bool(probe & stored) for stored in sets)
-                candidates += counters.candidates
-                verified += counters.verified
+                candidates += work.candidates
+                verified += work.compared
     assert verified == candidates < met / 4
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -15,13 +16,14 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.answers.exact import pairs as exact_joining
 from simdb.answers.exact import sweep as exact_sweeping
+from simdb.answers.exact.method import Exact
 from simdb.exact import joins
-from simdb.exact.joins import BEGINNING, Counters, Place, Workers, divided, in_order, numbered
+from simdb.exact.joins import BEGINNING, Place, Workers, divided, in_order, numbered
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.kernels.postings import Postings
+from simdb.work import Work
 from tests.support.exact_oracle import adversarial_sets, columns, similar_across, similar_pairs
 from tests.support.exact_stores import exact_store, join_by
 
@@ -66,9 +68,9 @@ def rows_of(batches: Any) -> list[tuple[int, int, int, Place]]:
 def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: Workers) -> None:
     sets = corpus(1)
     arranged = SymbolOrder().arrange(*columns(sets))
-    alone, together = Counters(), Counters()
-    expected = rows_of(joins.pairs(arranged, HALF, chunk=4, counters=alone))
-    found = rows_of(joins.pairs(arranged, HALF, chunk=4, counters=together, workers=workers))
+    alone, together = Work(), Work()
+    expected = rows_of(joins.pairs(arranged, HALF, chunk=4, work=alone))
+    found = rows_of(joins.pairs(arranged, HALF, chunk=4, work=together, workers=workers))
     assert found == expected
     assert {row[:2] for row in found} == similar_pairs(sets, HALF.fraction).keys()
     assert together == alone
@@ -78,19 +80,17 @@ def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: 
 def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Workers) -> None:
     arranged = SymbolOrder().arrange(*columns(corpus(2)))
     batches = list(joins.pairs(arranged, HALF, chunk=4))
-    whole = Counters()
-    list(joins.pairs(arranged, HALF, chunk=4, counters=whole))
+    whole = Work()
+    list(joins.pairs(arranged, HALF, chunk=4, work=whole))
     scanned = []
     for done, batch in enumerate(batches, 1):
-        left = Counters()
-        rest = joins.pairs(
-            arranged, HALF, chunk=4, start=batch.after, workers=workers, counters=left
-        )
+        left = Work()
+        rest = joins.pairs(arranged, HALF, chunk=4, start=batch.after, workers=workers, work=left)
         assert rows_of(rest) == rows_of(batches[done:])
-        scanned.append(left.scanned)
+        scanned.append(left.looked_at)
     assert scanned == sorted(scanned, reverse=True)
-    assert scanned[0] <= whole.scanned
-    assert scanned[-1] < whole.scanned // 5
+    assert scanned[0] <= whole.looked_at
+    assert scanned[-1] < whole.looked_at // 5
 
 
 def test_a_join_of_two_sides_goes_on_at_every_place(workers: Workers) -> None:
@@ -207,16 +207,14 @@ def test_the_pairs_of_a_store_their_order_and_tokens_do_not_depend_on_threads(
     for threads in (1, 2, 4):
         with simdb.open(tmp_path / "s", read_only=True, threads=threads) as db:
             collection = db["sets"]
-            counters = Counters()
-            with collection._opened() as (reader, _, signer):
-                resources = collection._lent().to_joins()
-                found = exact_joining.join(signer, reader, HALF, resources, counters=counters)
+            with collection._opened() as opened:
+                found = Exact(HALF).pairs(opened)
                 rows = [
                     (batch.left.tolist(), batch.right.tolist(), batch.similarity.tolist(), token)
                     for batch, token in found
                 ]
             groups = [group.keys for group in collection.groups(0.5)]
-            answers.append((rows, counters, groups))
+            answers.append((rows, opened.work, groups))
     assert answers[0] == answers[1] == answers[2]
     rows = answers[0][0]
     assert len(rows) > 20
@@ -233,16 +231,12 @@ def test_a_resumed_join_of_a_store_neither_reads_nor_compares_what_is_done(
     with simdb.open(tmp_path / "s", threads=2) as db:
         collection = db.collection("c", simdb.Set(), threshold=None, exact_floor="1/3", seed=3)
         collection.add_many(enumerate(corpus(7, 120)))
-        with collection._opened() as (reader, _, signer):
-            resources = collection._lent().to_joins()
-            rows = list(exact_joining.join(signer, reader, HALF, resources))
+        with collection._opened() as opened:
+            rows = list(Exact(HALF).pairs(opened))
             verified = []
             for _, token in rows[:: max(1, len(rows) // 8)]:
-                counters = Counters()
-                rest = exact_joining.join(
-                    signer, reader, HALF, resources, resume=token, counters=counters
-                )
-                list(rest)
-                verified.append(counters.verified)
+                anew = replace(opened, work=Work())
+                list(Exact(HALF).pairs(anew, resume=token))
+                verified.append(anew.work.compared)
         assert verified == sorted(verified, reverse=True)
         assert verified[-1] < verified[0] // 3

@@ -1,0 +1,587 @@
+"""The probable method: buckets propose, signatures drop, the items decide (MMDS 3.4.3).
+
+A search looks up the bucket keys of its item. Pairs come from a sweep over the bucket runs in the
+order of keys, so that each bucket is seen whole; a pair is taken only in the bucket of its *first*
+shared band, which its two signatures tell, so it comes out once and no set of seen pairs is kept.
+Memory is bounded by the setting, not by the corpus or by the number of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.answers.compare import (
+    COMPARED_BYTES,
+    PAIRS_COMPARED,
+    ComparesBatches,
+    compare_batch_with_stored,
+    compare_features_with_stored,
+    compare_probe_with_stored,
+    compare_stored,
+)
+from simdb.answers.components import Forest
+from simdb.answers.method import Batches, Method, ProgressCallback, Ranked, matches
+from simdb.errors import CorruptionError
+from simdb.lsh.family import BucketKeys
+from simdb.lsh.symbols import polynomial_base
+from simdb.opened.opened import Opened
+from simdb.opened.signer import Signed, Signer
+from simdb.results import Guarantee, Matches, PairBatch, Progress
+from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
+from simdb.storage.tables.views import NO_LIMIT
+from simdb.work import Work
+
+SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
+PAIRS_AT_ONCE = 8_192
+JOINED_AT_ONCE = 262_144  # candidates of probes whose buckets are large
+NEW_SHARE = 32  # new items are looked up if at most this part of all is new
+PROBES_AT_ONCE = 2_000  # items of the left collection
+PROBED_AT_ONCE = 1_024  # items
+LARGE_BUCKET = 64  # entries
+# Base of a polynomial and a final word; signatures are keyed by the secret of the store already.
+_CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF58476D1CE4E5B9)
+
+NumberPairs: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
+
+
+class Buckets(Method):
+    """Answers by the probable index; the S-curve of its plan says how probable at which value.
+
+    The values themselves are exact.
+    """
+
+    guarantee: ClassVar[Guarantee] = "probable"
+
+    def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
+        """Find the stored items that are similar to one item."""
+        signer = opened.signer
+        probe = signer.features([item])
+        hashed = probe if signer.hashes_what_it_compares else signer.hashed([item])
+        needed = signer.needed_matches(self.bound)
+        candidates = propose(opened.reader, signer.sign_hashed(hashed), needed)
+        numbers, compared, documents = compare_probe_with_stored(opened, probe, candidates.numbers)
+        met = np.flatnonzero(self.bound.meets_many(compared.numerators, compared.denominators))
+        return matches(self, opened, Ranked(numbers, compared.values(), met, documents), limit)
+
+    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+        """Yield all pairs of live items, in the order of buckets, or of new items looked up.
+
+        New items are looked up in their buckets if they are few; else all buckets are swept.
+        """
+        assert resume is None
+        if are_few(opened.reader, since):
+            candidates = self._candidates_of_new(opened, since)
+        else:
+            candidates = self._candidates_of_all(opened)
+        for one, other in candidates:
+            new = other >= since
+            left, right = one[new], other[new]
+            compared = compare_stored(opened, left, right)
+            met = self.bound.meets_many(compared.numerators, compared.denominators)
+            opened.work.compared += left.size
+            opened.work.found += int(np.count_nonzero(met))
+            if met.any():
+                values = compared.values()[met]
+                is_distance = opened.signer.is_distance
+                yield PairBatch.of(left[met], right[met], values, is_distance=is_distance), None
+
+    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+        """Look the items of the left collection up in the buckets of the right one."""
+        assert resume is None
+        needed = right.signer.needed_matches(self.bound)
+        for numbers, items in live_batches(left.reader, most_items=PROBES_AT_ONCE):
+            features, signed = _signed(right.signer, items)
+            for candidates in _candidates_of_probes(right.reader, signed, needed):
+                probes, others = candidates.probes, candidates.numbers
+                left.work.spend(others.size)
+                if features is None:
+                    found = compare_batch_with_stored(right, items, probes, others)
+                else:
+                    found = compare_features_with_stored(right, features, probes, others)
+                places, compared = found
+                met = self.bound.meets_many(compared.numerators, compared.denominators)
+                hits = places[met]
+                left.work.compared += places.size
+                left.work.found += hits.size
+                if hits.size:
+                    batch = PairBatch.of(
+                        numbers[probes[hits]],
+                        others[hits],
+                        compared.values()[np.flatnonzero(met)],
+                        is_distance=right.signer.is_distance,
+                    )
+                    yield batch, None
+
+    def groups(
+        self, opened: Opened, progress: ProgressCallback | None = None
+    ) -> list[npt.NDArray[np.uint32]]:
+        """Connect items without comparing those that are connected already.
+
+        So a bucket of many equal items costs one comparison an item, not one a pair: first every
+        member is compared with the first of its bucket, then only members that are still in
+        different groups with each other. The groups are the same as those of all pairs. Memory:
+        four bytes for every item number beside the setting.
+        """
+        forest = Forest(opened.reader.manifest.next_number)
+        for buckets in bucket_slices(opened):
+            for only_first in (True, False):
+                self._connect(opened, buckets, forest, only_first=only_first)
+            if progress is not None:
+                progress(Progress("comparing candidates", opened.work.compared, None))
+        return forest.groups()
+
+    def _connect(
+        self, opened: Opened, buckets: BucketSlice, forest: Forest, *, only_first: bool
+    ) -> None:
+        classes = forest.roots(buckets.numbers).astype(np.int64)
+        needed = opened.signer.needed_matches(self.bound)
+        for one, other in candidate_pairs(
+            buckets, opened.signer, needed, opened.work, classes=classes, only_first=only_first
+        ):
+            left, right = buckets.numbers[one], buckets.numbers[other]
+            apart = forest.roots(left) != forest.roots(right)
+            left, right = left[apart], right[apart]
+            if not left.size:
+                continue
+            compared = compare_stored(opened, left, right)
+            met = self.bound.meets_many(compared.numerators, compared.denominators)
+            opened.work.compared += left.size
+            opened.work.found += int(np.count_nonzero(met))
+            if met.any():
+                forest.connect(left[met], right[met])
+
+    def _candidates_of_all(self, opened: Opened) -> Iterator[NumberPairs]:
+        needed = opened.signer.needed_matches(self.bound)
+        at_once = _pairs_at_once(opened)
+        for buckets in bucket_slices(opened):
+            for left, right in candidate_pairs(
+                buckets,
+                opened.signer,
+                needed,
+                opened.work,
+                classes=_signature_classes(buckets),
+                in_first_band=True,
+                at_once=at_once,
+            ):
+                one, other = buckets.numbers[left], buckets.numbers[right]
+                yield np.minimum(one, other), np.maximum(one, other)
+
+    def _candidates_of_new(self, opened: Opened, since: int) -> Iterator[NumberPairs]:
+        """Look new items up in the buckets, and pair each with those before it.
+
+        Items in a large bucket are looked up one by one, so that memory holds one item's
+        candidates.
+        """
+        signer, reader = opened.signer, opened.reader
+        needed = signer.needed_matches(self.bound)
+        for numbers in _live_numbers(reader, since):
+            signatures, present = stored_signatures(reader, numbers)
+            signed = Signed(signatures, signer.bucket_keys(signatures), present)
+            found = propose(reader, signed, needed, limit=LARGE_BUCKET)
+            small = ~found.cut[found.probes]
+            opened.work.spend(int(np.count_nonzero(small)))
+            yield from _earlier(found.numbers[small], numbers[found.probes[small]])
+            for probe in np.flatnonzero(found.cut).tolist():
+                own = np.array([probe])
+                one = Signed(signatures[own], signed.buckets.select(own), present[own])
+                similar = propose(reader, one, needed).numbers
+                opened.work.spend(similar.size)
+                yield from _earlier(similar, np.full(similar.size, numbers[probe]))
+
+
+def are_few(reader: CollectionReader, since: int) -> bool:
+    """Whether so few items are new that it is quicker to look each up."""
+    return (reader.manifest.next_number - since) * NEW_SHARE <= reader.manifest.live
+
+
+def _pairs_at_once(opened: Opened) -> int:
+    """How many candidates are compared in one go.
+
+    Where preparing an item costs more than comparing a pair, many, as far as the items that they
+    may name take little memory.
+    """
+    if not isinstance(opened.signer.measure, ComparesBatches):
+        return PAIRS_AT_ONCE
+    state = opened.reader.manifest
+    average = state.item_bytes // max(1, state.live)
+    return min(max(PAIRS_AT_ONCE, COMPARED_BYTES // max(1, average)), PAIRS_COMPARED)
+
+
+def _earlier(left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]) -> Iterator[NumberPairs]:
+    before = left < right
+    left, right = left[before], right[before]
+    for begin in range(0, left.size, PAIRS_AT_ONCE):
+        yield left[begin : begin + PAIRS_AT_ONCE], right[begin : begin + PAIRS_AT_ONCE]
+
+
+def _live_numbers(reader: CollectionReader, since: int) -> Iterator[npt.NDArray[np.uint32]]:
+    for block in reader.documents.scan(since):
+        numbers = block.numbers[block.numbers >= since]
+        numbers = numbers[reader.alive(numbers)]
+        for begin in range(0, numbers.size, PROBED_AT_ONCE):
+            yield numbers[begin : begin + PROBED_AT_ONCE]
+
+
+def _signed(signer: Signer, items: Sequence[bytes | memoryview]) -> tuple[Any, Signed]:
+    """Sign probes; and keep their features, where both need the same."""
+    if signer.hashes_what_it_compares and isinstance(signer.measure, ComparesBatches):
+        features = signer.hashed(items)
+        return features, signer.sign_hashed(features)
+    return None, signer.sign(items)
+
+
+def _candidates_of_probes(
+    right: CollectionReader, signed: Signed, needed: int
+) -> Iterator[Candidates]:
+    """Look probes up; those with a large bucket in parts of about ``JOINED_AT_ONCE`` candidates."""
+    found = propose(right, signed, needed, limit=LARGE_BUCKET)
+    small = ~found.cut[found.probes]
+    yield Candidates(found.probes[small], found.numbers[small], found.cut)
+    remaining: npt.NDArray[np.int64] = np.flatnonzero(found.cut)
+    at_once = 1
+    while remaining.size:
+        own, remaining = remaining[:at_once], remaining[at_once:]
+        part = Signed(signed.signatures[own], signed.buckets.select(own), signed.comparable[own])
+        similar = propose(right, part, needed)
+        yield Candidates(own[similar.probes], similar.numbers, similar.cut)
+        # Buckets of neighbours are about as large; a single one may be that of all items.
+        each = max(1, similar.numbers.size // own.size)
+        at_once = min(max(1, JOINED_AT_ONCE // each), 2 * at_once, PROBED_AT_ONCE)
+
+
+# -- probing: which stored items share a bucket with each probe? -------------------------------
+
+
+class Candidates(NamedTuple):
+    """Proposed pairs of a probe and a stored item, by probe, then by item number.
+
+    Attributes:
+        probes: int64 (n,), position of the probe in its batch.
+        numbers: uint32 (n,), item numbers.
+        cut: bool (probes,), whether a bucket of the probe held more than the limit.
+    """
+
+    probes: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.uint32]
+    cut: npt.NDArray[np.bool_]
+
+
+def propose(
+    reader: CollectionReader,
+    signed: Signed,
+    needed: int,
+    *,
+    limit: int = NO_LIMIT,
+) -> Candidates:
+    """Return the live items that share a bucket, and enough signature words, with each probe.
+
+    Args:
+        reader: where to look.
+        signed: the probes.
+        needed: equal words of signature below which a pair is dropped.
+        limit: at most so many items a bucket, the oldest first. Of a probe with a bucket that
+            holds more, the candidates end with the last item that was seen of every such bucket.
+    """
+    probes_count = signed.comparable.size
+    usable = np.flatnonzero(signed.comparable)
+    buckets = signed.buckets.select(usable)
+    if buckets.groups is not None:
+        limit = NO_LIMIT  # what is cut off in one group might be all that another has
+    if probes_count == 1:  # most searches
+        owners = np.zeros(buckets.values.size, np.int64)
+    else:
+        owners = np.repeat(usable, buckets.sizes)
+    found = reader.bands.probe(buckets.values, limit=limit)
+    items = reader.bands.column(found, 0)
+    # Of one probe no entry needs to be told whose it is.
+    probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners[found.queries]
+    cut = np.zeros(probes_count, np.bool_)
+    if limit != NO_LIMIT and found.queries.size:
+        full = np.flatnonzero(np.bincount(found.queries, minlength=owners.size) >= limit)
+        cut[owners[full]] = True
+        last_items = np.zeros(owners.size, np.uint32)
+        np.maximum.at(last_items, found.queries, items)
+        horizon = np.full(cut.size, np.iinfo(np.uint32).max)
+        np.minimum.at(horizon, owners[full], last_items[full])
+        near = items <= horizon[probe_of]
+        probe_of, items = probe_of[near], items[near]
+    if buckets.groups is None:
+        packed = _distinct(probe_of, items)
+    else:
+        groups = buckets.groups[found.queries]
+        packed = _in_every_group(probe_of, items, groups, buckets.group_count)
+    probes, numbers = _unpacked(packed)
+    if reader.manifest.tombstones:
+        alive = reader.alive(numbers)
+        probes, numbers = probes[alive], numbers[alive]
+    if needed:
+        promising = _enough_words(reader, signed, probes, numbers, needed)
+        probes, numbers = probes[promising], numbers[promising]
+    return Candidates(probes, numbers, cut)
+
+
+def _in_every_group(
+    probes: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.uint32],
+    groups: npt.NDArray[np.uint8],
+    group_count: int,
+) -> npt.NDArray[np.uint64]:
+    """Return the pairs that share a bucket of every group, packed (MMDS 3.8.5)."""
+    packed: npt.NDArray[np.uint64] | None = None
+    if groups.size and probes[0] == probes[-1]:  # bitmaps are quicker, and one probe needs few
+        found = kernels.fingerprints.in_every_group(
+            numbers, groups, group_count, int(numbers.max()) + 1
+        )
+        return (np.uint64(probes[0]) << np.uint64(32)) | found.astype(np.uint64)
+    for group in range(group_count):
+        inside = groups == group
+        pairs = _distinct(probes[inside], numbers[inside])
+        packed = pairs if packed is None else np.intersect1d(packed, pairs, assume_unique=True)
+    return np.empty(0, np.uint64) if packed is None else packed
+
+
+def _distinct(
+    probes: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.uint64]:
+    """Return each pair of probe and item once, packed and sorted."""
+    packed = (probes.astype(np.uint64) << np.uint64(32)) | numbers
+    packed.sort()
+    new = np.empty(packed.size, np.bool_)
+    new[:1] = True
+    np.not_equal(packed[1:], packed[:-1], out=new[1:])
+    return packed[new]
+
+
+def _unpacked(
+    packed: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    return (packed >> np.uint64(32)).astype(np.int64), packed.astype(np.uint32)
+
+
+def _enough_words(
+    reader: CollectionReader,
+    signed: Signed,
+    probes: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.uint32],
+    needed: int,
+) -> npt.NDArray[np.bool_]:
+    """Return which candidates agree with their probe in enough words of signature."""
+    if not numbers.size:
+        return np.empty(0, np.bool_)
+    places: npt.NDArray[np.int64] | slice = slice(None)
+    distinct = numbers
+    if signed.comparable.size > 1:  # several probes may propose one item
+        distinct, places = np.unique(numbers, return_inverse=True)
+    words, present = stored_signatures(reader, distinct)
+    matches, _ = kernels.sketches.compare_signatures(
+        signed.signatures[probes], words[places], 1, words.shape[1]
+    )
+    enough: npt.NDArray[np.bool_] = (matches >= needed) & present[places]
+    return enough
+
+
+def stored_signatures(
+    reader: CollectionReader, numbers: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.bool_]]:
+    """Return the signatures of ascending item numbers, uint16 (n, rows), and which there are."""
+    width = reader.manifest.index.signature_width // 2
+    rows = np.zeros((numbers.size, width), np.uint16)
+    present = np.zeros(numbers.size, np.bool_)
+    if numbers.size <= FEW:
+        for position, number in enumerate(numbers.tolist()):
+            block = reader.signatures.find(number)
+            place = None if block is None else block.place(number)
+            if block is not None and place is not None:
+                rows[position] = np.frombuffer(block.record(place), np.uint16)
+                present[position] = True
+        return rows, present
+    for block, wanted, places in reader.signatures.locate(numbers):
+        rows[wanted] = block.as_rows(np.uint16)[places]
+        present[wanted] = True
+    return rows, present
+
+
+# -- sweeping: which items share a bucket? ----------------------------------------------------
+
+
+@dataclass(slots=True)
+class BucketSlice:
+    """The buckets of a range of keys that have two members or more.
+
+    Attributes:
+        numbers: uint32 (items,), item numbers, ascending.
+        signatures: uint16 (items, words).
+        starts: int64, first member of each bucket, and one past the last.
+        members: int64, positions in ``numbers``, ascending within each bucket.
+        keys: uint64, the key of each bucket.
+        bands: int32, the band of each bucket; zeros where signatures have no bands.
+        item_keys: all keys of the items, ascending within each; None where signatures have bands.
+    """
+
+    numbers: npt.NDArray[np.uint32]
+    signatures: npt.NDArray[np.uint16]
+    starts: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.uint64]
+    bands: npt.NDArray[np.int32]
+    item_keys: BucketKeys | None
+
+
+def bucket_slices(opened: Opened) -> Iterator[BucketSlice]:
+    """Sweep the buckets of all live items in the order of their keys."""
+    reader = opened.reader
+    room = max(4_096, opened.resources.memory // SHARE_OF_MEMORY)
+    for keys, columns in reader.bands.sweep(reader.tombstones, room=room):
+        shared = np.empty(keys.size, np.uint8)
+        if kernels.buckets.shared_buckets(keys, shared):
+            in_buckets = shared.astype(np.bool_)
+            yield _slice(opened, keys[in_buckets], columns[0][in_buckets])
+
+
+def _slice(
+    opened: Opened, keys: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32]
+) -> BucketSlice:
+    signer = opened.signer
+    numbers, members = np.unique(items, return_inverse=True)
+    signatures, _ = stored_signatures(opened.reader, numbers)
+    begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    bands, item_keys = np.zeros(begins.size, np.int32), None
+    if signer.band_words:
+        bands = _bands_of(signer, keys[begins], signatures[members[begins]])
+    else:
+        item_keys = signer.bucket_keys(signatures).sorted_within()
+    return BucketSlice(
+        numbers,
+        signatures,
+        np.append(begins, keys.size).astype(np.int64),
+        members.astype(np.int64),
+        keys[begins],
+        bands,
+        item_keys,
+    )
+
+
+def _bands_of(
+    signer: Signer, keys: npt.NDArray[np.uint64], signatures: npt.NDArray[np.uint16]
+) -> npt.NDArray[np.int32]:
+    """Return which band of its first member each bucket is of."""
+    of_first = signer.bucket_keys(signatures)
+    if of_first.values.size != keys.size * signer.settings.bands:
+        raise _contradiction()
+    is_band = of_first.values.reshape(keys.size, -1) == keys[:, np.newaxis]
+    if not is_band.any(axis=1).all():
+        raise _contradiction()
+    bands: npt.NDArray[np.int32] = is_band.argmax(axis=1).astype(np.int32)
+    return bands
+
+
+def _contradiction() -> CorruptionError:
+    return CorruptionError(
+        "buckets and signatures contradict each other; run 'simdb check', then rebuild"
+    )
+
+
+def candidate_pairs(
+    buckets: BucketSlice,
+    signer: Signer,
+    needed: int,
+    work: Work,
+    *,
+    classes: npt.NDArray[np.int64] | None = None,
+    in_first_band: bool = False,
+    only_first: bool = False,
+    at_once: int | None = None,
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """List the candidates of a slice, some at a time, as positions in it.
+
+    Args:
+        buckets: the slice.
+        signer: of the collection.
+        needed: equal words of signature below which a pair is dropped.
+        work: added to.
+        classes: int64 (items,); pairs of items of one class are left out.
+        in_first_band: they are not left out in buckets of the first band.
+        only_first: list only the pairs of the first member of each bucket; a pair comes in every
+            bucket that it shares.
+        at_once: how many; ``PAIRS_AT_ONCE`` by default.
+    """
+    room = at_once or PAIRS_AT_ONCE
+    members, ends = _classified(buckets, classes)
+    if classes is not None and in_first_band:
+        kept = np.repeat(buckets.bands == 0, np.diff(buckets.starts))
+        ends[kept] = np.flatnonzero(kept) + 1
+    # No band is before the first one, so that no pair is left to an earlier band's bucket.
+    bands = np.zeros_like(buckets.bands) if only_first else buckets.bands
+    cursor = np.full(3, -1, np.int64)
+    counts = np.zeros(2, np.int64)
+    while True:
+        left = np.empty(room, np.int64)
+        right = np.empty(room, np.int64)
+        place = (only_first, cursor, left, right, counts)
+        if buckets.item_keys is None:
+            written = kernels.buckets.bucket_pairs(
+                buckets.starts,
+                members,
+                ends,
+                bands,
+                buckets.signatures,
+                signer.band_words,
+                needed,
+                *place,
+            )
+        else:
+            keys = buckets.item_keys
+            groups = keys.groups
+            if groups is None:
+                groups = np.zeros(keys.values.size, np.uint8)
+            written = kernels.buckets.keyed_bucket_pairs(
+                buckets.starts,
+                members,
+                ends,
+                buckets.keys,
+                keys.values,
+                keys.offsets,
+                groups,
+                keys.every_group,
+                *place,
+            )
+        work.note(int(counts[0]))
+        work.too_unlike += int(counts[1])
+        counts[:] = 0
+        yield left[:written], right[:written]
+        if written < room:
+            break
+
+
+def _classified(
+    buckets: BucketSlice, classes: npt.NDArray[np.int64] | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the members of each bucket sorted by class, and where each one's class ends."""
+    members = buckets.members
+    if classes is None:
+        return members, np.arange(1, members.size + 1)
+    bucket_of = np.repeat(np.arange(buckets.bands.size), np.diff(buckets.starts))
+    members = members[np.lexsort((members, classes[members], bucket_of))]
+    ends = np.empty(members.size, np.int64)
+    kernels.buckets.class_ends(buckets.starts, classes[members], ends)
+    return members, ends
+
+
+def _signature_classes(buckets: BucketSlice) -> npt.NDArray[np.int64] | None:
+    """Return classes of items with equal signatures if a bucket is large; None if none is.
+
+    Their pairs are all of the first band, so that buckets of later bands need not look at each:
+    equal items would be met in every band. Different signatures are one class with a probability
+    below 2^-50, as different bands are one bucket.
+    """
+    sizes = np.diff(buckets.starts)
+    if buckets.item_keys is not None or not sizes.size or int(sizes.max()) <= LARGE_BUCKET:
+        return None
+    hashed = kernels.sketches.bucket_keys(buckets.signatures, 1, *_CLASS_HASH)
+    return np.unique(hashed[:, 0], return_inverse=True)[1].astype(np.int64)

@@ -1,1 +1,0 @@
-"""The probable method: buckets propose, signatures drop, the items decide."""

@@ -1,0 +1,179 @@
+"""Sets of symbols in memory: a batch of stored items, or all of a collection if they fit.
+
+Loading and arranging items in bulk is faster than reading postings, so pairs are joined here where
+the symbols of all items fit into a share of the memory setting.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import kernels
+from simdb.errors import CorruptionError
+from simdb.exact import joins
+from simdb.exact.joins import BEGINNING, Place, Workers
+from simdb.exact.order import ArrangedSets, SymbolOrder
+from simdb.exact.thresholds import Threshold
+from simdb.opened.epochs import Epoch, current_epoch, sampled_order
+from simdb.opened.opened import Opened
+from simdb.opened.signer import Signer
+from simdb.results import PairBatch
+from simdb.storage.collection.reader import live_batches
+
+SHARE_OF_MEMORY = 2
+BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings
+LOADED_AT_ONCE = 2**20  # bytes of items
+IN_FLIGHT = 4
+
+
+class Loaded(NamedTuple):
+    """Items in memory.
+
+    Attributes:
+        numbers: uint32 (items,), item numbers, ascending.
+        item_bytes: of all together.
+        sets: their symbols in one order.
+    """
+
+    numbers: npt.NDArray[np.uint32]
+    item_bytes: int
+    sets: ArrangedSets
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def join_order(opened: Opened) -> SymbolOrder:
+    """A good order of the symbols of a collection: that of its epoch, or of a sample."""
+    epoch = current_epoch(opened.reader)
+    if epoch is not None and epoch.order.frequent.size:
+        return epoch.order
+    return sampled_order(opened.reader, opened.signer.symbols)
+
+
+def live_sets(opened: Opened, order: SymbolOrder, start: int = 0) -> Iterator[Loaded]:
+    """Yield all live items from a number on in batches, arranged; on several threads."""
+    pool = opened.resources.pool()
+    started: deque[tuple[npt.NDArray[np.uint32], int, Future[ArrangedSets] | ArrangedSets]]
+    started = deque()
+    for numbers, items in live_batches(opened.reader, start, most_bytes=LOADED_AT_ONCE):
+        work = partial(_arranged, opened.signer, order, items)
+        size = sum(map(len, items))
+        started.append((numbers, size, work() if pool is None else pool.submit(work)))
+        if pool is None or len(started) > IN_FLIGHT:
+            yield _finished(*started.popleft())
+    while started:
+        yield _finished(*started.popleft())
+
+
+def _arranged(signer: Signer, order: SymbolOrder, items: list[bytes]) -> ArrangedSets:
+    symbols = signer.symbols(items)
+    return order.arrange(symbols.values, symbols.offsets)
+
+
+def _finished(
+    numbers: npt.NDArray[np.uint32], size: int, sets: Future[ArrangedSets] | ArrangedSets
+) -> Loaded:
+    return Loaded(numbers, size, sets.result() if isinstance(sets, Future) else sets)
+
+
+def stored_sets(opened: Opened, epoch: Epoch, numbers: npt.NDArray[np.uint32]) -> ArrangedSets:
+    """Read the sets of ascending item numbers, all of which are stored."""
+    items = [document.item for _, document in opened.reader.documents_of(numbers)]
+    if len(items) != numbers.size:
+        raise CorruptionError(
+            f"{numbers.size - len(items):,} of {numbers.size:,} items of the exact index cannot be "
+            "found: a page of documents is damaged"
+        )
+    return epoch.arrange(opened.signer.symbols(items))
+
+
+def load(opened: Opened, order: SymbolOrder, *, memory: int) -> Loaded | None:
+    """Load all live items, or None if they would take more than a share of so many bytes."""
+    numbers = [np.empty(0, np.uint32)]
+    parts: list[ArrangedSets] = []
+    symbols = loaded_bytes = 0
+    most = memory // SHARE_OF_MEMORY // BYTES_A_SYMBOL
+    for batch in live_sets(opened, order):
+        opened.resources.require_open()
+        numbers.append(batch.numbers)
+        parts.append(batch.sets)
+        symbols += batch.sets.values.size
+        loaded_bytes += batch.item_bytes
+        # Judged by the share that is loaded, so that too many are noticed early.
+        if symbols * (opened.reader.manifest.item_bytes / max(1, loaded_bytes)) > most:
+            return None
+    return Loaded(np.concatenate(numbers), loaded_bytes, ArrangedSets.concatenated(parts))
+
+
+def first_identical(sets: ArrangedSets, takes_part: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Find the first set that is identical to each, both of those that take part."""
+    first = np.arange(len(sets))
+    chosen = np.flatnonzero(takes_part)
+    few = sets.select(chosen)
+    shift = kernels.hashes.table_shift(max(1, chosen.size))
+    same, _ = kernels.order.identical_representatives(few.values, few.offsets, shift)
+    first[chosen] = chosen[same]
+    return first
+
+
+# -- joining -----------------------------------------------------------------------------------
+
+
+class InMemory:
+    """A join of loaded items: of one collection, or of a left and a right one.
+
+    Args:
+        opened: whose work is counted.
+        threshold: least similarity.
+        left, right: in one order; the same object for the pairs of one collection.
+    """
+
+    def __init__(self, opened: Opened, threshold: Threshold, left: Loaded, right: Loaded) -> None:
+        self._work = opened.work
+        self._threshold = threshold
+        self._left = left
+        self._right = right
+
+    def pairs(
+        self, workers: Workers, start: Place = BEGINNING
+    ) -> Iterator[tuple[PairBatch, Place]]:
+        """Yield all pairs, and where to go on after each batch of them."""
+        left, right = self._left, self._right
+        if left is right:
+            found = joins.pairs(
+                left.sets, self._threshold, work=self._work, workers=workers, start=start
+            )
+        else:
+            found = joins.join(
+                left.sets,
+                right.sets,
+                self._threshold,
+                work=self._work,
+                workers=workers,
+                start=start,
+            )
+        for columns in found:
+            numbers = left.numbers[columns.left], right.numbers[columns.right]
+            yield PairBatch(*numbers, columns.similarities), columns.after
+
+    def edges(
+        self, workers: Workers
+    ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
+        """Yield pairs that connect the same items as all pairs do: a copy only with the first."""
+        numbers, _, sets = self._left
+        same = first_identical(sets, sets.sizes > 0)
+        own = np.arange(len(sets))
+        copies = np.flatnonzero(same != own)
+        yield numbers[same[copies]], numbers[copies]
+        chosen = np.flatnonzero(same == own)
+        few = self._left._replace(numbers=numbers[chosen], sets=sets.select(chosen))
+        for pairs in joins.pairs(few.sets, self._threshold, work=self._work, workers=workers):
+            yield few.numbers[pairs.left], few.numbers[pairs.right]

@@ -1,0 +1,365 @@
+"""The exact method for sets of symbols: pairs in memory or by the exact index; none is missed.
+
+Three ways find pairs. Where the symbols of all items fit into a share of the memory setting, they
+are loaded and joined there (``memory``). Else the postings of the exact index are swept
+(``sweep``). Few new items, and whatever asks for another measure than Jaccard's, are looked up one
+by one (``probe``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.answers.buckets import are_few
+from simdb.answers.compare import compare_with_probe
+from simdb.answers.components import Forest
+from simdb.answers.exact.memory import InMemory, join_order, load
+from simdb.answers.exact.probe import Prober, similarities_of
+from simdb.answers.exact.sweep import Sweep, room_of
+from simdb.answers.method import Batches, Method, ProgressCallback, Ranked, matches
+from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
+from simdb.exact.joins import BEGINNING, Place, Workers
+from simdb.exact.measures import Criterion, Measure
+from simdb.exact.thresholds import Threshold
+from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.opened import Opened
+from simdb.results import Matches
+
+MEMORY, SWEPT, NEW = "m", "s", "n"  # ways of pairs
+JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left items up
+
+
+class Exact(Method):
+    """Answers by sets of symbols, for a threshold."""
+
+    @property
+    def threshold(self) -> Threshold:
+        """The least similarity."""
+        assert isinstance(self.bound, Threshold)
+        return self.bound
+
+    @property
+    def criterion(self) -> Criterion:
+        """What an exact index is asked for."""
+        return Criterion(self.measure, self.threshold)
+
+    @property
+    def can_resume(self) -> bool:
+        """Pairs by Jaccard similarity come with tokens to go on after."""
+        return self.measure is Measure.JACCARD
+
+    def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
+        """Look an item up in the exact index."""
+        criterion, signer = self.criterion, opened.signer
+        symbols = signer.symbols([item])
+        prober = Prober(opened, criterion)
+        keys = prober.epoch.arrange(symbols).values
+        if not keys.size:
+            return Matches((), self.guarantee, self.recall, 0)
+        numbers = prober.candidates(keys, keys.size)
+        documents = [document for _, document in opened.reader.documents_of(numbers)]
+        probe = symbols if signer.hashes_what_it_compares else signer.features([item])
+        compared = compare_with_probe(signer, probe, [document.item for document in documents])
+        sizes = compared.denominators + compared.numerators - keys.size
+        met = np.flatnonzero(compared.numerators >= criterion.needed_overlaps(keys.size, sizes))
+        values = similarities_of(self.measure, compared, keys.size, sizes)
+        return matches(self, opened, Ranked(numbers, values, met, documents), limit)
+
+    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+        """Yield all pairs of live items, and tokens to go on after them.
+
+        The order depends on the store, the threshold and the memory setting, not on threads. Empty
+        sets are similar to nothing.
+
+        A join that goes on after a token does not do again what is done of joining, reading and
+        comparing; what all of it depends on it does: in memory, loading all items and posting their
+        prefixes; else, reading the postings and finding identical items.
+
+        Raises:
+            ConfigurationError, ThresholdTooLowError: the items do not fit into memory, and there is
+                no exact index that serves the threshold.
+        """
+        token = None if resume is None else Token.parse(resume, self.threshold)
+        if token is not None:
+            token.require_pairs(opened, since)
+        if self._looks_up(opened, since, token):
+            start = since if token is None else token.place.range
+            token = token or Token.of_pairs(NEW, self.threshold, opened, since)
+            prober = self._prober(opened)
+            for batch, done in prober.pairs(opened, start=start, earlier_only=True):
+                yield batch, self._written(token.after(Place(done, 0)))
+            return
+        way = self._way(opened, token)
+        workers = Workers.within(opened.resources.pool(), opened.resources.memory)
+        if isinstance(way, InMemory):
+            token = token or Token.of_pairs(MEMORY, self.threshold, opened, since)
+            found = way.pairs(workers, token.place)
+        else:
+            token = token or replace(
+                Token.of_pairs(SWEPT, self.threshold, opened, since), room=way.room
+            )
+            found = way.pairs(workers, token.place, counted=token.counted)
+        for batch, place in found:
+            of_new = batch.since(since)
+            if len(of_new):
+                counted = isinstance(way, Sweep) and way.counted
+                yield of_new, self._written(replace(token, place=place, counted=counted))
+
+    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+        """Yield all pairs of a left and a right item, and tokens to go on after them.
+
+        Symbols depend on the secret of a collection, so the items of the left one are cut into
+        symbols as those of the right one. In memory where both fit; else the left items are looked
+        up in the exact index of the right collection. A join that goes on in memory loads the items
+        again and joins the ranges that are left; one that looks items up begins at the first left
+        item that was not done.
+
+        Raises:
+            ConfigurationError, ThresholdTooLowError: the items do not fit into memory, and the
+                right collection has no exact index that serves the threshold.
+        """
+        left = replace(left, signer=right.signer)
+        token = None if resume is None else Token.parse(resume, self.threshold)
+        if token is not None:
+            token.require_join(left, right)
+        if self.can_resume and (token is None or token.way == JOINED):
+            way = self._loaded(left, right)
+            if way is not None:
+                token = token or Token.of_join(JOINED, self.threshold, left, right)
+                workers = Workers.within(left.resources.pool(), left.resources.memory)
+                for batch, place in way.pairs(workers, token.place):
+                    yield batch, self._written(token.after(place))
+                return
+            if token is not None:
+                raise _no_longer_fits()
+        token = token or Token.of_join(LOOKED_UP, self.threshold, left, right)
+        start = max(0, token.place.range)
+        for batch, done in self._prober(right, left).pairs(left, start=start, earlier_only=False):
+            yield batch, self._written(token.after(Place(done, 0)))
+
+    def groups(
+        self, opened: Opened, progress: ProgressCallback | None = None
+    ) -> list[npt.NDArray[np.uint32]]:
+        """Connect similar items; of identical ones each is connected with the first."""
+        forest = Forest(opened.reader.manifest.next_number)
+        workers = Workers.within(opened.resources.pool(), opened.resources.memory)
+        for left, right in self._way(opened, None).edges(workers):
+            if left.size:
+                forest.connect(left, right)
+        return forest.groups()
+
+    # -- which way -----------------------------------------------------------------------------
+
+    def _looks_up(self, opened: Opened, since: int, token: Token | None) -> bool:
+        """Whether new items are looked up one by one, rather than all items joined."""
+        if token is not None:
+            return token.way == NEW
+        if self.measure is not Measure.JACCARD:
+            return True
+        return are_few(opened.reader, since) and serves_exactly(opened.settings, self.criterion)
+
+    def _way(self, opened: Opened, token: Token | None) -> InMemory | Sweep:
+        """Sweep where that is quick, else load where all fits, else sweep, or refuse.
+
+        To sweep the postings of texts is quicker than to cut all of them into shingles if few pairs
+        are met; where so many are that they cannot be counted, each text would be read many times,
+        and loading all of them once is quicker.
+        """
+        sweep = None
+        if token is None:
+            sweeps_first = opened.settings.kind.is_slow_to_read and serves_exactly(
+                opened.settings, self.criterion
+            )
+            if sweeps_first:
+                sweep = Sweep(opened, self.threshold, room_of(opened.resources.memory))
+                if sweep.count():
+                    return sweep
+        elif token.way == SWEPT:
+            return Sweep(opened, self.threshold, token.room)
+        way = self._loaded(opened, opened)
+        if way is not None:
+            return way
+        if token is not None:
+            raise _no_longer_fits()
+        require_index(opened.settings, self.criterion)
+        return sweep or Sweep(opened, self.threshold, room_of(opened.resources.memory))
+
+    def _loaded(self, left: Opened, right: Opened) -> InMemory | None:
+        """Load all items in one order; None if they take too much memory."""
+        order = join_order(right)
+        if left is right:
+            loaded = load(left, order, memory=left.resources.memory)
+            return None if loaded is None else InMemory(left, self.threshold, loaded, loaded)
+        share = left.resources.memory // 2
+        rights = load(right, order, memory=share)
+        lefts = None if rights is None else load(left, order, memory=share)
+        if lefts is None or rights is None:
+            return None
+        return InMemory(left, self.threshold, lefts, rights)
+
+    def _prober(self, opened: Opened, probes: Opened | None = None) -> Prober:
+        """What looks items up; the work counts for the collection whose items they are."""
+        require_index(opened.settings, self.criterion)
+        work = (probes or opened).work
+        return Prober(replace(opened, work=work), self.criterion)
+
+    def _written(self, token: Token) -> str | None:
+        return str(token) if self.can_resume else None
+
+
+def _no_longer_fits() -> ConfigurationError:
+    return ConfigurationError(
+        "the join to be resumed was made in memory, and the items do not fit into the memory "
+        "setting now; open the store with more memory"
+    )
+
+
+# -- which index -------------------------------------------------------------------------------
+
+
+def serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
+    """Whether the exact index of a collection misses nothing by a criterion."""
+    floor, needed = settings.posted_floor, criterion.floor
+    return settings.is_exact and (floor is None or (needed is not None and floor <= needed))
+
+
+def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
+    """Raise unless the collection has an exact index that serves a criterion.
+
+    Raises:
+        ConfigurationError, ThresholdTooLowError: it has not; the message names the remedy.
+    """
+    needed = criterion.floor
+    shown = needed
+    if needed is not None and criterion.measure is Measure.JACCARD:
+        shown = Threshold(settings.kind.outer_similarity(needed.fraction))
+    if not settings.is_exact:
+        floor = shown or criterion.threshold
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no exact index",
+            remedies=[Remedy("exact_floor", floor, "adds one", "rebuild")],
+        )
+    if serves_exactly(settings, criterion):
+        return
+    if needed is None:
+        raise ThresholdTooLowError(
+            f"{criterion.measure} needs an exact index of all symbols, which collection "
+            f"{settings.name!r} has not",
+            remedies=[Remedy("containment", value=True, effect="makes it one", method="rebuild")],
+        )
+    at = "" if criterion.measure is Measure.JACCARD else f" ({criterion.measure}: floor {shown})"
+    raise ThresholdTooLowError(
+        f"threshold {criterion.threshold}{at} is below the floor {settings.posted_floor} of the "
+        f"exact index of collection {settings.name!r}",
+        remedies=[Remedy("exact_floor", shown, "lowers it", "rebuild")],
+    )
+
+
+# -- resuming ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Where pairs that were left off go on. The same state gives the same ranges and batches.
+
+    Attributes:
+        way: how they were found: ``MEMORY``, ``SWEPT``, ``NEW``, ``JOINED`` or ``LOOKED_UP``.
+        threshold: of the pairs.
+        state: what they are pairs of: the number of the collection (if swept, of the epoch) and of
+            the commits that had changed it; of a join, those numbers of commits of both.
+        since: pairs of two items of lower numbers are left out.
+        place: where to go on; of items looked up, those of numbers lower than its range are done.
+        counted: if swept, whether ranges are parts of all candidates, not slices of postings.
+        room: if swept, postings of a slice.
+    """
+
+    way: str
+    threshold: Threshold
+    state: tuple[int, int]
+    since: int = 0
+    place: Place = BEGINNING
+    counted: bool = False
+    room: int = 0
+
+    def __str__(self) -> str:
+        numbers = *self.state, self.since, *self.place, int(self.counted), self.room
+        return ":".join([self.way, str(self.threshold.fraction), *map(str, numbers)])
+
+    @classmethod
+    def parse(cls, text: str, threshold: Threshold) -> Token:
+        """Read a token.
+
+        Raises:
+            ConfigurationError: it is not one, or is one of a join at another threshold.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"a resume token is a str, not {type(text).__name__}")
+        try:
+            way, fraction, *fields = text.split(":")
+            one, other, since, reached, batches, counted, room = map(int, fields)
+            own = Threshold(Fraction(fraction))
+        except (ValueError, ArithmeticError):
+            way = ""
+        if way not in (MEMORY, SWEPT, NEW, JOINED, LOOKED_UP):
+            raise ConfigurationError(f"{text[:60]!r} is not a resume token") from None
+        if own != threshold:
+            raise ConfigurationError(f"the resume token is of a join at {own}, not at {threshold}")
+        place = Place(reached, batches)
+        return cls(way, own, (one, other), since, place, counted=bool(counted), room=room)
+
+    @classmethod
+    def of_pairs(cls, way: str, threshold: Threshold, opened: Opened, since: int) -> Token:
+        """Make the token of the beginning of pairs."""
+        return cls(way, threshold, _state(way, opened), since)
+
+    @classmethod
+    def of_join(cls, way: str, threshold: Threshold, left: Opened, right: Opened) -> Token:
+        """Make the token of the beginning of a join."""
+        return cls(way, threshold, (left.reader.manifest.changes, right.reader.manifest.changes))
+
+    def after(self, place: Place) -> Token:
+        """The token when more is done."""
+        return replace(self, place=place)
+
+    def require_pairs(self, opened: Opened, since: int) -> None:
+        """Raise unless it goes on with the pairs of a collection since an item.
+
+        Raises:
+            ConfigurationError: it is of something else, or the collection has changed.
+        """
+        if self.way in (JOINED, LOOKED_UP):
+            raise ConfigurationError("the resume token is one of a join of two collections")
+        if self.since != since:
+            raise ConfigurationError(
+                f"the resume token is of pairs since {self.since}, not since {since}"
+            )
+        if self.state != _state(self.way, opened):
+            raise _outdated()
+
+    def require_join(self, left: Opened, right: Opened) -> None:
+        """Raise unless it goes on with the join of two collections.
+
+        Raises:
+            ConfigurationError: it is of something else, or one of them has changed.
+        """
+        if self.way not in (JOINED, LOOKED_UP):
+            raise ConfigurationError("the resume token is not one of a join of two collections")
+        if self.state != (left.reader.manifest.changes, right.reader.manifest.changes):
+            raise _outdated()
+
+
+def _state(way: str, opened: Opened) -> tuple[int, int]:
+    state = opened.reader.manifest
+    if way != SWEPT:
+        return opened.reader.number, state.changes
+    return (-1 if state.index.exact is None else state.index.exact.current.number), state.changes
+
+
+def _outdated() -> ConfigurationError:
+    return ConfigurationError(
+        "the collection has changed since the resume token was made; begin the join anew"
+    )

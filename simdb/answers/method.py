@@ -1,0 +1,206 @@
+"""What every way of answering does, and its answers as callers see them: their values, their keys.
+
+There are three: ``buckets`` (probable), ``exact`` (an index of symbols, or memory) and ``scan``
+(everything with everything). ``choose`` says which one answers a question.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from math import nan
+from typing import ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.answers.components import Forest
+from simdb.errors import KeyNotFoundError, WrongTypeError
+from simdb.exact.measures import Measure
+from simdb.exact.thresholds import Bound
+from simdb.kinds.bounds import outer_pairs
+from simdb.opened.opened import Opened
+from simdb.results import Guarantee, Key, Match, Matches, Pair, PairBatch, Progress
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.tables.layout import Document, decode_user_key
+
+ProgressCallback: TypeAlias = Callable[[Progress], None]
+
+# A batch of pairs by item number, in values as the index has them, and the token to go on after it.
+Batches: TypeAlias = Iterator[tuple[PairBatch, str | None]]
+
+# The same in values as callers know them, with what looks their keys up.
+AnsweredBatch: TypeAlias = tuple[PairBatch, Callable[[], list[Pair]], str | None]
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A way of answering, for one bound.
+
+    Attributes:
+        bound: what similar enough means.
+        recall: the share of the true matches *at* the bound that is expected to be found; nan
+            where it cannot be stated.
+        measure: of similarity, where items have symbols.
+        guarantee: ``"exact"`` or ``"probable"``.
+    """
+
+    bound: Bound
+    recall: float = 1.0
+    measure: Measure = Measure.JACCARD
+    guarantee: ClassVar[Guarantee] = "exact"
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether its pairs come with tokens to go on after."""
+        return False
+
+    @abstractmethod
+    def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
+        """Find the stored items that are similar to one item in canonical form, best first."""
+
+    @abstractmethod
+    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+        """Yield all pairs of live items that are similar enough, each once.
+
+        Args:
+            opened: the collection.
+            since: only pairs with an item of this number or a higher one.
+            resume: a token to go on after.
+        """
+
+    @abstractmethod
+    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+        """Yield all pairs of a live left and a live right item that are similar enough, each once.
+
+        Args:
+            left: whose items are looked up.
+            right: whose index answers; its signer cuts the items of both.
+            resume: a token to go on after.
+        """
+
+    def groups(
+        self, opened: Opened, progress: ProgressCallback | None = None
+    ) -> list[npt.NDArray[np.uint32]]:
+        """Find the groups of items connected by similar pairs."""
+        forest = Forest(opened.reader.manifest.next_number)
+        for batch, _ in self.pairs(opened):
+            forest.connect(batch.left, batch.right)
+            if progress is not None:
+                progress(Progress("comparing", opened.work.looked_at, None))
+        return forest.groups()
+
+
+# -- matches -----------------------------------------------------------------------------------
+
+
+class Ranked(NamedTuple):
+    """Stored items that a probe was compared with.
+
+    Attributes:
+        numbers: uint32 (n,), their item numbers.
+        values: float64 (n,), similarities or distances.
+        met: places of those within the bound.
+        documents: the items, if they had to be read.
+    """
+
+    numbers: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float64]
+    met: npt.NDArray[np.int64]
+    documents: list[Document] | None
+
+
+def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) -> Matches:
+    """Make an answer of what is within the bound: the best first, equal ones by item number."""
+    numbers, values, met, documents = found
+    best = met[np.argsort(method.bound.order(values[met]), kind="stable")][:limit].tolist()
+    if documents is None:
+        read = dict(opened.reader.documents_of(np.sort(numbers[best])))
+        rank = np.argsort(np.argsort(numbers[best])).tolist()
+        chosen = [read[place] for place in rank]
+    else:
+        chosen = [documents[place] for place in best]
+    keys = [decode_user_key(document.key) for document in chosen]
+    kind, chosen_values = opened.settings.kind, values[best]
+    if kind.is_distance:
+        distances = chosen_values.tolist()
+        rows = [Match(key, distance=value) for key, value in zip(keys, distances, strict=True)]
+    else:
+        if method.measure is Measure.JACCARD:
+            chosen_values = kind.outer_values(chosen_values)
+        shown = chosen_values.tolist()
+        rows = list(map(Match, keys, shown))
+    return Matches(tuple(rows), method.guarantee, method.recall, values.size)
+
+
+# -- pairs -------------------------------------------------------------------------------------
+
+
+def answered(
+    method: Method, left: Opened, right: Opened, batches: Batches
+) -> Iterator[AnsweredBatch]:
+    """Turn pairs into what callers see; of one collection ``left`` and ``right`` are the same."""
+    for inner, token in batches:
+        batch = inner
+        if method.measure is Measure.JACCARD:
+            batch = outer_pairs(left.settings.kind, inner)
+        yield batch, partial(pairs_with_keys, left.reader, right.reader, batch), token
+
+
+def pairs_with_keys(
+    left: CollectionReader, right: CollectionReader, batch: PairBatch
+) -> list[Pair]:
+    """Look the keys of a batch up; of one collection these are read at once."""
+    if left is right:
+        keys = keys_of_numbers(left, np.concatenate([batch.left, batch.right]))
+        lefts, rights = keys[: len(batch)], keys[len(batch) :]
+    else:
+        lefts, rights = keys_of_numbers(left, batch.left), keys_of_numbers(right, batch.right)
+    if batch.is_of_distances:
+        return [Pair(*pair) for pair in zip(lefts, rights, repeat(nan), batch.distance.tolist())]
+    return list(map(Pair, lefts, rights, batch.similarity.tolist()))
+
+
+# -- keys --------------------------------------------------------------------------------------
+
+
+def keys_of_live(
+    collection: CollectionReader, numbers: Sequence[int] | npt.NDArray[np.uint32]
+) -> list[Key]:
+    """Look up the keys of item numbers that a caller gives.
+
+    Raises:
+        KeyNotFoundError: one of them is not stored, or not any more.
+        WrongTypeError: they are not numbers.
+    """
+    given = np.asarray(numbers)
+    if given.size and given.dtype.kind not in "iu":
+        raise WrongTypeError("item numbers must be whole numbers, as a PairBatch has them")
+    for number in given[(given < 0) | (given >= 2**32)].tolist():
+        raise KeyNotFoundError(f"{number} is not an item number")
+    wanted = given.astype(np.uint32)
+    for number in wanted[~collection.alive(wanted)].tolist():
+        raise KeyNotFoundError(f"item number {number} was deleted")
+    return keys_of_numbers(collection, wanted)
+
+
+def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list[Key]:
+    """Look up the keys of item numbers in any order.
+
+    Raises:
+        KeyNotFoundError: one of them is not stored.
+    """
+    distinct, places = np.unique(numbers, return_inverse=True)
+    keys: list[Key | None] = [None] * distinct.size
+    for position, document in collection.documents_of(distinct):
+        keys[position] = decode_user_key(document.key)
+    found: list[Key] = []
+    for place in places.tolist():
+        key = keys[place]
+        if key is None:
+            raise KeyNotFoundError(f"item number {int(distinct[place])} is not stored")
+        found.append(key)
+    return found

@@ -1,0 +1,75 @@
+"""Rows of different lengths in one array: the symbols of sets, the bucket keys of items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """Rows of 64-bit words, one after the other.
+
+    Attributes:
+        values: uint64, the words of all rows.
+        offsets: int64, row i is ``values[offsets[i]:offsets[i + 1]]``.
+    """
+
+    values: npt.NDArray[np.uint64]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __getitem__(self, row: int) -> npt.NDArray[np.uint64]:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """How many words each row has."""
+        return np.diff(self.offsets)
+
+    def select(self, rows: npt.NDArray[np.int64]) -> Self:
+        """Take some rows."""
+        return self._cut(self.offsets[rows], self.sizes[rows])
+
+    def first(self, sizes: npt.NDArray[np.int64]) -> Self:
+        """Cut every row to so many of its first words."""
+        return self._cut(self.offsets[:-1], sizes)
+
+    def _cut(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> Self:
+        offsets = offsets_of(sizes)
+        return self._taken(
+            np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1]), offsets
+        )
+
+    def _taken(self, places: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> Self:
+        """Take the words at some places as rows; subclasses take what they have beside them."""
+        return replace(self, values=self.values[places], offsets=offsets)
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Self]) -> Self:
+        """Put the rows of several parts together."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([np.empty(0, np.uint64), *(part.values for part in parts)]),
+            offsets_of(np.concatenate([np.empty(0, np.int64), *(part.sizes for part in parts)])),
+            **cls._other_fields(parts),
+        )
+
+    @classmethod
+    def _other_fields(cls, _parts: Sequence[Self]) -> dict[str, Any]:
+        """Put together what a subclass has beside the words, of one part or more."""
+        return {}
+
+
+def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return where rows of these sizes begin, and where the last one ends."""
+    offsets = np.zeros(sizes.size + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
