@@ -132,6 +132,7 @@ class _Side:
         representatives, bitmaps = kernels.order.identical_representatives(
             sets.values, sets.offsets, shift
         )
+        # By rising size, then place: the order of buckets, of pairs and of places to resume at.
         first = np.flatnonzero(representatives == np.arange(len(sets)))
         sizes = sets.sizes
         order = first[np.argsort(sizes[first], kind="stable")]
@@ -410,6 +411,8 @@ def in_order(
                 return
             work, future = started.popleft()
             result = future.result()
+            # Unfinished work goes to the front again: results come in the order of ranges, and what
+            # waits beyond the first is bounded by ``ahead`` times ``most``.
             if not work.done:
                 started.appendleft((work, workers.pool.submit(work.advance, workers.most)))
             yield result
@@ -447,6 +450,7 @@ def divided(left: Postings, right: Postings) -> npt.NDArray[np.int64]:
     weights = np.cumsum(counts * np.diff(left.starts) + counts)
     if not weights.size:
         return np.zeros(1, np.int64)
+    # By postings alone, which no thread and no setting changes.
     total = int(weights[-1])
     ranges = max(1, min(RANGES, total // RANGE_WEIGHT))
     inner = np.searchsorted(weights, np.arange(1, ranges) * (total / ranges))

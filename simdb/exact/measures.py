@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,10 +92,6 @@ class Criterion:
         exact = [self.needed_overlap(probe_size, size) for size in stored_sizes.tolist()]
         return np.array(exact, np.int64)
 
-    def meets(self, overlap: int, probe_size: int, stored_size: int) -> bool:
-        """Tell whether two sets with that overlap are similar enough."""
-        return overlap >= self.needed_overlap(probe_size, stored_size)
-
     def smallest_size(self, probe_size: int) -> int:
         """Compute the size of the smallest stored set that can be similar enough."""
         if self.measure is Measure.STORED_IN_PROBE:
@@ -140,16 +135,3 @@ class Criterion:
 
     def _jaccard(self) -> Threshold:
         return self.floor or self.threshold
-
-
-def similarity(measure: Measure, overlap: int, probe_size: int, stored_size: int) -> Fraction:
-    """Compute a similarity from sizes and overlap; for cosine, its square, which is rational."""
-    if overlap == 0:
-        return Fraction(0)
-    if measure is Measure.JACCARD:
-        return Fraction(overlap, probe_size + stored_size - overlap)
-    if measure is Measure.DICE:
-        return Fraction(2 * overlap, probe_size + stored_size)
-    if measure is Measure.COSINE:
-        return Fraction(overlap**2, probe_size * stored_size)
-    return Fraction(overlap, stored_size if measure is Measure.STORED_IN_PROBE else probe_size)

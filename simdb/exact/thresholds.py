@@ -170,21 +170,6 @@ class Threshold:
         whole = np.asarray(sizes).astype(np.int64)
         return np.where(whole > 0, whole - self.needed_overlaps(2 * whole) + 1, 0)
 
-    def may_meet(self, position: int, suffix: int, other_position: int, other_suffix: int) -> bool:
-        """Tell whether sets whose *first* common symbol lies there can be similar (MMDS 3.9.6).
-
-        Both cases of the book are one: the overlap is at most min(suffix, other_suffix) + 1, and
-        the sizes are position + suffix. It implies the length, prefix and position bounds.
-
-        Args:
-            position: place of the symbol in one set, from 1.
-            suffix: symbols after it there.
-            other_position: place of the symbol in the other set, from 1.
-            other_suffix: symbols after it there.
-        """
-        total = position + suffix + other_position + other_suffix
-        return min(suffix, other_suffix) + 1 >= self.needed_overlap(total)
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class MaximumDistance:

@@ -63,13 +63,15 @@ def next_earlier(
                     members[place] <= last_compared[row] or status[members[place]] == DROPPED
                 ):
                     place += 1
+                # Kept for good: what was dropped or compared once never comes up again, so that all
+                # rounds together pass over each member of a bucket once.
                 next_places[row, band] = place
                 if place < own_places[row, band]:
                     best = min(best, members[place])
             if best == row:
                 answer = NONE_LEFT
             elif status[best] == UNDECIDED:
-                break
+                break  # whether the row is dropped may depend on what becomes of this one
             elif _equal_rows(signatures[row], signatures[best]) < needed:
                 last_compared[row] = best
             else:
@@ -112,6 +114,7 @@ def class_ends(
     """
     for bucket in range(starts.size - 1):
         end = starts[bucket + 1]
+        # From the back, where the end of a run is known before its members.
         for member in range(starts[bucket + 1] - 1, starts[bucket] - 1, -1):
             if member + 1 < starts[bucket + 1] and classes[member + 1] != classes[member]:
                 end = member + 1
@@ -147,7 +150,7 @@ def _equal_rows_unless_earlier(
             equal_here += 1 if one[row] == other[row] else 0
         equal += equal_here
         if equal_here == rows and this_band < band:
-            equal = -1
+            equal = -1  # the pair came out, or will, in the bucket of that band
             break
     return equal
 

@@ -92,6 +92,7 @@ def element_symbols(
         -1 - i instead of 0 if set i, the first such, is damaged.
     """
     offsets = np.zeros(ends.size + 1, np.int64)
+    # All lengths are checked before anything is read by them: stored bytes may be damaged.
     for item in range(ends.size):
         count = _count(data, ends[item - 1] if item else 0, ends[item])
         if count < 0:
@@ -186,6 +187,7 @@ def bag_parts(
                 for position in range(offsets[item], offsets[item + 1]):
                     counts[position] = np.int64(_number(data, place, width))
                     place += width
+                    # A count of 0 is damage: it is made to exceed the most there may be.
                     total += counts[position] if counts[position] > 0 else largest + 1
             if total > largest:
                 offsets[0] = -1 - item

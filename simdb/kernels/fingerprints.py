@@ -128,6 +128,8 @@ def functions_of_minutiae(
     half_width, half_height = grid[0] * grid[2] // 2, grid[1] * grid[2] // 2
     for item in range(items):
         begin, end = offsets[item], offsets[item + 1]
+        # A word of each square is as many anchors as fit: testing a function takes as many words as
+        # it has squares, for 64 grids together.
         for block in range(begin, end, 64):
             occupied[:] = np.uint64(0)
             for anchor in range(block, min(block + 64, end)):
@@ -264,6 +266,7 @@ def in_every_group(
     Returns:
         uint32, ascending, the items that occur in every group.
     """
+    # A bit for each item and group: sorting the members would cost more than all the words.
     words = (item_count + 63) // 64
     marked = np.zeros((group_count, words), np.uint64)
     for place in range(items.size):
@@ -358,6 +361,7 @@ def _vote(
             if abs(wanted) > limit:
                 continue
             turn = (wanted + _TURN + _BIN_TURN // 2) // _BIN_TURN % _TURN_BINS
+            # The first minutia was turned and taken from the middle before: one addition is left.
             column = int(scale * right[other, 0] + turned[turn, 0])
             row = int(scale * right[other, 1] + turned[turn, 1])
             if 0 < row < side and 0 < column < side:
@@ -366,6 +370,7 @@ def _vote(
                     if flat[place] == _MOST_VOTES:
                         continue
                     flat[place] += np.uint16(1)
+                    # Listed when it is enough, once: later the whole room need not be looked at.
                     if flat[place] == enough:
                         listed[count] = place
                         count += 1
@@ -489,6 +494,7 @@ def _best_match(
         pose[1] = float((column + 1 - side // 2) * bin_size)
         pose[2] = float((row + 1 - side // 2) * bin_size)
         for repeat in range(_ROUNDS):
+            # A bin is coarser than the tolerance; only what matches after a fit counts.
             slack = 2 if repeat == 0 else 1
             matched = _match(left, right, pose, settings, slack, partners, taken)
             if repeat > 0:
@@ -499,6 +505,7 @@ def _best_match(
             limit = settings[2] + settings[1]
             if abs(pose[0]) > limit:
                 break
+        # The bins around a peak hold votes of the same pose: the second peak is to be another.
         for near in range(3 * 3 * 3):
             around = (turn + near // 9 - 1) % _TURN_BINS
             up, over = row + near // 3 % 3 - 1, column + near % 3 - 1
@@ -550,6 +557,7 @@ def matched_minutiae(
         other = centred[offsets[right[pair]] : offsets[right[pair] + 1]]
         if one.shape[0] == 0 or other.shape[0] == 0:
             continue
+        # Greedy matching is not symmetric: one order of a pair is chosen for both.
         if not _comes_first(one, other):
             one, other = other, one
         elif _comes_first(other, one):

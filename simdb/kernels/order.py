@@ -90,6 +90,8 @@ def symbol_keys(symbols: Symbols, ranks: Ranks) -> Symbols:
         while rank >= 0 and frequent[rank] != symbol:
             slot = (slot + 1) & mask
             rank = table[slot]
+        # Three cases that never meet: the largest values are ranks, so a symbol that has one of
+        # them without being ranked takes a hole, which no symbol can have as its own value.
         if rank >= 0:
             keys[place] = lowest + np.uint64(rank)
         elif count and symbol >= lowest:
@@ -133,6 +135,8 @@ def _distribute(keys: Symbols, start: int, stop: int, room: Symbols, fills: Numb
         fills[bucket] = 0
     for place in range(start, stop):
         fills[np.int64((keys[place] - lowest) >> shift) + 1] += 1
+    # Before anything is moved: with many values in one bucket insertion would be quadratic, and
+    # whoever chose the symbols could make it so.
     for bucket in range(size):
         if fills[bucket + 1] > _CROWDED:
             return False
@@ -171,6 +175,7 @@ def sort_sets(keys: Symbols, offsets: Numbers, lowest_rank: np.uint64) -> npt.ND
         start, stop = offsets[item], offsets[item + 1]
         if stop - start > _SHORT:
             middle = start
+            # Together their range would be that of all 64 bits, and the ranks in one bucket.
             for place in range(start, stop):
                 if keys[place] < lowest_rank:
                     keys[place], keys[middle] = keys[middle], keys[place]
@@ -269,6 +274,7 @@ def identical_representatives(
         while table[slot] >= 0:
             other = table[slot]
             begin, end = offsets[other], offsets[other + 1]
+            # Digests can be made to collide on purpose; they only spare most comparisons.
             if digests[other] == digest and end - begin == stop - start:
                 place = 0
                 while place < stop - start and values[begin + place] == values[start + place]:
@@ -315,7 +321,7 @@ def expand_pairs(
         right_stop = right.starts[right_class + 1] - right.starts[right_class]
         while one < left_stop:
             if same and left_class == right_class:
-                other = max(other, one + 1)
+                other = max(other, one + 1)  # above the diagonal
             while other < right_stop and count < rows.size:
                 rows[count] = row
                 left_members[count] = left.members[left.starts[left_class] + one]

@@ -71,6 +71,7 @@ def _measure(
     shared = 0
     lacking = 0
     for symbol in values:
+        # The tick in the slot says that this item has met the symbol: a repeat adds nothing.
         spread = symbol * SPREAD
         slot = spread >> shift
         while ticks[slot] >= built and slots[slot] != symbol:
@@ -154,6 +155,7 @@ def pair_overlaps(
     right_sizes = np.zeros(left.size, np.int64)
     tick, built, bits, left_size = 0, 0, 0, 0
     for pair in range(left.size):
+        # Pairs come sorted by their left item as a rule: its table serves the whole run.
         if pair == 0 or left[pair] != left[pair - 1]:
             symbols = values[offsets[left[pair]] : offsets[left[pair] + 1]]
             tick += 1
@@ -228,7 +230,7 @@ def overlaps_with_many(
                 for owner in owners[starts[position] : starts[position + 1]]:
                     counts[owner] += 1
         if not touched:
-            continue
+            continue  # most items: the probes need not be gone through
         for probe in range(needed.size):
             if counts[probe] >= needed[probe] and counts[probe] > 0:
                 if rows < overlaps.size:

@@ -95,6 +95,7 @@ def mark_symbols(sets: Sets, marks: Symbols, shift: np.uint64, *, side: int) -> 
             slot = first_slot(symbol, shift)
             place = np.uint64((slot & 31) << 1)
             bits = np.uint64(side)
+            # Of one side the second bit is "seen before"; of two each side has its own.
             if side == 0:
                 bits = np.uint64(1) + ((marks[slot >> 5] >> place & np.uint64(1)) << np.uint64(1))
             marks[slot >> 5] |= bits << place
@@ -227,6 +228,8 @@ def prefix_buckets(left: Sets, right: Sets, *, same: bool) -> tuple[Postings, Po
         left_entries = Entries(*(column[shorter] for column in right_entries))
     else:
         left_entries = marked_entries(left, marks, shift)
+    # The exact table comes last and holds the left side alone: marks have taken out nearly all that
+    # has no partner, and the right side only looks up.
     shift = table_shift(left_entries.symbols.size)
     table = np.zeros((1 << (64 - int(shift)), 2), np.uint64)
     left_slots = count_slots(left_entries.symbols, table, shift, side=0)
@@ -395,6 +398,7 @@ def count_common(
             other += 1
         elif left_symbol < right_symbol:
             one += 1
+            # Only here, where a symbol was lost: after a common one nothing has become harder.
             if overlap + one_end - one < need:
                 return one, other, -1
         else:

@@ -38,7 +38,6 @@ class Entry(NamedTuple):
 
 # n: items, vectors or rows; m: pairs or values; other words are those of the function's arguments.
 ENTRIES = (
-    Entry("bits.counts_of_rows", "n words"),
     Entry("bits.compare_rows", "m words", "3.1.1, 3.5.5"),
     Entry("bits.scan_hamming", "n words", "3.5.5"),
     Entry("bits.scan_tanimoto", "n, and words of those of fitting counts", "3.9.3"),

@@ -68,6 +68,8 @@ def merge(
         elif last_chunks[run] == 0:
             return filled
     capacity = keys.size
+    # Inputs are few, at most the fan-in of a merge: comparing all heads beats a heap. They are kept
+    # in arrays of their own, so that a step reads the map only where it moves.
     while filled < capacity:
         best = -1
         for run in range(inputs):
@@ -188,10 +190,13 @@ def probe(
                     low = middle + 1
                 else:
                     high = middle
+            # Equal keys may begin in the chunk before the one whose first key they are.
             chunk = max(low - 1, run_starts[run])
             while chunk < run_starts[run + 1] and of_this_key < limit:
                 if fences[chunk] > key:
                     break
+                # Nothing of a chunk is believed before its checksum is: the caller checks those
+                # that are asked for, and probes again.
                 if verified[chunk] == 0:
                     unverified[chunk] = 1
                     unchecked += 1

@@ -96,6 +96,7 @@ def _roll_quarters(
 ) -> None:
     """Write the unreduced polynomial of every window, of which there are at least four."""
     windows = count - window + 1
+    # Quarters overlap by up to three windows, which both write alike: no remainder is left over.
     quarter = (windows + 3) // 4
     second_start, third_start = quarter, 2 * quarter
     fourth_start = windows - quarter
@@ -292,6 +293,7 @@ def word_shingles(
         longest = max(longest, spans[text, 2] - spans[text, 1])
     words = np.empty(longest // 2 + 1, np.uint64)
     folded_words = np.empty(longest // 2 + 1, np.uint64)
+    # A word takes a character and one between it and the next: at most half as many, rounded up.
     symbols = np.empty((narrow.size + wide.size + texts + 1) // 2, np.uint64)
     offsets = np.empty(texts + 1, np.int64)
     offsets[0] = 0

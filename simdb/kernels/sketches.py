@@ -86,6 +86,7 @@ def fast_sketches(
         symbols = values[offsets[item] : offsets[item + 1]]
         if symbols.size == 0:
             continue
+        # Only small sets come here: then each empty bin takes the least of all symbols.
         if _fill_scattered(symbols, seeds, bins) < rows:
             for row in range(rows):
                 if bins[row] == _EMPTY:
@@ -142,6 +143,7 @@ def classical_sketches(
         symbols = values[offsets[item] : offsets[item + 1]]
         if symbols.size == 0:
             continue
+        # Once for all rows, and in a loop of its own, which vector units take.
         for position in range(symbols.size):
             residues[position] = reduced(symbols[position])
         for row in range(rows):
@@ -203,7 +205,7 @@ def compare_signatures(
         for row in range(left.shape[1]):
             matching += 1 if left[pair, row] == right[pair, row] else 0
         matching_rows[pair] = matching
-        if matching >= rows:
+        if matching >= rows:  # or no band can agree
             for band in range(bands):
                 if _band_is_shared(left[pair], right[pair], band * rows, (band + 1) * rows):
                     first_band[pair] = band

@@ -182,6 +182,7 @@ def scan(
     found = 0
     for row in range(vectors.shape[0]):
         if measure == ANGLE:
+            # One product decides for nearly all; the exact angle takes four readings.
             along, square = _product_and_square(probe, vectors[row], sums, others)
             if along < least * length * np.sqrt(square):
                 continue
@@ -312,6 +313,7 @@ def set_sign_words(
     sums = np.empty(LANES, np.float64)
     for item in range(vectors.shape[0]):
         projected, words = projections[item], signatures[item]
+        # An infinite bound doubts every projection, nan among them, whose bits are above infinity.
         limit = limits[item] if limits[item] < _INFINITY else _MAGNITUDE
         doubts = np.uint32(0)
         for column in range(projected.size):

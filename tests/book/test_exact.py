@@ -13,7 +13,7 @@ import pytest
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
-from tests.support.exact_oracle import largest_position
+from tests.support.exact_oracle import largest_position, may_meet
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def our_buckets(size: int, threshold: Threshold, limit: int) -> set[tuple[int, i
         (i, j, q)
         for i in range(1, threshold.prefix_length(size) + 1)
         for j, q in itertools.product(range(1, limit), range(limit))
-        if threshold.may_meet(i, size - i, j, q)
+        if may_meet(threshold, i, size - i, j, q)
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import MaximumDistance, Threshold, admits
-from tests.support.exact_oracle import largest_position
+from tests.support.exact_oracle import largest_position, may_meet
 
 GRID = [Fraction(hundredths, 100) for hundredths in range(1, 101)]
 ODD = [Fraction(1, 3), Fraction(str(0.1 * 7)), Fraction(2, 7), Fraction(10**17 - 1, 10**17)]
@@ -181,7 +181,7 @@ def test_the_combined_bound_equals_both_cases_of_the_book(fraction):
             if p >= q
             else Fraction(size - i + 1, i + j - 1 + q) >= fraction
         )
-        assert threshold.may_meet(i, p, j, q) == book
+        assert may_meet(threshold, i, p, j, q) == book
         if book:
             assert j <= largest_position(threshold, size, i)
             assert i <= threshold.prefix_length(size)

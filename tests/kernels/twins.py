@@ -89,7 +89,7 @@ def drawn_pairs(random: np.random.Generator, count: int, pairs: int = 20) -> Any
 # -- bits ----------------------------------------------------------------------------------------
 
 
-@twin_of("bits.counts_of_rows", "bits.compare_rows")
+@twin_of("bits.compare_rows")
 def bit_counts(random: np.random.Generator) -> None:
     vectors, others = some_bits(random), some_bits(random)
     sets, other_sets = [*map(bits_of, vectors)], [*map(bits_of, others)]

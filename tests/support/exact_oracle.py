@@ -63,6 +63,29 @@ def largest_position(threshold: Any, size: int, position: int) -> int:
     return int((size - position + 1) / threshold.fraction) - size + 1
 
 
+def may_meet(threshold: Any, position: int, suffix: int, *other: int) -> bool:
+    """Tell whether sets whose *first* common symbol lies there can be similar (MMDS 3.9.6).
+
+    Both cases of the book are one: the overlap is at most min(suffix, other suffix) + 1, and the
+    sizes are position + suffix. It implies the length, prefix and position bounds.
+    """
+    total = position + suffix + sum(other)
+    return min(suffix, other[1]) + 1 >= needed_overlap(total, threshold.fraction)
+
+
+def similarity(measure: str, overlap: int, probe_size: int, stored_size: int) -> Fraction:
+    """Compute a similarity from sizes and overlap; for cosine, its square, which is rational."""
+    if overlap == 0:
+        return Fraction(0)
+    return {
+        "jaccard": lambda: Fraction(overlap, probe_size + stored_size - overlap),
+        "dice": lambda: Fraction(2 * overlap, probe_size + stored_size),
+        "cosine": lambda: Fraction(overlap**2, probe_size * stored_size),
+        "stored-in-probe": lambda: Fraction(overlap, stored_size),
+        "probe-in-stored": lambda: Fraction(overlap, probe_size),
+    }[measure]()
+
+
 def join_work(sets: list[list[int]], threshold: Fraction) -> dict[str, int]:
     """Count what a join of sets with themselves has to do, by the bounds of 3.9.3 to 3.9.6.
 

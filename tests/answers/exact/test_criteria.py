@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simdb.exact.measures import Criterion, Measure, similarity
+from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
 from tests.support import similarities
-from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, columns
+from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, columns, similarity
 from tests.support.exact_probes import slow_search, some_order
 
 
@@ -54,7 +54,7 @@ def test_searches_by_other_measures_miss_nothing_on_the_floor_they_ask_for(measu
                 exact = slow(probe, stored)
                 overlap, sizes = len(probe & stored), (len(probe), len(stored))
                 assert similarity(measure, overlap, *sizes) == exact
-                assert criterion.meets(overlap, *sizes) == (exact >= wanted)
+                assert (overlap >= criterion.needed_overlap(*sizes)) == (exact >= wanted)
                 assert item in candidates or exact < wanted
                 on_threshold += exact == wanted
     assert on_threshold > 60

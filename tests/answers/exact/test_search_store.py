@@ -12,11 +12,11 @@ import pytest
 import simdb
 from simdb.answers.exact.method import Exact
 from simdb.errors import ConfigurationError, ThresholdTooLowError
-from simdb.exact.measures import Measure, similarity
+from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Threshold
 from simdb.work import Work
 from tests.support import oracle
-from tests.support.exact_oracle import THRESHOLDS, adversarial_sets
+from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, similarity
 from tests.support.exact_stores import exact_store, matches_of, small_epochs
 
 FLOOR = Fraction(1, 3)
