@@ -16,7 +16,14 @@ import typer
 import simdb
 from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.inputs import Feed, InputOptions, Waiting, require_inputs, require_no_input
+from simdb.cli.inputs import (
+    Feed,
+    InputOptions,
+    Waiting,
+    content_seed,
+    require_inputs,
+    require_no_input,
+)
 from simdb.cli.kinds import measures_distance, plural_of
 from simdb.cli.options import AsJson, Bound, Quiet, Recall, SyncMode, rational
 from simdb.cli.output import ProgressBar, measured_duplicate, note, print_json
@@ -101,7 +108,7 @@ def dedupe(
             ProgressBar(feed.share, quiet=quiet) as bar,
         ):
             # The same file gives the same output only under the same hash functions.
-            seed = 0 if store is None else None
+            seed = content_seed(source, reading.pattern) if store is None else None
             target = present or database.create_collection(
                 collection, **wanted.settings(), seed=seed
             )

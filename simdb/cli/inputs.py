@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -216,6 +217,22 @@ def require_no_input(
             raise UsageError(
                 f"{wanted[place]} is an input{spelled}; name another file for the output"
             )
+
+
+def content_seed(source: str, pattern: str | None) -> int | None:
+    """Return a seed that only the same content gives; None for what can be read but once.
+
+    Hash functions that are known before a row is written allow rows that are made to collide with
+    those of others. Whoever writes a row here would have to know all other rows, and with every
+    try the functions become others.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    for name in _files_of(source, pattern):
+        if _place_of(name) is None:
+            return None
+        with Path(name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return int.from_bytes(digest.digest())
 
 
 def _files_of(source: str, pattern: str | None) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import simdb
 from simdb.cli.inputs import Feed
 from simdb.files.compression import zstandard
 from tests.support.cli_stores import done, jaccard, run, text_of, write_rows
@@ -345,3 +346,27 @@ def test_an_output_in_an_input_folder_may_not_be_one_of_its_files(tmp_path):
 def test_streams_and_devices_are_both_input_and_output(tmp_path):
     assert done("dedupe", "-", "-o", "-", stdin=b'{"text": "a"}\n').stdout == '{"text": "a"}\n'
     done("dedupe", "/dev/null", "--format", "jsonl", "-o", "/dev/null")
+
+
+def test_the_hash_functions_are_those_of_the_content_and_not_known_before(tmp_path, monkeypatch):
+    made = simdb.Database.create_collection
+    seeds = []
+
+    def recorded(*arguments: Any, **options: Any) -> simdb.Collection:
+        seeds.append(options["seed"])
+        return made(*arguments, **options)
+
+    monkeypatch.setattr(simdb.Database, "create_collection", recorded)
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    write_rows(one, ROWS)
+    write_rows(two, [*ROWS[:-1], {**ROWS[-1], "text": "another"}])
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("a text")
+    for source in (one, one, two, tmp_path / "folder"):
+        done("dedupe", source, "-o", tmp_path / "kept")
+    done("dedupe", "-", "-o", tmp_path / "kept", stdin=one.read_bytes())
+    first, again, other, folder, streamed = seeds
+    assert first == again
+    assert len({first, other, folder}) == 3
+    assert min(first, other, folder) > 2**128
+    assert streamed is None, "drawn"
