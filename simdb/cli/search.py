@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any
+from itertools import chain, islice
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
 import simdb
-from simdb.cli.inputs import ElementsText, InputOptions, Separator, set_from
+from simdb.cli.inputs import InputOptions, set_from
 from simdb.cli.kinds import measures_distance, name_of, plural_of, shown_item
 from simdb.cli.options import (
     AsJson,
     Bound,
     CollectionName,
-    IntegerKeys,
     Question,
     Quiet,
     StorePath,
@@ -35,9 +34,14 @@ from simdb.cli.output import (
 )
 from simdb.cli.stores import viewed_collection
 from simdb.errors import UsageError
-from simdb.files import ReadingOptions, item_of_json, open_rows
+from simdb.files import Format, ReadingOptions, format_of_name, item_of_json, open_rows
+from simdb.files.compression import STANDARD_STREAM
 from simdb.kinds import Bag, Set, Text
-from simdb.results import Match
+from simdb.results import Key, Match
+
+Probe: TypeAlias = tuple[Key | None, Any]
+# What a file is whose name does not tell it, and standard input: of these kinds not JSON lines.
+_WHOLE: dict[str, Format] = {"text": "text", "set": "lines", "bag": "lines"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +66,36 @@ class Given:
     file: Annotated[
         str | None,
         typer.Option(
-            "--input", "--file", metavar="FILE", help="The same, what is in a file; - reads it."
+            "--input", "--file", metavar="FILE", help="The same, every row of a file; - reads it."
         ),
     ] = None
 
-    def probe(self, source: simdb.CollectionView, reading: InputOptions) -> Any:
-        """Return it as an item of the collection's kind."""
+    def probes(self, source: simdb.CollectionView, reading: InputOptions) -> Iterator[Probe]:
+        """Yield what to search for, as items of the collection's kind."""
         kind = source.kind
         options = reading.of(kind, source)
         if self.file is not None:
-            if isinstance(kind, Text):
-                return _only_row(self.file, replace(options, format="text"))
-            if isinstance(kind, Set | Bag):
-                return _only_row(self.file, replace(options, format="lines"))
-            return _only_row(self.file, options)
-        if self.item is not None:
-            return item_of_json(self.item, options, "--item")
-        if self.text is not None and isinstance(kind, Text):
-            return self.text
-        if self.spelled is not None and isinstance(kind, Set | Bag):
-            return set_from(self.spelled, options)
-        option = "--set" if isinstance(kind, Set | Bag) else "--item"
-        option = "--text" if isinstance(kind, Text) else option
-        raise UsageError(f"the collection holds {plural_of(kind)}: {option} gives one")
+            yield from _rows_of(self.file, options)
+        elif self.item is not None:
+            yield None, item_of_json(self.item, options, "--item")
+        elif self.text is not None and isinstance(kind, Text):
+            yield None, self.text
+        elif self.spelled is not None and isinstance(kind, Set | Bag):
+            yield None, set_from(self.spelled, options)
+        else:
+            option = "--set" if isinstance(kind, Set | Bag) else "--item"
+            option = "--text" if isinstance(kind, Text) else option
+            raise UsageError(f"the collection holds {plural_of(kind)}: {option} gives one")
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOptions(InputOptions):
+    """How --input is read."""
+
+    pattern: str | None = None
+    ratings: str | None = None
+    rating_field: str | None = None
+    on_bad: Literal["error", "skip"] = "error"
 
 
 def search(
@@ -109,15 +120,14 @@ def search(
             help="Of similarity; all but jaccard need an exact index.",
         ),
     ] = "jaccard",
-    elements: ElementsText = None,
-    separator: Separator = None,
-    integer_keys: IntegerKeys = False,
+    reading: ProbeOptions,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Print the stored items that are similar to a given one.
 
     The most similar come first. With --json one object a line: key, and similarity or distance.
+    Of a file with several rows each is searched for, and every answer names its row as the probe.
     """
     ways = (given.text, given.spelled, given.item, given.file, key)
     if sum(way is not None for way in ways) != 1:
@@ -126,49 +136,71 @@ def search(
         )
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
-    reading = InputOptions(elements=elements, separator=separator)
-    own = key_from(key, integer_keys=integer_keys) if key is not None else None
+    if given.file is None and (reading.text_field or reading.id_field or reading.format_name):
+        raise UsageError("--text-field, --id-field and --format are for --input")
+    count, answered = 0, None
+    table: list[tuple[str, ...]] = []
     with viewed_collection(context, store, collection) as source:
-        found = source.search(
-            source.get(own).item if own is not None else given.probe(source, reading),
-            limit=limit + 1 if limit is not None and own is not None else limit,
-            measure=measure,
-            **question.asked(),
-            **bound.of(source.kind),
-        )
-        matches = [match for match in found if own is None or match.key != own][:limit]
-        if as_json:
-            for match in matches:
-                print_json_line({"key": match.key, **measured(match)})
-        else:
-            _print_matches(source, matches)
         of_distance = measures_distance(source.kind)
+        own = key_from(key, integer_keys=reading.integer_keys) if key is not None else None
+        probes: Iterable[Probe] = given.probes(source, reading)
+        if own is not None:
+            probes = [(None, source.get(own).item)]
+        for name, item in probes:
+            answered = source.search(
+                item,
+                limit=limit + 1 if limit is not None and own is not None else limit,
+                measure=measure,
+                **question.asked(),
+                **bound.of(source.kind),
+            )
+            matches = [match for match in answered if own is None or match.key != own][:limit]
+            count += len(matches)
+            if not as_json:
+                table += _shown(source, name, matches)
+                continue
+            probe = {} if name is None else {"probe": name}
+            for match in matches:
+                print_json_line({**probe, "key": match.key, **measured(match)})
+        if table:
+            value = "distance" if of_distance else "similarity"
+            columns = ("probe", f"{value} ", "key", name_of(source.kind))
+            print_table(columns[-len(table[0]) :], table)
     sys.stdout.flush()
-    promised = promise(found.guarantee, found.expected_recall, of_distance=of_distance)
-    note(f"{counted(len(matches), 'match', 'matches')}; {promised}", quiet=quiet)
+    told = counted(count, "match", "matches")
+    if answered is not None:
+        told += "; " + promise(
+            answered.guarantee, answered.expected_recall, of_distance=of_distance
+        )
+    note(told, quiet=quiet)
 
 
-def _only_row(file: str, options: ReadingOptions) -> Any:
-    if options.kind == "text" or file == "-" or not Path(file).is_dir():
-        with open_rows(file, options) as reader:
-            rows = list(islice(reader, 2))
-        if len(rows) == 1 and rows[0].item is not None:
-            return rows[0].item
-        problem = rows[0].problem if len(rows) == 1 else None
-    else:
-        problem = None
-    raise UsageError(f"{file}: {problem or f'is not one {options.kind}'}")
+def _rows_of(file: str, options: ReadingOptions) -> Iterator[Probe]:
+    """Yield the rows of a file, with their keys where there are several."""
+    if options.format is None and (
+        file == STANDARD_STREAM or format_of_name(file, options) is None
+    ):
+        options = replace(options, format=_WHOLE.get(options.kind))
+    with open_rows(file, options) as reader:
+        rows = iter(reader)
+        first = list(islice(rows, 2))
+        if not first:
+            raise UsageError(f"{file}: there is no row in it")
+        for row in chain(first, rows):
+            if row.item is None:
+                raise UsageError(f"{reader.place(row.line)}: {row.problem}")
+            yield (row.key if len(first) > 1 else None), row.item
 
 
-def _print_matches(source: simdb.CollectionView, matches: list[Match]) -> None:
-    rows = [
+def _shown(
+    source: simdb.CollectionView, probe: Key | None, matches: list[Match]
+) -> list[tuple[str, ...]]:
+    return [
         (
+            *([] if probe is None else [shown_key(probe)]),
             f"{next(iter(measured(match).values())):.6f}",
             shown_key(match.key),
             excerpt(shown_item(source.get(match.key).item)),
         )
         for match in matches
     ]
-    if rows:
-        value = next(iter(measured(matches[0])))
-        print_table((f"{value} ", "key", name_of(source.kind)), rows)

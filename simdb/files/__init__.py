@@ -41,6 +41,7 @@ __all__ = [
     "ReadingOptions",
     "Row",
     "RowReader",
+    "format_of_name",
     "item_of_json",
     "json_line",
     "open_rows",
@@ -112,6 +113,11 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
     return reader(InputStream(source), options)
 
 
+def format_of_name(source: str, options: ReadingOptions) -> Format | None:
+    """Return the format that the name of a file tells."""
+    return FORMAT_OF_SUFFIX[options.kind].get(Path(plain_name(source)).suffix.lower())
+
+
 def _format(source: str, options: ReadingOptions) -> Format:
     if options.format is not None:
         return options.format
@@ -120,7 +126,7 @@ def _format(source: str, options: ReadingOptions) -> Format:
     formats = FORMATS[options.kind]
     if Path(source).is_dir():
         return "text" if "text" in formats else formats[0]
-    told = FORMAT_OF_SUFFIX[options.kind].get(Path(plain_name(source)).suffix.lower())
+    told = format_of_name(source, options)
     if told is None:
         raise ConfigurationError(
             f"the name of {source} does not tell its format: name it, one of {', '.join(formats)}"

@@ -57,11 +57,15 @@ def test_a_search_takes_every_form_of_probe(case, store, tmp_path):
     write_rows(tmp_path / "probe.jsonl", [case.row(1, item)])
     probe = tmp_path / "probe.jsonl"
     if case.field == "text":
-        probe.write_text(item)
+        (tmp_path / "probe.txt").write_text(item)
+        assert lines_of("search", store, "c", "--input", tmp_path / "probe.txt") == found
     if case.field in ("set", "bag"):
-        probe.write_text(" ".join(item))
         assert lines_of("search", store, "c", "--set", " ".join(item)) == found
     assert lines_of("search", store, "c", "--input", probe) == found
+    write_rows(probe, [case.row("one", item), case.row("two", item)])
+    several = lines_of("search", store, "c", "--input", probe, "--id-field", "id")
+    assert several == [{"probe": name, **match} for name in ("one", "two") for match in found]
+    assert "4 matches; " in done("search", store, "c", "--input", probe).stderr
     shown = done("search", store, "c", "--item", json.dumps(item))
     assert case.measured in shown.stdout
     assert "2 matches; " in shown.stderr
