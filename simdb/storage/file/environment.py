@@ -58,12 +58,15 @@ ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable cho
 MOST_TABLES = 16
 
 
-def open_map(path: Path, size: int, *, read_only: bool, after_failure: bool, metasync: bool) -> Any:
+def open_map(
+    path: Path, size: int, *, lock: bool, read_only: bool, after_failure: bool, metasync: bool
+) -> Any:
     """Map a file, with room for so many bytes of insertions or as much of it as the system gives.
 
     Args:
         path: an inspected file.
         size: in bytes.
+        lock: whether there is a lock file, or one can be made.
         read_only: for a process that does not write.
         after_failure: of a write: the map is for reading only, and the lock file stays as it is.
         metasync: whether a commit waits until the medium has its meta page.
@@ -71,11 +74,7 @@ def open_map(path: Path, size: int, *, read_only: bool, after_failure: bool, met
     Raises:
         lmdb.MemoryError: the system does not even give the least size.
     """
-    lock = True
-    if read_only and not os.access(path.parent, os.W_OK):
-        # Nobody can be writing where no lock file can be made.
-        lock = Path(f"{path}-lock").exists()
-    elif not after_failure:
+    if lock and not after_failure:
         preflight.reserve_lock_file(path, preflight.MOST_READERS)
     while True:
         try:
@@ -367,6 +366,8 @@ def _sync_folder(folder: Path) -> None:
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
+REPLACING_PATIENCE = 10.0  # seconds that opening waits while the file is replaced
+FEW_ATTEMPTS, MOST_ATTEMPTS = 4, 200  # to begin a snapshot while others commit
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
 Sync: TypeAlias = Literal["full", "batch"]
@@ -396,6 +397,7 @@ class Environment:
         self._environment: Any = None
         self._queue: WriterQueue | None = None
         self._watch: preflight.FileWatch | None = None
+        self.has_lock = True
         self._failure = FailureLatch(path)
         # The lock is taken itself, not by its condition: an interrupt may fall into the latter's
         # methods. What is counted are objects, which an interrupt cannot forget to uncount.
@@ -414,14 +416,15 @@ class Environment:
 
         Raises:
             DatabaseBusyError: another writer held the store for longer than ``timeout``.
+            StorageError: the file does not belong to the lock file beside it.
         """
         with translated(self.path):
             preflight.inspect(self.path, preflight.page_problems)
             beside = [Path(f"{self.path}-lock"), Path(f"{self.path}-turn")]
             made_here = [file for file in beside if not file.exists()]
             try:
-                self._environment = self._map(self.map_size or LARGEST_MAP)
-                self._watch = preflight.FileWatch(self.path)
+                watch = self._map_watched()
+                self._matching(write=False).abort()
                 self.handles = self._open_tables(timeout)
                 self.uuid = read_uuid(self.path, self._environment, self.handles[Table.META])
             except BaseException as error:
@@ -431,14 +434,29 @@ class Environment:
                         file.unlink(missing_ok=True)
                 raise
             self._environment.reader_check()
-            self.identity = self._watch.identity
+            self.identity = watch.identity
         self.generation += 1
         self.caches.clear()
 
+    def _map_watched(self) -> preflight.FileWatch:
+        """Map the file; again if it is replaced by a restored one meanwhile."""
+        deadline = time.monotonic() + REPLACING_PATIENCE
+        while True:
+            watch = self._watch = preflight.FileWatch(self.path)
+            self._environment = self._map(self.map_size or LARGEST_MAP)
+            if watch.claim() and preflight.identity_of(self.path) == watch.identity:
+                return watch
+            self._close_handles()
+            if time.monotonic() > deadline:
+                raise DatabaseBusyError(f"{self.path} is being replaced by another process")
+            time.sleep(0.01)
+
     def _map(self, size: int) -> Any:
+        self.has_lock = preflight.has_lock(self.path, read_only=self.read_only)
         return open_map(
             self.path,
             size,
+            lock=self.has_lock,
             read_only=self.read_only,
             after_failure=self._failure.error is not None,
             metasync=self.sync == "full",
@@ -552,12 +570,12 @@ class Environment:
         self._live.add(transaction)
 
     def _begun(self, *, write: bool) -> Any:
-        """Return a transaction of LMDB's."""
+        """A transaction of LMDB's."""
         assert self._watch is not None
         self._watch.require_whole()
         with self._failure.noted():
             try:
-                return self._environment.begin(write=write, buffers=True)
+                return self._matching(write=write)
             except lmdb.MapResizedError:
                 # Another process has grown the file past this process's map.
                 self._remap(0)
@@ -567,7 +585,54 @@ class Environment:
                 if write or self._live_count:
                     raise
                 self._reopen_to_read(error)
-            return self._environment.begin(write=write, buffers=True)
+            return self._matching(write=write)
+
+    def _matching(self, *, write: bool) -> Any:
+        """A transaction of LMDB's that continues, or sees, the last commit of the file.
+
+        The lock file says which that is, and is wrong where it belongs to another file, or where
+        the file was written by way of another one.
+
+        Raises:
+            StorageError: the lock file is not that of the file.
+        """
+        watch = self._watch
+        assert watch is not None
+        for attempt in range(MOST_ATTEMPTS):
+            transaction = self._environment.begin(write=write, buffers=True)
+            commit = transaction.id() - 1 if write else transaction.id()
+            behind = watch.newest_commit() - commit
+            # The meta page is written before the lock file is: a commit under way may be between.
+            if not behind or (behind == 1 and not write and watch.is_being_written()):
+                return transaction
+            transaction.abort()
+            if write:  # it has the writer lock, so nobody else can have committed meanwhile
+                break
+            if attempt > FEW_ATTEMPTS and not watch.is_being_written():
+                if behind == 1 and self._mended():
+                    return self._environment.begin(buffers=True)
+                break
+            time.sleep(0.000_5)
+        raise watch.not_its_lock(commit)
+
+    def _mended(self) -> bool:
+        """Whether the lock file is one commit behind only because a writer was killed there.
+
+        Who takes LMDB's lock for writing after such a writer brings the lock file up to date. A
+        process that only reads has to leave it; the snapshot that it gets is whole.
+        """
+        if self.read_only:
+            return True
+        assert self._watch is not None
+        queue = WriterQueue(self.path)
+        try:
+            queue.acquire(OPENING_PATIENCE)
+            transaction = self._environment.begin(write=True)
+            commit = transaction.id() - 1
+            transaction.abort()
+        finally:
+            queue.close()
+        return bool(commit == self._watch.newest_commit())
 
     def _reopen_to_read(self, error: Exception) -> None:
         """Open the file anew: LMDB lets nobody read after it failed to write its meta page."""
@@ -668,6 +733,7 @@ class Environment:
                 # The old map is gone as well, where the system refuses the new one.
                 self._environment.close()
                 self._environment = None
+                preflight.require_same_file(self.path, self.identity)
                 self._environment = self._map(size or self.map_size or LARGEST_MAP)
                 self.handles = open_tables(self.path, self._environment)
         self.generation += 1

@@ -18,22 +18,33 @@ offset bytes field
 
 While it is open the file is looked at whenever a transaction begins: removed, replaced, cut short,
 or without its lock file. What happens to it during a transaction cannot be survived.
+
+LMDB keeps the number of the last commit, and the snapshots in use, in the lock file ``STORE-lock``,
+and believes it. Where two names lead to one file (a hard link, a bind mount) each has a lock file
+of its own, and commits made by way of one would be overwritten by way of the other. So who opens a
+file claims it for the lock file that it is used with, by a lock on a byte far past the end
+(``FileWatch.claim``). And if a file takes the place of one that is open somewhere, the lock file
+speaks of the latter; so the number of each transaction is compared with the meta pages
+(``newest_commit``).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import TypeAlias
 
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
+    DatabaseBusyError,
     FormatVersionError,
     NotADatabaseError,
     StorageError,
@@ -91,6 +102,8 @@ LARGEST_PAGE = 65_536
 READ_AGAIN = 5  # times: between reading one meta page and the other somebody may commit
 _META = struct.Struct("<16x I I 16x I 44x 48x Q Q")
 _NEWER = struct.Struct("<24x I I")
+_COMMIT = struct.Struct("<Q")
+_COMMIT_OFFSET = 144
 assert _META.size == 152
 
 
@@ -109,6 +122,7 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
             other: then the last commit may be lost.
     """
     require_regular(path)
+    _require_one_name(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         page_size, last_page = _newest_meta(path, descriptor)
@@ -131,6 +145,27 @@ def require_regular(path: Path) -> None:
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise NotADatabaseError(f"{path} is not a regular file; name the store's own file")
+
+
+def _require_one_name(path: Path) -> None:
+    """Raise if a file has several names, but for one that its creation has left behind.
+
+    Raises:
+        StorageError: it has; each would be used with a lock file of its own.
+    """
+    status = path.stat()
+    if status.st_nlink < 2:
+        return
+    for other in path.parent.glob(f"{TEMPORARY_NAME}*.tmp"):
+        with contextlib.suppress(OSError):
+            if other.samefile(path):
+                other.unlink()
+    count = path.stat().st_nlink
+    if count > 1:
+        raise StorageError(
+            f"{path} has {count} names (hard links): whoever uses it by another name overwrites "
+            "commits; remove the other names, or make a copy with 'simdb backup'"
+        )
 
 
 def contradiction(first: int, second: int) -> str:
@@ -194,7 +229,12 @@ Identity: TypeAlias = tuple[int, int]
 MOST_READERS = 1024  # at a time, of all processes: slots in the lock file
 LOCK_HEADER_BYTES = 256  # of LMDB's lock file, at least what is before the second reader's slot
 READER_BYTES = 64  # a reader's slot
+TEMPORARY_NAME = ".simdb-"  # how the name of a file begins that has yet to get its own
+CLAIMS = 2**62  # offset of the first byte that stands for a lock file; the one before for none
+CLAIM_BYTES = 2**40
 _CANNOT_RESERVE = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_CANNOT_LOCK = {errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP}  # file systems without such locks
+_FLOCK = struct.Struct("@hhqqi4x")  # struct flock of Linux
 _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -207,6 +247,11 @@ def identity_of(path: Path) -> Identity:
 def file_mode(path: Path) -> int:
     """Return who may read and write a file: the files beside it get the same."""
     return stat.S_IMODE(path.stat().st_mode) & 0o666
+
+
+def has_lock(path: Path, *, read_only: bool) -> bool:
+    """Whether a store has a lock file, or this process makes one."""
+    return not read_only or os.access(path.parent, os.W_OK) or Path(f"{path}-lock").exists()
 
 
 def reserve_lock_file(path: Path, readers: int) -> None:
@@ -246,22 +291,79 @@ def reserve_lock_file(path: Path, readers: int) -> None:
 
 
 class FileWatch:
-    """Knows the file that was opened, and its lock file.
+    """Knows the file that is opened, and its lock file.
 
     Args:
-        path: the store, which has been inspected and opened.
+        path: the store, which has been inspected; LMDB maps it after this.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Path(f"{path}-lock")
+        self._lock_identity: Identity | None = None
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         status = os.fstat(self._descriptor)
         self.identity: Identity = (status.st_dev, status.st_ino)
         self._size = status.st_size
-        self._lock_identity: Identity | None = None
+        page_size = int.from_bytes(os.pread(self._descriptor, 4, 40), "little")
+        self._second_commit = page_size + _COMMIT_OFFSET
+
+    def claim(self) -> bool:
+        """Claim the file for the lock file that is used with it, if there is one.
+
+        Returns:
+            Whether that could be done; not while ``held_alone`` has it.
+
+        Raises:
+            StorageError: it is in use with another lock file.
+        """
         with contextlib.suppress(FileNotFoundError):
             self._lock_identity = identity_of(self._lock)
+        place = CLAIMS - 1
+        if self._lock_identity is not None:
+            device, inode = self._lock_identity
+            place = CLAIMS + (device * 1_000_003 + inode) % CLAIM_BYTES
+        if not _lock_bytes(self._descriptor, fcntl.F_RDLCK, place, 1):
+            return False
+        if self._lock_identity is not None and (
+            _has_lock(self._descriptor, CLAIMS, place - CLAIMS)
+            or _has_lock(self._descriptor, place + 1, CLAIMS + CLAIM_BYTES - place - 1)
+        ):
+            raise StorageError(
+                f"{self._path} is open under another name, as a bind mount gives one, and so with "
+                "another lock file; use one name in all processes"
+            )
+        return True
+
+    def newest_commit(self) -> int:
+        """Number of the last commit by the meta pages."""
+        first = os.pread(self._descriptor, 8, _COMMIT_OFFSET)
+        second = os.pread(self._descriptor, 8, self._second_commit)
+        newest: int = max(_COMMIT.unpack(first)[0], _COMMIT.unpack(second)[0])
+        return newest
+
+    def is_being_written(self) -> bool:
+        """Whether a writer, of whatever process, has the writer lock."""
+        try:  # on a descriptor of its own, since such a lock belongs to one
+            file = FileIO(f"/proc/self/fd/{self._descriptor}")
+        except OSError:
+            return True
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+    def not_its_lock(self, commit: int) -> StorageError:
+        """What to raise when the lock file speaks of another commit than the file."""
+        users = _in_words(users_of(self._path))
+        return StorageError(
+            f"{self._lock} is not that of {self._path}: it speaks of commit {commit:,}, the file "
+            f"ends with commit {self.newest_commit():,}. The file was moved, replaced or written "
+            f"by another name while {users} had the store open; close it there and here, then "
+            "open it again. 'simdb restore' replaces a store safely"
+        )
 
     @property
     def size(self) -> int:
@@ -306,6 +408,70 @@ class FileWatch:
     def close(self) -> None:
         """Stop watching."""
         os.close(self._descriptor)
+
+
+def users_of(path: Path) -> set[int]:
+    """The processes, as far as this one sees them, that hold a lock on the lock file of a store."""
+    found = set()
+    with contextlib.suppress(OSError):
+        status = Path(f"{path}-lock").stat()
+        device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            parts = line.split()
+            if "POSIX" in parts and device in parts:
+                found.add(int(parts[parts.index(device) - 1]))
+    return found
+
+
+def _in_words(users: set[int]) -> str:
+    others = sorted(users - {os.getpid()})
+    if not others:
+        return "this process" if users else "another process"
+    return f"process {', '.join(map(str, others))}"
+
+
+@contextlib.contextmanager
+def held_alone(path: Path) -> Iterator[None]:
+    """Keep everyone from opening a store.
+
+    Raises:
+        DatabaseBusyError: somebody has it open.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        alone = _lock_bytes(descriptor, fcntl.F_WRLCK, CLAIMS - 1, CLAIM_BYTES + 1)
+        users = users_of(path)
+        if not alone or users:
+            raise DatabaseBusyError(f"{path} is open in {_in_words(users)}; close it there first")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock_bytes(descriptor: int, kind: int, begin: int, count: int) -> bool:
+    """Lock bytes of a file for an open descriptor; return whether that could be done at once."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, begin, count, 0))
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        if error.errno not in _CANNOT_LOCK:
+            raise
+    return True
+
+
+def _has_lock(descriptor: int, begin: int, count: int) -> bool:
+    """Whether another open descriptor has a lock on one of so many bytes."""
+    if not count:
+        return False
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, begin, count, 0)
+    try:
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+    except OSError as error:
+        if error.errno not in _CANNOT_LOCK:
+            raise
+        return False
+    return int(_FLOCK.unpack(found)[0]) != fcntl.F_UNLCK
 
 
 def require_same_file(path: Path, identity: Identity) -> None:
