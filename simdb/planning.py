@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
 
+import numpy as np
+
+from simdb import kernels
+from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold, ThresholdLike
-from simdb.kinds import Kind
+from simdb.kinds import Items, Kind
 from simdb.kinds.bounds import inner_threshold
 from simdb.lsh import planning
 from simdb.lsh.planning import Plan
-from simdb.upkeep import exact_plan as exact_planning
-from simdb.upkeep.exact_plan import ExactPlan as ExactPlan  # noqa: PLC0414 - exported
+from simdb.storage.tables.runs import POSTING_BYTES
+
+SAMPLED_AT_ONCE = 100  # items
 
 
 def plan(
@@ -46,6 +54,42 @@ def plan(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ExactPlan:
+    """What an exact index takes for a sample of items.
+
+    Attributes:
+        floor: the least threshold that it would serve.
+        items: of the sample.
+        item_bytes: what the store keeps of them.
+        symbols: distinct ones of each item, added.
+        postings: those of the symbols that would be posted, the prefixes (MMDS 3.9.4).
+        largest_prefix: the most postings of an item.
+    """
+
+    floor: Fraction
+    items: int
+    item_bytes: int
+    symbols: int
+    postings: int
+    largest_prefix: int
+
+    @property
+    def postings_per_item(self) -> float:
+        """Postings of an item on average."""
+        return self.postings / max(1, self.items)
+
+    @property
+    def bytes_per_item(self) -> float:
+        """Bytes of the postings of an item on average."""
+        return self.postings_per_item * POSTING_BYTES
+
+    @property
+    def weight(self) -> float:
+        """Bytes of postings for one byte of items."""
+        return self.postings * POSTING_BYTES / max(1, self.item_bytes)
+
+
 def plan_exact(
     sample: Iterable[object],
     kind: Kind,
@@ -69,8 +113,33 @@ def plan_exact(
     >>> plan_exact([range(10), range(20)], simdb.Set(), exact_floor=0.7).postings
     11
     """
-    floor = inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
-    return exact_planning.measure(kind.make_items(b""), sample, floor, containment=containment)
+    floor, items = _floor(kind, exact_floor), kind.make_items(b"")
+    count = item_bytes = symbols = postings = largest = 0
+    nothing = np.empty(0, np.uint64)
+    remaining = iter(sample)
+    while part := list(islice(remaining, SAMPLED_AT_ONCE)):
+        encoded = list(_encoded(items, part, count))
+        sets = items.symbols(encoded)
+        _, sizes, _ = kernels.overlaps.probe_overlaps(nothing, sets.values, sets.offsets)
+        posted = sizes if containment else floor.prefix_lengths(sizes)
+        count += len(encoded)
+        item_bytes += sum(map(len, encoded))
+        symbols += int(sizes.sum())
+        postings += int(posted.sum())
+        largest = max(largest, int(posted.max()))
+    return ExactPlan(floor.fraction, count, item_bytes, symbols, postings, largest)
+
+
+def _floor(kind: Kind, exact_floor: ThresholdLike) -> Threshold:
+    return inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
+
+
+def _encoded(items: Items, part: Sequence[object], first: int) -> Iterator[bytes]:
+    for row, item in enumerate(part, first):
+        try:
+            yield items.encode(item)
+        except BadItemError as error:
+            raise BadItemError(f"row {row}: {error}", row=row) from error
 
 
 def posted_symbols(kind: Kind, exact_floor: ThresholdLike, sizes: Sequence[int]) -> list[int]:
@@ -79,13 +148,19 @@ def posted_symbols(kind: Kind, exact_floor: ThresholdLike, sizes: Sequence[int])
     Raises:
         ConfigurationError: the floor is out of range.
     """
-    floor = inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
+    floor = _floor(kind, exact_floor)
     return [floor.prefix_length(size) for size in sizes]
 
 
 def expected_weight(
     kind: Kind, exact_floor: ThresholdLike, *, containment: bool = False
 ) -> float | None:
-    """Return bytes of an exact index for one byte of English text; None if that says nothing."""
-    floor = inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
-    return exact_planning.expected_weight(kind, floor, containment=containment)
+    """Return bytes of an exact index for one byte of English text; None if that says nothing.
+
+    A rule of thumb for before there are items; ``plan_exact`` counts.
+    """
+    if kind.symbols_a_byte is None:
+        return None
+    sample = 1_000
+    posted = sample if containment else _floor(kind, exact_floor).prefix_length(sample)
+    return posted / sample * POSTING_BYTES * kind.symbols_a_byte

@@ -36,7 +36,7 @@ ALLOWED_IMPORTS = {
     "opened": {"opened"} | MIDDLE | MATHEMATICS | BOTTOM,
     "answers": {"answers", "opened"} | MIDDLE | MATHEMATICS | BOTTOM,
     "recovery": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
-    "planning": ENGINE | {"kinds", "lsh", "exact"} | BOTTOM,
+    "planning": {"kinds", "lsh", "exact", "storage", "kernels"} | BOTTOM,
     "database": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
     "collection": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
     "handle": {"storage"} | BOTTOM,

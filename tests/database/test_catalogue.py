@@ -9,7 +9,12 @@ from fractions import Fraction
 import pytest
 
 import simdb
-from simdb.errors import CollectionNotFoundError, ConfigurationError, CorruptionError
+from simdb.errors import (
+    CollectionNotFoundError,
+    ConfigurationError,
+    CorruptionError,
+    UnknownKindError,
+)
 from simdb.exact.thresholds import Threshold
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
@@ -170,7 +175,7 @@ def test_damaged_settings_are_damage(environment):
 def test_a_kind_of_a_later_version_is_refused(environment):
     stored = layout.unpack(settings().encode())
     stored["kind"]["kind"] = "hologram"
-    with pytest.raises(CorruptionError, match="hologram"):
+    with pytest.raises(UnknownKindError, match="hologram"):
         CollectionSettings.decode("news", layout.pack(stored))
 
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 import simdb
+from simdb import planning
 from simdb.planning import expected_weight
-from simdb.upkeep import exact_plan as exact_planning
 from tests.support.oracle import shingle_set
 from tests.support.strategies import cluster_corpus
 
@@ -25,7 +25,7 @@ def prefix(size: int, floor: Fraction) -> int:
 @pytest.mark.parametrize("at_once", [100, 3])
 @pytest.mark.parametrize("floor", ["1/3", "0.7", "1"])
 def test_the_prefixes_of_a_sample_are_counted(monkeypatch, floor, at_once):
-    monkeypatch.setattr(exact_planning, "_AT_ONCE", at_once)
+    monkeypatch.setattr(planning, "SAMPLED_AT_ONCE", at_once)
     counted = simdb.plan_exact(iter(SETS), simdb.Set(), exact_floor=floor)
     expected = [prefix(len(one), Fraction(floor)) for one in SETS]
     assert counted.floor == Fraction(floor)
@@ -61,7 +61,7 @@ def test_no_items_take_nothing():
 
 @pytest.mark.parametrize("at_once", [100, 2])
 def test_a_bad_item_of_the_sample_is_named_by_its_row(monkeypatch, at_once):
-    monkeypatch.setattr(exact_planning, "_AT_ONCE", at_once)
+    monkeypatch.setattr(planning, "SAMPLED_AT_ONCE", at_once)
     with pytest.raises(simdb.BadItemError, match="row 4") as raised:
         simdb.plan_exact([*SETS[:4], "no set"], simdb.Set())
     assert raised.value.row == 4
