@@ -14,7 +14,7 @@ from uuid import UUID
 from simdb import kinds
 from simdb.checks import is_number, require_whole
 from simdb.collection import Collection, CollectionView
-from simdb.errors import ConfigurationError, CorruptionError
+from simdb.errors import ConfigurationError, CorruptionError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.handle import Handle
 from simdb.kinds.bounds import parse_floor, planned_bound
@@ -297,7 +297,7 @@ class Database:
                 try:
                     view = CollectionView(self._handle, name, transaction)
                     report = view.check(deep=deep, progress=progress)
-                except CorruptionError as error:
+                except (CorruptionError, UnknownKindError) as error:
                     problems.append(Problem("meta", name, str(error)))
                 else:
                     records += report.records

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from simdb.errors import BadItemError, UsageError
@@ -170,11 +171,15 @@ def _plain_key(key: Key) -> Key:
     return str.__str__(key) if isinstance(key, str) else operator.index(key)
 
 
-def encode_metadata(metadata: Any) -> bytes:
+def encode_metadata(metadata: Any, *, as_json: bool = True) -> bytes:
     """Return packed metadata, empty for None.
 
+    Args:
+        metadata: a dict or None.
+        as_json: refuse what JSON cannot express, which stores of earlier versions may hold.
+
     Raises:
-        BadItemError: no mapping, too large, too deep, or with values that cannot be stored.
+        BadItemError: not a dict, too large, too deep, or with values that cannot be stored.
     """
     if metadata is None:
         return b""
@@ -183,7 +188,7 @@ def encode_metadata(metadata: Any) -> bytes:
     try:
         if layout.nesting(metadata) > layout.DEEPEST_NESTING:
             raise BadItemError(f"metadata is nested deeper than {layout.DEEPEST_NESTING}")
-        _require_names(metadata)
+        _require_storable(metadata, "metadata", as_json=as_json)
         packed = layout.pack(metadata)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadItemError(f"metadata cannot be stored: {error}") from error
@@ -192,16 +197,20 @@ def encode_metadata(metadata: Any) -> bytes:
     return packed
 
 
-def _require_names(value: Any) -> None:
-    """Raise unless all names of all maps in a value are str."""
+def _require_storable(value: Any, path: str, *, as_json: bool) -> None:
+    """Raise unless names are str, and values what JSON can express; the message has the path."""
     if isinstance(value, dict):
-        if not all(isinstance(name, str) for name in value):
-            raise BadItemError("the names of metadata must be str")
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return
-    for child in value:
-        _require_names(child)
+        for name, child in value.items():
+            if not isinstance(name, str):
+                raise BadItemError(f"the names of metadata must be str, not {name!r} in {path}")
+            _require_storable(child, f"{path}[{name!r}]", as_json=as_json)
+    elif isinstance(value, list | tuple):
+        for place, child in enumerate(value):
+            _require_storable(child, f"{path}[{place}]", as_json=as_json)
+    elif as_json and isinstance(value, bytes | bytearray | memoryview):
+        raise BadItemError(f"{path} is bytes, which JSON cannot express; store text, as of base64")
+    elif as_json and isinstance(value, float) and not isfinite(value):
+        raise BadItemError(f"{path} is {value}, which JSON cannot express; store None, or text")
 
 
 def _key_of(row: Any) -> Key | None:

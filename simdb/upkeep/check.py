@@ -21,7 +21,7 @@ from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.tombstones import deleted
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block
-from simdb.storage.tables.layout import Table, decode_document, owner_prefix, pack_chunk
+from simdb.storage.tables.layout import Document, Table, decode_document, owner_prefix, pack_chunk
 from simdb.storage.tables.views import RunView
 
 MOST_PROBLEMS = 1_000
@@ -114,9 +114,8 @@ class Checker:
                 return 0
             if self._collection.find(bytes(document.key)) != number:
                 self._note("keys", str(number), "the key of the item does not lead to it")
-            if self._deep and len(document.metadata):
-                # Within the limits that hold for those who store it.
-                encode_metadata(layout.unpack(document.metadata))
+            if self._deep:
+                self._check_content(document)
         except BadItemError as error:
             self._note("documents", str(number), str(error))
             return 0
@@ -124,6 +123,13 @@ class Checker:
             self._note("documents", str(number), str(error))
             return 0
         return len(document.item) + self._collection.manifest.item_width
+
+    def _check_content(self, document: Document) -> None:
+        """Note metadata and items that nobody could have stored."""
+        if len(document.metadata):
+            encode_metadata(layout.unpack(document.metadata), as_json=False)
+        if not self._collection.manifest.item_width:
+            self._check_form(document.number, bytes(document.item))
 
     def _check_items(self) -> None:
         """Look through the items of one width, which lie beside the documents."""
@@ -151,16 +157,18 @@ class Checker:
             self._note("items", "", "are of other item numbers than the documents")
 
     def _compare_items(self, block: Block) -> None:
-        """Find items that nobody could have stored, such as vectors of what is no number."""
-        items = self._signer.items
         for place, number in enumerate(block.numbers.tolist()):
-            item = bytes(block.record(place))
-            try:
-                same = items.encode(items.decode(item)) == item
-            except SimdbError:
-                same = False
-            if not same:
-                self._note("items", str(number), "is no item of the collection's kind")
+            self._check_form(number, bytes(block.record(place)))
+
+    def _check_form(self, number: int, item: bytes) -> None:
+        """Note an item that nobody could have stored, such as a vector of what is not a number."""
+        items = self._signer.items
+        try:
+            same = items.encode(items.decode(item)) == item
+        except (SimdbError, TypeError, ValueError, OverflowError):
+            same = False
+        if not same:
+            self._note("items", str(number), "is not an item of the collection's kind")
 
     def _check_keys(self) -> None:
         transaction = self._collection.transaction

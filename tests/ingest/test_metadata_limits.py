@@ -11,6 +11,7 @@ import msgpack
 import pytest
 
 from simdb.errors import BadItemError
+from simdb.ingest import rows
 from simdb.storage.tables import layout
 from tests.support import guarded_stores
 
@@ -79,7 +80,7 @@ def test_what_is_once_in_itself_is_nested_too_deeply(collection):
 
 
 def test_what_just_fits_is_stored_though_its_parts_are_shared(collection):
-    part = [0, "", {"": b""}]
+    part = [0, "", {"": ""}]
     largest = {"a": [part] * ((LIMIT - 8) // len(layout.pack(part)))}
     assert LIMIT - 16 < len(layout.pack(largest)) <= LIMIT
     collection.add("k", "hello", metadata=largest)
@@ -111,3 +112,29 @@ def test_extension_types_which_could_not_be_read_again_are_refused(collection):
     with pytest.raises(BadItemError, match="extension types"):
         collection.add("k", "hello", metadata={"a": [msgpack.ExtType(5, b"x")]})
     assert "k" not in collection
+
+
+@pytest.mark.parametrize(
+    ("metadata", "path"),
+    [
+        ({"a": float("nan")}, r"metadata\['a'\] is nan"),
+        ({"a": [1, {"b": float("-inf")}]}, r"metadata\['a'\]\[1\]\['b'\] is -inf"),
+        ({"a": b"raw"}, r"metadata\['a'\] is bytes"),
+        ({"a": (bytearray(b"raw"),)}, r"metadata\['a'\]\[0\] is bytes"),
+        ({"a": {1: 2}}, r"must be str, not 1 in metadata\['a'\]"),
+    ],
+)
+def test_what_json_cannot_express_is_refused_where_it_stands(collection, metadata, path):
+    with pytest.raises(BadItemError, match=path):
+        collection.add("k", "hello", metadata=metadata)
+    report = collection.add_many([("k", "hello", metadata), ("l", "hello", {})], on_bad="skip")
+    assert (report.bad, report.added) == (1, 1)
+    assert collection.get("l").metadata == {}
+
+
+def test_what_an_earlier_version_has_stored_is_sound(collection, monkeypatch):
+    monkeypatch.setattr(rows, "_require_storable", lambda *_, **options: None)
+    collection.add("k", "hello", metadata={"a": [float("inf"), b"raw"]})
+    monkeypatch.undo()
+    assert collection.check(deep=True).sound
+    assert collection.get("k").metadata == {"a": [float("inf"), b"raw"]}

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import simdb
 from simdb.errors import CorruptionError, StorageError
+from simdb.opened.signer import Signer
 from simdb.recovery import untrusted as distrusting
 
 
@@ -87,3 +89,43 @@ def test_lock_files_as_stores_have_them_are_taken(store: Path) -> None:
     simdb.open(store, untrusted=True).close()
     assert Path(f"{store}-lock").exists()
     simdb.open(store, untrusted=True).close()
+
+
+def test_signatures_that_are_not_those_of_the_items_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every record of such a store matches its checksum: only signing the items anew tells."""
+    start = Signer.start
+
+    def signed_as_another(self: Signer, items: list[bytes], pool: Any) -> Any:
+        return start(self, [b"an item of another text"] * len(items), pool)
+
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as database:
+        monkeypatch.setattr(Signer, "start", signed_as_another)
+        database.collection("c", simdb.Text()).add(1, "a rare text")
+        monkeypatch.undo()
+        assert database.check().sound
+    with pytest.raises(CorruptionError, match="not the signature of the item"):
+        simdb.open(path, untrusted=True)
+
+
+def test_items_in_another_form_than_the_one_they_are_stored_in_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An item in two forms would be two items that are equal and never found so."""
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as database:
+        collection = database.collection("c", simdb.Set())
+        encode = type(collection._known.signer.items).encode
+        whole = encode(collection._known.signer.items, ["a", "b"])
+        monkeypatch.setattr(
+            type(collection._known.signer.items),
+            "encode",
+            lambda self, item: whole + whole if item == "forged" else encode(self, item),
+        )
+        report = collection.add_many([(1, "forged", None), (2, ["a", "b"], None)])
+        assert report.added == 2
+        monkeypatch.undo()
+    with pytest.raises(CorruptionError):
+        simdb.open(path, untrusted=True)
