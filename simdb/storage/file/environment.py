@@ -11,7 +11,7 @@ Rules that hold the store together:
 - The lock file that LMDB keeps is never opened here: closing it would release LMDB's locks.
 - Writers queue in ``locks.WriterQueue`` and only then begin LMDB's transaction.
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
-  their next use. A fork while transactions are open leaves the child without the store.
+  their next use. What a child inherits, where transactions are open, it leaves alone.
 - The map is reserved so large that it need not grow; it is grown only while no transaction of
   this process is open, since growing moves it. It is larger than insertions may fill
   (``with_reserve``), so that deleting works when they may not any more.
@@ -405,7 +405,6 @@ class Environment:
         self._ended = threading.Condition(self._gate)
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._waiting: weakref.WeakSet[User] = weakref.WeakSet()
-        self._abandoned = False
         self._refused_size = 0
         self._writes = 0
 
@@ -487,8 +486,7 @@ class Environment:
         return not self.users.present and self._environment is None
 
     def _close_if_unused(self) -> None:
-        # What a forked child has inherited is the parent's: closing it would end its snapshots.
-        if not (self.users.present or self._live or self._waiting or self._abandoned):
+        if not (self.users.present or self._live or self._waiting):
             self._close_handles()
 
     @property
@@ -650,11 +648,6 @@ class Environment:
             self._close_if_unused()
 
     def _require_open(self, timeout: float | None = OPENING_PATIENCE) -> None:
-        if self._abandoned:
-            raise DatabaseClosedError(
-                f"{self.path}: this process was forked while a transaction of its parent was "
-                "open, so it cannot use the store; fork before reading, or start it with 'spawn'"
-            )
         if not self.users.present:
             raise DatabaseClosedError(f"{self.path} is closed")
         if self._environment is None:
@@ -780,16 +773,38 @@ class Environment:
 
     def after_fork(self, *, child: bool) -> None:
         """Let transactions begin again; the file is opened at first use."""
-        if child:
-            self._abandoned = self._environment is not None
-            self._gate = threading.RLock()
-            self._ended = threading.Condition(self._gate)
-            if self._queue is not None:
-                # A lock that the parent holds would outlive it in this child's descriptor.
-                self._queue.close()
-                self._queue = None
+        if not child:
+            self._gate.release()
             return
-        self._gate.release()
+        self._gate = threading.RLock()
+        self._ended = threading.Condition(self._gate)
+        if self._environment is not None:
+            _leave_to_parent(self._environment)
+            self._environment = None
+        self._live.clear()
+        self._waiting.clear()
+        # A lock that the parent holds would outlive it in this child's descriptor.
+        self._close_handles()
+
+
+def _leave_to_parent(environment: Any) -> None:
+    """Keep an LMDB environment that this child has inherited from ever being closed here.
+
+    That would end the snapshots of the parent, whose places in the lock file it shares. The child
+    opens the file anew, though py-lmdb, which knows open files by device and inode, forbids to open
+    one twice in a process: it goes by processes from here on.
+    """
+    import ctypes
+
+    from lmdb import _envid
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(environment))
+    known = _envid.env_keys
+
+    def env_keys(path: object, subdir: object) -> tuple[object, ...]:
+        return tuple((os.getpid(), key) for key in known(path, subdir))  # type: ignore[no-untyped-call]
+
+    _envid.env_keys = env_keys
 
 
 _registry: dict[tuple[int, int], Environment] = {}
