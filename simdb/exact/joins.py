@@ -128,9 +128,8 @@ class _Side:
     @classmethod
     def of(cls, sets: ArrangedSets) -> _Side:
         """Group identical sets and sort the classes by size."""
-        shift = kernels.hashes.table_shift(max(1, len(sets)))
         representatives, bitmaps = kernels.order.identical_representatives(
-            sets.values, sets.offsets, shift
+            sets.values, sets.offsets
         )
         # By rising size, then place: the order of buckets, of pairs and of places to resume at.
         first = np.flatnonzero(representatives == np.arange(len(sets)))

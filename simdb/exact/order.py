@@ -75,8 +75,7 @@ class SymbolOrder:
             taken = np.zeros(offsets.size - 1, np.bool_)
             taken[::step] = True
             values = values[np.repeat(taken, np.diff(offsets))]
-        shift = kernels.hashes.table_shift(values.size)
-        symbols, counts = kernels.order.count_symbols(values, shift)
+        symbols, counts = kernels.order.count_symbols(values)
         repeated = np.flatnonzero(counts > 1)
         symbols, counts = symbols[repeated], counts[repeated]
         ranked = np.lexsort((symbols, counts))
@@ -85,12 +84,11 @@ class SymbolOrder:
     @cached_property
     def ranks(self) -> Ranks:
         """The table in the form that the kernels look symbols up in."""
-        shift = kernels.hashes.table_shift(self.frequent.size)
+        slots = 1 << max(1, (2 * self.frequent.size - 1).bit_length())
         among = self.frequent >= self.lowest_rank if self.frequent.size else np.empty(0, np.bool_)
         ranks = kernels.order.Ranks(
             self.frequent,
-            np.full(1 << (64 - int(shift)), -1, np.int32),
-            shift,
+            np.full(slots, -1, np.int32),
             np.sort(self.frequent[among]),
             np.sort(self.frequent[~among]),
         )

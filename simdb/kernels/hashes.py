@@ -19,6 +19,7 @@ MODULUS = np.uint64((1 << 61) - 1)
 _MODULUS_BITS = np.uint64(61)
 # 2^64 divided by the golden ratio: multiplying by it spreads close numbers (Knuth, volume 3, 6.4).
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)
 _HALF = np.uint64(32)
 _HIGH_SHIFT = np.uint64(3)  # the high word of a product weighs 2^64 = 2^3 * 2^61
 
@@ -56,6 +57,21 @@ def first_slot(symbol: np.uint64, shift: np.uint64) -> np.int64:
     return np.int64(((symbol ^ (symbol >> _HALF)) * SPREAD) >> shift)
 
 
-def table_shift(entries: int) -> np.uint64:
-    """Choose the size of an open table, at most half full, as the shift of a 64-bit product."""
-    return np.uint64(64 - max(1, (2 * entries - 1).bit_length()))
+@inlined
+def table_slots(entries: int) -> int:
+    """Choose the size of an open table, a power of two, at most half full."""
+    slots = 2
+    while slots < 2 * entries:
+        slots *= 2
+    return slots
+
+
+@inlined
+def table_shift(slots: int) -> np.uint64:
+    """Give the shift that makes a 64-bit product a slot of a table of that size."""
+    shift = np.uint64(65)
+    rest = np.int64(slots)
+    while rest > 0:
+        rest >>= 1
+        shift -= _ONE
+    return shift

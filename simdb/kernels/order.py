@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.kernels.compiler import kernel
-from simdb.kernels.hashes import first_slot
+from simdb.kernels.hashes import first_slot, table_shift, table_slots
 
 Symbols: TypeAlias = npt.NDArray[np.uint64]
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -41,15 +41,13 @@ class Ranks(NamedTuple):
 
     Attributes:
         frequent: the symbols by rank, uint64.
-        table: rank in each slot of an open table of 2^(64 - shift) slots, -1 where free; int32.
-        shift: see ``first_slot``.
+        table: rank in each slot of an open table, -1 where free; int32.
         moved: the frequent symbols whose values are among the largest, rising; uint64.
         holes: the values of the other frequent symbols, rising; uint64.
     """
 
     frequent: Symbols
     table: npt.NDArray[np.int32]
-    shift: np.uint64
     moved: Symbols
     holes: Symbols
 
@@ -57,9 +55,9 @@ class Ranks(NamedTuple):
 @kernel
 def fill_ranks(ranks: Ranks) -> bool:
     """Enter the frequent symbols into the table; False if one of them is given twice."""
-    mask = ranks.table.size - 1
+    mask, shift = ranks.table.size - 1, table_shift(ranks.table.size)
     for rank in range(ranks.frequent.size):
-        slot = first_slot(ranks.frequent[rank], ranks.shift)
+        slot = first_slot(ranks.frequent[rank], shift)
         while ranks.table[slot] >= 0:
             if ranks.frequent[ranks.table[slot]] == ranks.frequent[rank]:
                 return False
@@ -77,9 +75,9 @@ def symbol_keys(symbols: Symbols, ranks: Ranks) -> Symbols:
         ranks: the frequent symbols, with the table filled.
     """
     # Fields are taken out before the loop: each access to one counts references.
-    frequent, table, shift = ranks.frequent, ranks.table, ranks.shift
+    frequent, table = ranks.frequent, ranks.table
     keys = np.empty_like(symbols)
-    mask = table.size - 1
+    mask, shift = table.size - 1, table_shift(table.size)
     count = frequent.size
     # The key of rank 0: 2^64 - count, written so that it wraps to 0 only where there are no ranks.
     lowest = np.uint64(0xFFFFFFFFFFFFFFFF) - np.uint64(count) + np.uint64(1 if count else 0)
@@ -209,17 +207,14 @@ def drop_repeats(keys: Symbols, offsets: Numbers) -> Numbers:
 
 
 @kernel
-def count_symbols(symbols: Symbols, shift: np.uint64) -> tuple[Symbols, npt.NDArray[np.int32]]:
-    """Count how often each symbol occurs.
-
-    Args:
-        symbols: any uint64 values.
-        shift: ``table_shift`` of their number.
+def count_symbols(symbols: Symbols) -> tuple[Symbols, npt.NDArray[np.int32]]:
+    """Count how often each symbol, any uint64 value, occurs.
 
     Returns:
         an open table: a symbol in each slot, and its count, 0 where the slot is free.
     """
-    slots = np.int64(1) << np.int64(np.uint64(64) - shift)
+    slots = table_slots(symbols.size)
+    shift = table_shift(slots)
     table = np.zeros(slots, np.uint64)
     counts = np.zeros(slots, np.int32)
     for symbol in symbols:
@@ -239,9 +234,7 @@ class Classes(NamedTuple):
 
 
 @kernel
-def identical_representatives(
-    values: Symbols, offsets: Numbers, shift: np.uint64
-) -> tuple[Numbers, Symbols]:
+def identical_representatives(values: Symbols, offsets: Numbers) -> tuple[Numbers, Symbols]:
     """Find the first set that is identical to each set, itself if it is the first.
 
     Exact: a digest only decides which sets are compared symbol by symbol.
@@ -249,14 +242,14 @@ def identical_representatives(
     Args:
         values: arranged sets.
         offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``.
-        shift: ``table_shift`` of the number of sets.
 
     Returns:
         these first sets, and a bitmap of each set: bit b is the parity of the number of symbols
         that are b modulo 64.
     """
     count = offsets.size - 1
-    table = np.full(np.int64(1) << np.int64(np.uint64(64) - shift), -1, np.int64)
+    table = np.full(table_slots(count), -1, np.int64)
+    shift = table_shift(table.size)
     digests = np.empty(count, np.uint64)
     representatives = np.empty(count, np.int64)
     bitmaps = np.empty(count, np.uint64)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.kernels.compiler import inlined, kernel, set_bit_count
-from simdb.kernels.hashes import first_slot, table_shift
+from simdb.kernels.hashes import first_slot, table_shift, table_slots
 
 Symbols: TypeAlias = npt.NDArray[np.uint64]
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -30,6 +30,7 @@ Column: TypeAlias = npt.NDArray[np.uint32]
 # What a join counts, by place in the array of counters.
 SCANNED, CANDIDATES, VERIFIED, PAIRS = range(4)
 
+_MARKS = 32  # slots of two bits in a word
 _HALF = np.uint64(32)
 _LOWER = np.uint64(0xFFFFFFFF)
 
@@ -76,7 +77,7 @@ class Entries(NamedTuple):
 
 
 @kernel
-def mark_symbols(sets: Sets, marks: Symbols, shift: np.uint64, *, side: int) -> None:
+def mark_symbols(sets: Sets, marks: Symbols, *, side: int) -> None:
     """Mark the prefix symbols of sets in a table of two bits a slot, without keeping them.
 
     Both bits of a symbol's slot are set if the symbol may be worth a bucket, and possibly if not:
@@ -85,10 +86,10 @@ def mark_symbols(sets: Sets, marks: Symbols, shift: np.uint64, *, side: int) -> 
     Args:
         sets: arranged sets.
         marks: 32 slots an element, zeros at first.
-        shift: see ``first_slot``.
         side: 0 sets the first bit on first sight and the second on second sight; 1 and 2 set the
             first and the second.
     """
+    shift = table_shift(marks.size * _MARKS)
     for item in range(sets.starts.size):
         start = sets.starts[item]
         for symbol in sets.values[start : start + sets.prefixes[item]]:
@@ -102,10 +103,11 @@ def mark_symbols(sets: Sets, marks: Symbols, shift: np.uint64, *, side: int) -> 
 
 
 @kernel
-def marked_entries(sets: Sets, marks: Symbols, shift: np.uint64) -> Entries:
+def marked_entries(sets: Sets, marks: Symbols) -> Entries:
     """List the postings of the prefix symbols that have both marks."""
     values, prefixes = sets.values, sets.prefixes
     size = prefixes.sum()
+    shift = table_shift(marks.size * _MARKS)
     symbols = np.empty(size, np.uint64)
     items = np.empty(size, np.uint32)
     positions = np.empty(size, np.uint32)
@@ -124,9 +126,7 @@ def marked_entries(sets: Sets, marks: Symbols, shift: np.uint64) -> Entries:
 
 
 @kernel
-def count_slots(
-    symbols: Symbols, table: Symbols, shift: np.uint64, *, side: int
-) -> npt.NDArray[np.int32]:
+def count_slots(symbols: Symbols, table: Symbols, *, side: int) -> npt.NDArray[np.int32]:
     """Look up the slot of every symbol, and count the symbols by slot and side.
 
     Args:
@@ -134,11 +134,10 @@ def count_slots(
         table: shape (slots, 2): the symbol of each slot, and beside it, so that one fetch from
             memory brings both, its postings on side 0 (lower 32 bits) and on side 1 (upper). A slot
             is free while there are none.
-        shift: see ``first_slot``.
         side: 0 takes a free slot for a symbol that has none; 1 answers -1 for it.
     """
     slots = np.empty(symbols.size, np.int32)
-    mask = table.shape[0] - 1
+    mask, shift = table.shape[0] - 1, table_shift(table.shape[0])
     one = np.uint64(1) << np.uint64(32 * side)
     for place in range(symbols.size):
         symbol = symbols[place]
@@ -203,6 +202,11 @@ def fill_buckets(
     return Postings(starts, items, positions, suffixes)
 
 
+def _power_of_two(least: int) -> int:
+    """Compute the first power of two from ``least`` on, and from 2."""
+    return 1 << max(1, (least - 1).bit_length())
+
+
 def prefix_buckets(left: Sets, right: Sets, *, same: bool) -> tuple[Postings, Postings]:
     """Post the prefixes of the sets of both sides in common buckets.
 
@@ -215,25 +219,24 @@ def prefix_buckets(left: Sets, right: Sets, *, same: bool) -> tuple[Postings, Po
         right: sets by rising size.
         same: both sides are the same sets, the prefixes on the left within those on the right.
     """
-    shift = table_shift(2 * int(right.prefixes.sum() + (0 if same else left.prefixes.sum())))
-    marks = np.zeros(max(1, (1 << (64 - int(shift))) >> 5), np.uint64)
+    symbols = int(right.prefixes.sum() + (0 if same else left.prefixes.sum()))
+    marks = np.zeros(max(1, _power_of_two(4 * symbols) // _MARKS), np.uint64)
     if same:
-        mark_symbols(right, marks, shift, side=0)
+        mark_symbols(right, marks, side=0)
     else:
-        mark_symbols(left, marks, shift, side=1)
-        mark_symbols(right, marks, shift, side=2)
-    right_entries = marked_entries(right, marks, shift)
+        mark_symbols(left, marks, side=1)
+        mark_symbols(right, marks, side=2)
+    right_entries = marked_entries(right, marks)
     if same:
         shorter = right_entries.positions <= left.prefixes[right_entries.items]
         left_entries = Entries(*(column[shorter] for column in right_entries))
     else:
-        left_entries = marked_entries(left, marks, shift)
+        left_entries = marked_entries(left, marks)
     # The exact table comes last and holds the left side alone: marks have taken out nearly all that
     # has no partner, and the right side only looks up.
-    shift = table_shift(left_entries.symbols.size)
-    table = np.zeros((1 << (64 - int(shift)), 2), np.uint64)
-    left_slots = count_slots(left_entries.symbols, table, shift, side=0)
-    right_slots = count_slots(right_entries.symbols, table, shift, side=1)
+    table = np.zeros((_power_of_two(2 * left_entries.symbols.size), 2), np.uint64)
+    left_slots = count_slots(left_entries.symbols, table, side=0)
+    right_slots = count_slots(right_entries.symbols, table, side=1)
     buckets, starts = number_buckets(table, 2 if same else 1)
     return (
         fill_buckets(left, left_entries, left_slots, buckets, starts[0]),
@@ -528,7 +531,7 @@ class Bounds(NamedTuple):
 
 
 @kernel
-def probe_candidates(hits: Hits, bounds: Bounds, shift: np.uint64) -> tuple[Column, Numbers]:
+def probe_candidates(hits: Hits, bounds: Bounds) -> tuple[Column, Numbers]:
     """Choose the items that can be similar to the probe, from the postings of its prefix.
 
     No similar item is missing. The k-th hit of an item is the k-th common symbol of the two sets:
@@ -538,13 +541,12 @@ def probe_candidates(hits: Hits, bounds: Bounds, shift: np.uint64) -> tuple[Colu
     Args:
         hits: postings, symbol by symbol in the order of the probe.
         bounds: see there.
-        shift: ``table_shift`` of the number of hits.
 
     Returns:
         the candidates in order of their first hit, and the number of hits of each.
     """
-    mask = (np.int64(1) << np.int64(np.uint64(64) - shift)) - 1
-    table = np.full(mask + 1, -1, np.int64)
+    table = np.full(table_slots(hits.items.size), -1, np.int64)
+    mask, shift = table.size - 1, table_shift(table.size)
     items = np.empty(hits.items.size, np.uint32)
     counts = np.zeros(hits.items.size, np.int64)
     # Hits that a candidate must have in the end; -1 once a bound has ruled it out.

@@ -29,7 +29,7 @@ from simdb.kinds.text import (
     WordShingles,
 )
 from simdb.kinds.vectors import Vector
-from simdb.lsh.minhash import SketchScheme
+from simdb.lsh.family import SketchScheme
 
 __all__ = [
     "ENGLISH_STOP_WORDS",

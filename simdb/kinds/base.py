@@ -37,8 +37,7 @@ from simdb import kernels
 from simdb.errors import ConfigurationError, CorruptionError
 from simdb.exact.thresholds import Bound
 from simdb.lsh.curves import Curve, JaccardCurve
-from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family
-from simdb.lsh.minhash import MinHash, SketchScheme
+from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme
 from simdb.lsh.planning import Plan, plan
 from simdb.lsh.symbols import SymbolSets
 

@@ -32,8 +32,7 @@ from simdb.kinds.base import (
     rows_of,
 )
 from simdb.lsh.curves import Curve, HammingCurve
-from simdb.lsh.family import Family
-from simdb.lsh.minhash import SketchScheme
+from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import BitSampling
 from simdb.lsh.symbols import SymbolSets, secret_words
 

@@ -31,8 +31,7 @@ from simdb.kinds.base import (
     rows_of,
 )
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
-from simdb.lsh.family import Family
-from simdb.lsh.minhash import SketchScheme
+from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
 
 VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]

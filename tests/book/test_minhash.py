@@ -14,8 +14,7 @@ import pytest
 from simdb import kernels, kinds
 from simdb.kinds.text import TextItems
 from simdb.lsh.amplification import And, Or, s_curve, steepest
-from simdb.lsh.family import Banding
-from simdb.lsh.minhash import Sketcher
+from simdb.lsh.family import Banding, Sketcher
 from simdb.lsh.planning import Plan
 from simdb.lsh.symbols import SymbolSets
 from tests.support import oracle

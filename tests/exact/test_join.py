@@ -161,8 +161,7 @@ def test_buckets_divided_among_workers_give_each_pair_once():
     sets = [set(one) for one in sorted(distinct, key=lambda one: (len(one), sorted(one)))]
     arranged = SymbolOrder().arrange(*columns(sets))
     postings = kernels.postings
-    shift = kernels.hashes.table_shift(len(arranged))
-    bitmaps = kernels.order.identical_representatives(arranged.values, arranged.offsets, shift)[1]
+    bitmaps = kernels.order.identical_representatives(arranged.values, arranged.offsets)[1]
     common = arranged.values, arranged.offsets[:-1], arranged.sizes
     left = postings.Sets(*common, threshold.posted_prefix_lengths(arranged.sizes), bitmaps)
     right = postings.Sets(*common, threshold.prefix_lengths(arranged.sizes), bitmaps)
@@ -242,17 +241,13 @@ def test_different_sets_with_equal_digests_are_told_apart():
     assert mixed(mixed(2, first), last) == mixed(mixed(2, third), other)
     sets = [{first, last}, {third, other}, {first, last}, {third, other}, {first}]
     arranged = SymbolOrder().arrange(*columns(sets))
-    shift = kernels.hashes.table_shift(len(arranged))
-    representatives, _ = kernels.order.identical_representatives(
-        arranged.values, arranged.offsets, shift
-    )
+    representatives, _ = kernels.order.identical_representatives(arranged.values, arranged.offsets)
     assert representatives.tolist() == [0, 1, 0, 1, 4]
 
 
 def test_the_bitmap_of_a_set_holds_the_parities_of_its_symbols():
     arranged = SymbolOrder().arrange(*columns([{5}, {5, 6}, {5, 69}, {5, 69, 133}]))
-    shift = kernels.hashes.table_shift(len(arranged))
-    _, bitmaps = kernels.order.identical_representatives(arranged.values, arranged.offsets, shift)
+    _, bitmaps = kernels.order.identical_representatives(arranged.values, arranged.offsets)
     assert bitmaps.tolist() == [1 << 5, (1 << 5) + (1 << 6), 0, 1 << 5]
 
 

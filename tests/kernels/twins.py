@@ -448,7 +448,7 @@ def sorted_sets(random: np.random.Generator) -> None:
     sets.append([*random.integers(2**64 - 50, 2**64, 60, dtype=np.uint64).tolist(), 5, 5])
     sets.append([7] * 100)
     values, offsets = columns(sets)
-    symbols, counts = kernels.order.count_symbols(values, kernels.hashes.table_shift(values.size))
+    symbols, counts = kernels.order.count_symbols(values)
     used = counts > 0
     counted = dict(zip(symbols[used].tolist(), counts[used].tolist(), strict=True))
     assert counted == Counter(values.tolist())
@@ -467,8 +467,7 @@ def sorted_sets(random: np.random.Generator) -> None:
 def classes_of_sets(random: np.random.Generator) -> None:
     sets = [tuple(sorted(set(random.integers(0, 4, 3).tolist()))) for _ in range(40)]
     values, offsets = columns(sets)
-    shift = kernels.hashes.table_shift(len(sets))
-    found, bitmaps = kernels.order.identical_representatives(values, offsets, shift)
+    found, bitmaps = kernels.order.identical_representatives(values, offsets)
     assert found.tolist() == [sets.index(one) for one in sets]
     assert bitmaps.tolist() == [sum(1 << symbol % 64 for symbol in one) for one in sets]
     distinct = sorted(set(sets))
@@ -652,7 +651,6 @@ def probed_postings(random: np.random.Generator) -> None:
             len(probe),
             prefix,
         ),
-        kernels.hashes.table_shift(len(rows)),
     )
     common = [{*probe[:prefix]} & {*own[: threshold.prefix_length(len(own))]} for own in sets]
     assert [len(common[item]) for item in items] == counts.tolist()

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb import kernels
-from simdb.lsh.family import FILTER_LOSS, Banding, minimum_matches
-from simdb.lsh.minhash import Sketcher
+from simdb.lsh.family import FILTER_LOSS, Banding, Sketcher, minimum_matches
 from simdb.lsh.planning import Plan
 from tests.lsh.test_sketching import random_pairs
 from tests.support import oracle

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.lsh.family import MAXIMUM_FUNCTIONS
-from simdb.lsh.minhash import Sketcher
+from simdb.lsh.family import MAXIMUM_FUNCTIONS, Sketcher
 from simdb.lsh.symbols import SymbolSets
 from tests.support import oracle
 

@@ -40,8 +40,7 @@ def slow_search(
         np.cumsum([0] + [len(rows) for rows in found]).astype(np.int64),
         *(np.ascontiguousarray(rows[:, column]) for column in range(3)),
     )
-    shift = kernels.hashes.table_shift(len(rows))
-    items, counts = kernels.postings.probe_candidates(hits, bounds, shift)
+    items, counts = kernels.postings.probe_candidates(hits, bounds)
     assert items.size == np.unique(items).size
     assert (counts > 0).all()
     return set(items.tolist())

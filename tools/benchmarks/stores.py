@@ -17,7 +17,7 @@ import numpy.typing as npt
 import simdb
 from simdb import kinds
 from simdb.kinds.text import TextItems
-from simdb.lsh.minhash import Sketcher
+from simdb.lsh.family import Sketcher
 from simdb.storage.file.environment import FORMAT_VERSION
 from tools.benchmarks.children import in_child, memory_watched
 from tools.benchmarks.registry import Bench

@@ -118,8 +118,7 @@ def first_identical(sets: ArrangedSets, takes_part: npt.NDArray[np.bool_]) -> np
     first = np.arange(len(sets))
     chosen = np.flatnonzero(takes_part)
     few = sets.select(chosen)
-    shift = kernels.hashes.table_shift(max(1, chosen.size))
-    same, _ = kernels.order.identical_representatives(few.values, few.offsets, shift)
+    same, _ = kernels.order.identical_representatives(few.values, few.offsets)
     first[chosen] = chosen[same]
     return first
 

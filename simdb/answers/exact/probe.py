@@ -85,8 +85,7 @@ class Prober:
         offsets = np.searchsorted(found.queries, np.arange(looked_up.size + 1, dtype=np.uint32))
         hits = kernels.postings.Hits(offsets.astype(np.int64), items, positions, sizes - positions)
         bounds = bounds_of(self.criterion, size, int(sizes.max()))
-        shift = kernels.hashes.table_shift(items.size)
-        numbers, _ = kernels.postings.probe_candidates(hits, bounds, shift)
+        numbers, _ = kernels.postings.probe_candidates(hits, bounds)
         work.candidates += numbers.size
         if reader.manifest.tombstones:
             numbers = numbers[reader.alive(numbers)]

@@ -628,8 +628,7 @@ def _read_all(
     for batch in live_sets(opened, epoch.order):
         opened.resources.require_open()
         numbers, sets = batch.numbers, batch.sets
-        shift = kernels.hashes.table_shift(max(1, len(sets)))
-        _, bitmaps = kernels.order.identical_representatives(sets.values, sets.offsets, shift)
+        _, bitmaps = kernels.order.identical_representatives(sets.values, sets.offsets)
         classes.sizes[numbers], classes.bitmaps[numbers] = sets.sizes, bitmaps
         present.append(numbers)
         digests.append(_digests(sets))
@@ -700,8 +699,7 @@ def _confirm(
     """Make copies that are none their own representatives."""
     numbers = np.unique(np.concatenate([copies, classes.representatives[copies]]))
     sets = stored_sets(opened, epoch, numbers)
-    shift = kernels.hashes.table_shift(numbers.size)
-    same, _ = kernels.order.identical_representatives(sets.values, sets.offsets, shift)
+    same, _ = kernels.order.identical_representatives(sets.values, sets.offsets)
     own = same[np.searchsorted(numbers, copies)]
     other = same[np.searchsorted(numbers, classes.representatives[copies])]
     different = copies[own != other]

@@ -16,8 +16,7 @@ from simdb.kinds.fingerprints.family import SquaresFamily, unfindable
 from simdb.kinds.fingerprints.items import DIRECTION_UNITS, LENGTH_UNITS, FingerprintItems
 from simdb.kinds.fingerprints.measure import FingerprintMeasure
 from simdb.lsh.curves import Curve, UnstatedCurve
-from simdb.lsh.family import Family
-from simdb.lsh.minhash import SketchScheme
+from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.planning import Plan
 
 MAXIMUM_SIDE = 4_095  # the largest x in 1/16 fits into 16 bits

@@ -18,8 +18,7 @@ from simdb.kinds.records.family import RecordFamily, certain_above, describe_can
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
 from simdb.lsh.curves import CertainCurve, Curve
-from simdb.lsh.family import Family
-from simdb.lsh.minhash import SketchScheme
+from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.planning import Plan
 
 TextComparison: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "words", "exact"]
