@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.kinds import measures_distance
 from simdb.cli.options import AsJson, Bound, CollectionName, Quiet, StorePath
 from simdb.cli.output import ProgressBar, print_fields, print_json, print_table
 from simdb.cli.stores import opened_collection
@@ -40,12 +39,12 @@ def audit(
         report = source.self_audit(
             sample=sample, seed=seed, progress=bar.callback, **bound.of(kind)
         )
-    name = "max_distance" if measures_distance(kind) else "threshold"
+    name = "max_distance" if kind.is_distance else "threshold"
     if as_json:
         told = dataclasses.asdict(report)
         print_json({name if known == "threshold" else known: told[known] for known in told})
     else:
-        _print_audit(report, name, "distance" if measures_distance(kind) else "similarity")
+        _print_audit(report, name, "distance" if kind.is_distance else "similarity")
 
 
 def _print_audit(report: AuditReport, bound: str, measured: str) -> None:

@@ -19,11 +19,10 @@ from simdb.cli.options import (
     StorePath,
     rational,
 )
-from simdb.cli.output import counted, note, print_json_line
+from simdb.cli.output import note, print_json_line
 from simdb.cli.stores import opened
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
-from simdb.kinds import Fingerprint, Kind, Record
 
 
 def create(
@@ -99,7 +98,7 @@ def indexes_of(collection: simdb.CollectionView) -> str:
         bound = f"max. distance {MaximumDistance(collection.max_distance or Fraction())}"
         if collection.threshold is not None:
             bound = f"threshold {Threshold(collection.threshold)}"
-        words = index_in_words(collection.kind, settings["bands"], settings["rows"])
+        words = collection.kind.index_in_words(settings["bands"], settings["rows"])
         described.append(f"{bound}, {words}")
     if collection.exact_floor is not None:
         text = f"exact from {Threshold(collection.exact_floor)} on"
@@ -107,15 +106,6 @@ def indexes_of(collection: simdb.CollectionView) -> str:
     if not described:
         return "none: answers come from comparing with all items"
     return "; ".join(described)
-
-
-def index_in_words(kind: Kind, bands: int, rows: int) -> str:
-    """Return what the probable index of a kind is made of."""
-    if isinstance(kind, Record):
-        return f"candidates by {counted(bands, 'rule', 'rules')}"
-    if isinstance(kind, Fingerprint):
-        return f"{counted(bands, 'group', 'groups')} of {rows:,} functions"
-    return f"{bands} bands of {rows} rows"
 
 
 def _warn_of_weight(collection: simdb.CollectionView, *, containment: bool) -> None:

@@ -24,7 +24,6 @@ from simdb.cli.inputs import (
     require_inputs,
     require_no_input,
 )
-from simdb.cli.kinds import measures_distance, plural_of
 from simdb.cli.options import AsJson, Bound, Quiet, Recall, SyncMode, rational
 from simdb.cli.output import ProgressBar, measured_duplicate, note, print_json
 from simdb.cli.stores import opened
@@ -184,8 +183,8 @@ class _Wanted:
             UsageError: items are compared by distance, and none is given.
         """
         kind = self.described.new()
-        if measures_distance(kind) and not self.bound.given():
-            raise UsageError(f"{plural_of(kind)} compared by distance need --max-distance")
+        if kind.is_distance and not self.bound.given():
+            raise UsageError(f"{kind.plural} compared by distance need --max-distance")
         recall = rational(self.recall or _DEFAULT_RECALL, name="recall")
         return {"kind": kind, "recall": recall, **self.bound.of(kind)}
 

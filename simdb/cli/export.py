@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from simdb import kinds
 from simdb.cli.get import told_as_usage
-from simdb.cli.kinds import KINDS, name_of, plain_item, plain_record
 from simdb.cli.options import AsJson, CollectionName, Quiet, StorePath
 from simdb.cli.output import ProgressBar, counted, note, print_json_line
 from simdb.cli.stores import viewed_collection
 from simdb.errors import UsageError
 from simdb.files import json_line, written_together
-from simdb.kinds import Record
 from simdb.results import Entry
 
 
@@ -48,7 +47,7 @@ def export(
     In order of insertion, with their metadata as fields. What it writes can be added again with
     the same field names. The file appears when it is complete.
     """
-    if id_field in ((text_field,) if text_field is not None else KINDS):
+    if id_field in ((text_field,) if text_field is not None else kinds.known()):
         raise UsageError("the key and the item cannot go to one field: name the item's too")
     if as_json and output == "-":
         raise UsageError("--json and an output cannot both go to standard output")
@@ -59,13 +58,13 @@ def export(
         ProgressBar(quiet=quiet) as bar,
     ):
         total = len(source)
-        item_field: str | None = text_field or name_of(source.kind)
-        if isinstance(source.kind, Record):
+        item_field: str | None = text_field or source.kind.name
+        if source.kind.field_names is not None:
             if text_field is not None:
                 raise UsageError("--text-field is not for records: they have fields of their own")
             item_field = None
         for record in source.items():
-            target.write(_exported(record, id_field, item_field))
+            target.write(_exported(source.kind, record, id_field, item_field))
             count += 1
             if count % 1000 == 0:
                 bar.advance("exporting", count, total)
@@ -75,13 +74,11 @@ def export(
         note(f"exported {counted(count, 'item', 'items')}", quiet=quiet)
 
 
-def _exported(record: Entry, id_field: str, item_field: str | None) -> bytes:
+def _exported(kind: kinds.Kind, record: Entry, id_field: str, item_field: str | None) -> bytes:
     """Return an item as a line; a record, for which there is no field, as fields of the line."""
     metadata: Mapping[str, Any] = record.metadata or {}
-    if item_field is None:
-        item = plain_record(record.item)
-    else:
-        item = {item_field: plain_item(record.item)}
+    plain = kind.plain_item(record.item)
+    item: dict[str, Any] = plain if item_field is None else {item_field: plain}
     if id_field in item:
         raise UsageError(
             f"the record {record.key!r} has a field {id_field!r}: name another with --id-field"

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.kinds import plain_item, shown_item
 from simdb.cli.options import AsJson, CollectionName, IntegerKeys, StorePath, key_from
 from simdb.cli.output import print_json_line, shown_key
 from simdb.cli.stores import viewed_collection
 from simdb.errors import UsageError
 from simdb.files import printable
+from simdb.kinds import Kind
 from simdb.results import Entry, Key
 
 
@@ -31,19 +31,23 @@ def get(
         for text in keys:
             record = source.get(key_from(text, integer_keys=integer_keys))
             if as_json:
-                _print_record(record)
+                _print_record(source.kind, record)
                 continue
             print(f"key: {shown_key(record.key)}")
             for name, value in (record.metadata or {}).items():
                 print(f"{printable(str(name))}: {printable(str(value))}")
             print("")
-            print(printable(shown_item(record.item), keep="\n\t"))
+            print(printable(source.kind.shown_item(record.item), keep="\n\t"))
 
 
-def _print_record(record: Entry) -> None:
+def _print_record(kind: Kind, record: Entry) -> None:
     with told_as_usage(record.key):
         print_json_line(
-            {"key": record.key, "item": plain_item(record.item), "metadata": record.metadata}
+            {
+                "key": record.key,
+                "item": kind.plain_item(record.item),
+                "metadata": record.metadata,
+            }
         )
 
 

@@ -6,7 +6,6 @@ import sys
 
 import typer
 
-from simdb.cli.kinds import measures_distance
 from simdb.cli.options import (
     AsJson,
     Bound,
@@ -43,7 +42,7 @@ def groups(
         found = source.groups(
             budget=budget, progress=bar.callback, **question.asked(), **bound.of(source.kind)
         )
-        of_distance = measures_distance(source.kind)
+        of_distance = source.kind.is_distance
     for group in found:
         if as_json:
             print_json_line({"representative": group.representative, "keys": list(group.keys)})

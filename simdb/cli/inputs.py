@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 import simdb
-from simdb.cli.kinds import name_of, plural_of
 from simdb.cli.options import IntegerKeys
 from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
@@ -24,7 +23,7 @@ from simdb.files.ratings import treatment_from
 from simdb.files.rows import RowProblemError
 from simdb.files.texts import iter_files
 from simdb.files.tokens import Tokens
-from simdb.kinds import Bag, Bits, Fingerprint, Kind, Record, Set, Vector
+from simdb.kinds import Kind
 from simdb.results import Key, Outcome
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
@@ -113,7 +112,7 @@ class InputOptions:
         holds: ``1`` and ``"1"`` would never meet.
         """
         elements: Elements = self.elements or "auto"
-        if isinstance(kind, Set | Bag) and elements == "auto" and collection is not None:
+        if kind.of_elements and elements == "auto" and collection is not None:
             elements = _held(collection)
         self._require_options_of(kind)
         return ReadingOptions(
@@ -122,32 +121,28 @@ class InputOptions:
             format=self.format_name,
             integer_keys=self.integer_keys,
             pattern=self.pattern,
-            kind=name_of(kind),
+            kind=kind,
             elements=elements,
             separator=self.separator,
             ratings=None if self.ratings is None else treatment_from(self.ratings),
             rating_field=self.rating_field or "rating",
-            length=kind.length if isinstance(kind, Bits) else 0,
-            squares=isinstance(kind, Fingerprint) and kind.items == "squares",
         )
 
     def _require_options_of(self, kind: Kind) -> None:
         """Raise if an option is for items of another kind."""
-        if self.elements is not None and not isinstance(kind, Set | Bag):
-            raise UsageError(f"--elements is for sets and bags, not for {plural_of(kind)}")
-        if self.separator is not None and not isinstance(kind, Set | Bag | Bits | Vector):
-            raise UsageError(
-                f"--separator is for sets, bags and vectors, not for {plural_of(kind)}"
-            )
-        if self.ratings is not None and not isinstance(kind, Set | Bag):
-            raise UsageError(f"--ratings makes sets or bags, not {plural_of(kind)}")
+        if self.elements is not None and not kind.of_elements:
+            raise UsageError(f"--elements is for sets and bags, not for {kind.plural}")
+        if self.separator is not None and "lines" not in kind.formats:
+            raise UsageError(f"--separator is for sets, bags and vectors, not for {kind.plural}")
+        if self.ratings is not None and not kind.of_elements:
+            raise UsageError(f"--ratings makes sets or bags, not {kind.plural}")
 
     def _item_fields(self, kind: Kind) -> tuple[str, ...]:
-        if not isinstance(kind, Record):
-            return tuple(self.text_field or (name_of(kind),))
+        names = kind.field_names
+        if names is None:
+            return tuple(self.text_field or (kind.name,))
         if self.text_field:
             raise UsageError("--text-field is not for records: their settings name the fields")
-        names = tuple(field.name for field in kind.fields)
         if self.id_field in names:
             raise UsageError(
                 f"{self.id_field!r} is a field of the records: it cannot be the key as well"

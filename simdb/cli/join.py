@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.kinds import measures_distance
 from simdb.cli.options import AsJson, Bound, Budget, Question, Quiet, StorePath
 from simdb.cli.pairs import Resume, print_pairs, tell_pairs
 from simdb.cli.stores import viewed_collection
@@ -57,5 +56,5 @@ def join(
             **bound.of(other.kind),
         )
         count = print_pairs(found, as_json=as_json)
-        of_distance = measures_distance(other.kind)
+        of_distance = other.kind.is_distance
     tell_pairs(found, count, of_distance=of_distance, quiet=quiet, of_join=True)

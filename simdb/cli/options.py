@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints, overload
 
 import typer
 
-from simdb.cli.kinds import measures_distance, plural_of
 from simdb.cli.stores import settings_of
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
@@ -156,14 +155,14 @@ class Bound:
         Raises:
             UsageError: items of the kind are compared by the other.
         """
-        if self.threshold is not None and measures_distance(kind):
+        if self.threshold is not None and kind.is_distance:
             raise UsageError(
-                f"these {plural_of(kind)} are compared by distance: give --max-distance, not "
+                f"these {kind.plural} are compared by distance: give --max-distance, not "
                 "--threshold"
             )
-        if self.max_distance is not None and not measures_distance(kind):
+        if self.max_distance is not None and not kind.is_distance:
             raise UsageError(
-                f"these {plural_of(kind)} are compared by similarity: give --threshold, not "
+                f"these {kind.plural} are compared by similarity: give --threshold, not "
                 "--max-distance"
             )
         return self.given()

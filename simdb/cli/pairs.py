@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.kinds import measures_distance
 from simdb.cli.options import AsJson, Bound, Budget, CollectionName, Question, Quiet, StorePath
 from simdb.cli.output import counted, measured, note, print_json_line, promise, shown_key
 from simdb.cli.stores import opened_collection
@@ -62,7 +61,7 @@ def pairs(
             **bound.of(source.kind),
         )
         count = print_pairs(found, as_json=as_json)
-        of_distance = measures_distance(source.kind)
+        of_distance = source.kind.is_distance
     tell_pairs(found, count, of_distance=of_distance, quiet=quiet)
 
 

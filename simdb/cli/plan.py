@@ -18,21 +18,18 @@ import numpy.typing as npt
 import typer
 
 import simdb
-from simdb.cli.create import index_in_words
 from simdb.cli.describing import KindOptions
 from simdb.cli.inputs import Feed, InputOptions, SampleOptions, require_inputs
-from simdb.cli.kinds import has_exact_index, measures_distance, name_of, plural_of
 from simdb.cli.options import AsJson, Bands, Bound, Rows, rational
 from simdb.cli.output import print_json, print_table
 from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
-from simdb.kinds import Bag, Bits, Kind, Vector
+from simdb.kinds import Kind
 from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan
 
 _DEFAULT_FLOOR = Fraction(4, 5)
-_DEFAULT_FLOOR_OF_SUMS = Fraction(4, 9)  # the same bags: S = J / (1 + J)
 _SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 _PICTURES = (".svg", ".png")
 _POINTS = 501  # of a curve that is drawn
@@ -87,19 +84,14 @@ def plan(
         return
     if plot is not None:
         raise UsageError("--plot draws the curve of a probable index, not of one with --exact")
-    if not has_exact_index(chosen):
-        raise UsageError(f"{plural_of(chosen)} of this measure have no exact index")
+    if not chosen.has_symbols:
+        raise UsageError(f"{chosen.plural} of this measure have no exact index")
     bound.of(chosen)
-    default = _DEFAULT_FLOOR_OF_SUMS if _adds_up(chosen) else _DEFAULT_FLOOR
+    default = chosen.outer_similarity(_DEFAULT_FLOOR)
     floor = Threshold(rational(bound.threshold) or default)
     require_inputs(inputs or [])
     measured = _measured(inputs, reading, chosen, floor, sample) if inputs else None
     _show_exact(chosen, floor, measured, as_json=as_json)
-
-
-def _adds_up(kind: Kind) -> bool:
-    """Whether items are bags whose union adds the counts up, so that no similarity is above 1/2."""
-    return isinstance(kind, Bag) and kind.union == "sum"
 
 
 def _measured(
@@ -161,35 +153,31 @@ class _Planned:
     @property
     def measured(self) -> str:
         """What is measured: a similarity or a distance."""
-        return "distance" if measures_distance(self.kind) else "similarity"
+        return "distance" if self.kind.is_distance else "similarity"
 
     @property
     def bounded_by(self) -> str:
         """What the bound is called."""
-        return "largest distance" if measures_distance(self.kind) else "threshold"
+        return "largest distance" if self.kind.is_distance else "threshold"
 
     @property
     def end(self) -> float:
         """The end of the axis: no similarity is higher, and no distance of interest."""
-        if not measures_distance(self.kind):
-            return 0.5 if _adds_up(self.kind) else 1.0
-        largest = 3 * float(self.bound) or 1.0
-        if isinstance(self.kind, Bits):
-            return min(largest, float(self.kind.length))
-        of_angles = isinstance(self.kind, Vector) and self.kind.measure == "cosine"
-        return min(largest, 180.0) if of_angles else largest
+        if not self.kind.is_distance:
+            return float(self.kind.outer_similarity(Fraction(1)))
+        return min(3 * float(self.bound) or 1.0, float(self.kind.largest_distance))
 
 
 def _planned(kind: Kind, bound: Bound, wanted: dict[str, Any]) -> _Planned:
     """Return the index that a new collection would have."""
-    if measures_distance(kind) and not bound.given():
-        raise UsageError(f"{plural_of(kind)} compared by distance are planned for a --max-distance")
+    if kind.is_distance and not bound.given():
+        raise UsageError(f"{kind.plural} compared by distance are planned for a --max-distance")
     with (
         tempfile.TemporaryDirectory(prefix="simdb-plan-") as folder,
         simdb.open(Path(folder) / "empty.simdb", sync="batch") as database,
     ):
-        made = database.create_collection(name_of(kind), kind, **bound.of(kind), **wanted)
-        planned_for = made.max_distance if measures_distance(kind) else made.threshold
+        made = database.create_collection(kind.name, kind, **bound.of(kind), **wanted)
+        planned_for = made.max_distance if kind.is_distance else made.threshold
         return _Planned(kind, planned_for or Fraction(), made.plan)
 
 
@@ -201,7 +189,7 @@ def _draw(path: Path, planned: _Planned) -> None:
     )
     construction = Or(planned.plan.bands, And(planned.plan.rows))
     curve = curve_of(construction, axis, float(planned.bound))
-    title = index_in_words(planned.kind, planned.plan.bands, planned.plan.rows)
+    title = planned.kind.index_in_words(planned.plan.bands, planned.plan.rows)
     draw_curve(path, curve, axis, title)
 
 
@@ -217,7 +205,7 @@ def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
             {"bands": plan.bands, "rows": plan.rows, "expected_recall": expected, "curve": listed}
         )
         return
-    print(index_in_words(planned.kind, plan.bands, plan.rows))
+    print(planned.kind.index_in_words(plan.bands, plan.rows))
     at = planned.bounded_by
     if isnan(expected):
         print(f"no recall can be stated at the {at}: simdb audit measures it")

@@ -12,7 +12,6 @@ import typer
 
 import simdb
 from simdb.cli.inputs import InputOptions, set_from
-from simdb.cli.kinds import measures_distance, name_of, plural_of, shown_item
 from simdb.cli.options import (
     AsJson,
     Bound,
@@ -34,14 +33,11 @@ from simdb.cli.output import (
 )
 from simdb.cli.stores import viewed_collection
 from simdb.errors import UsageError
-from simdb.files import Format, ReadingOptions, format_of_name, item_of_json, open_rows
+from simdb.files import ReadingOptions, format_of_name, item_of_json, open_rows
 from simdb.files.compression import STANDARD_STREAM
-from simdb.kinds import Bag, Set, Text
 from simdb.results import Key, Match
 
 Probe: TypeAlias = tuple[Key | None, Any]
-# What a file is whose name does not tell it, and standard input: of these kinds not JSON lines.
-_WHOLE: dict[str, Format] = {"text": "text", "set": "lines", "bag": "lines"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +74,12 @@ class Given:
             yield from _rows_of(self.file, options)
         elif self.item is not None:
             yield None, item_of_json(self.item, options, "--item")
-        elif self.text is not None and isinstance(kind, Text):
-            yield None, self.text
-        elif self.spelled is not None and isinstance(kind, Set | Bag):
+        elif self.text is not None and kind.probe_option == "--text":
+            yield None, kind.item_of_text(self.text)
+        elif self.spelled is not None and kind.of_elements:
             yield None, set_from(self.spelled, options)
         else:
-            option = "--set" if isinstance(kind, Set | Bag) else "--item"
-            option = "--text" if isinstance(kind, Text) else option
-            raise UsageError(f"the collection holds {plural_of(kind)}: {option} gives one")
+            raise UsageError(f"the collection holds {kind.plural}: {kind.probe_option} gives one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +135,7 @@ def search(
     count, answered = 0, None
     table: list[tuple[str, ...]] = []
     with viewed_collection(context, store, collection) as source:
-        of_distance = measures_distance(source.kind)
+        of_distance = source.kind.is_distance
         own = key_from(key, integer_keys=reading.integer_keys) if key is not None else None
         probes: Iterable[Probe] = given.probes(source, reading)
         if own is not None:
@@ -164,7 +158,7 @@ def search(
                 print_json_line({**probe, "key": match.key, **measured(match)})
         if table:
             value = "distance" if of_distance else "similarity"
-            columns = ("probe", f"{value} ", "key", name_of(source.kind))
+            columns = ("probe", f"{value} ", "key", source.kind.name)
             print_table(columns[-len(table[0]) :], table)
     sys.stdout.flush()
     told = counted(count, "match", "matches")
@@ -180,7 +174,7 @@ def _rows_of(file: str, options: ReadingOptions) -> Iterator[Probe]:
     if options.format is None and (
         file == STANDARD_STREAM or format_of_name(file, options) is None
     ):
-        options = replace(options, format=_WHOLE.get(options.kind))
+        options = replace(options, format=options.kind.probe_format)
     with open_rows(file, options) as reader:
         rows = iter(reader)
         first = list(islice(rows, 2))
@@ -200,7 +194,7 @@ def _shown(
             *([] if probe is None else [shown_key(probe)]),
             f"{next(iter(measured(match).values())):.6f}",
             shown_key(match.key),
-            excerpt(shown_item(source.get(match.key).item)),
+            excerpt(source.kind.shown_item(source.get(match.key).item)),
         )
         for match in matches
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from simdb.errors import ConfigurationError
 from simdb.files.arrays import ArrayReader
@@ -16,27 +17,22 @@ from simdb.files.jsonl import JsonLinesReader, item_of_json
 from simdb.files.ratings import RatingsReader
 from simdb.files.reader import RowReader, StreamReader
 from simdb.files.rows import (
-    FORMATS,
     LONGEST_RECORD,
-    PLURALS,
     Elements,
-    Format,
     Item,
-    KindOfRows,
     ReadingOptions,
     Row,
 )
 from simdb.files.separated import SeparatedReader
 from simdb.files.texts import TextReader
 from simdb.files.writing import Output, json_line, printable, written_together
+from simdb.kinds.base import Format
 
 __all__ = [
     "LONGEST_RECORD",
-    "PLURALS",
     "Elements",
     "Format",
     "Item",
-    "KindOfRows",
     "Output",
     "ReadingOptions",
     "Row",
@@ -48,36 +44,6 @@ __all__ = [
     "printable",
     "written_together",
 ]
-
-_LINES_OF_JSON: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl"}
-_OF_TEXTS: dict[str, Format] = {
-    **_LINES_OF_JSON,
-    ".csv": "csv",
-    ".txt": "text",
-    ".text": "text",
-    ".md": "text",
-    ".rst": "text",
-}
-_OF_SETS: dict[str, Format] = {
-    **_LINES_OF_JSON,
-    ".csv": "csv",
-    ".basket": "baskets",
-    ".txt": "lines",
-    ".text": "lines",
-    ".dat": "lines",
-}
-_OF_NUMBERS: dict[str, Format] = {**_OF_SETS, ".npy": "numpy", ".npz": "numpy"}
-# What the name of a file tells, by kind. Programs that find minutiae write .xyt.
-FORMAT_OF_SUFFIX: dict[KindOfRows, dict[str, Format]] = {
-    "text": _OF_TEXTS,
-    "set": _OF_SETS,
-    "bag": _OF_SETS,
-    "bits": _OF_NUMBERS,
-    "vector": _OF_NUMBERS,
-    "fingerprint": {**_LINES_OF_JSON, ".txt": "text", ".text": "text", ".xyt": "text"},
-    "record": {**_LINES_OF_JSON, ".csv": "csv"},
-}
-
 
 _READERS: dict[Format, type[StreamReader]] = {
     "jsonl": JsonLinesReader,
@@ -105,7 +71,9 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
             raise FileNotFoundError(2, "no such file or folder", source)
         return TextReader(source, options)
     if Path(source).is_dir() and source != STANDARD_STREAM:
-        wholly = "" if "text" in FORMATS[options.kind] else f", of which none is a {options.kind}"
+        wholly = (
+            "" if "text" in options.kind.formats else f", of which none is a {options.kind.name}"
+        )
         raise ConfigurationError(f"{source} is a folder: folders are read as text files{wholly}")
     if chosen == "numpy":
         return ArrayReader(source, options)
@@ -115,7 +83,7 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
 
 def format_of_name(source: str, options: ReadingOptions) -> Format | None:
     """Return the format that the name of a file tells."""
-    return FORMAT_OF_SUFFIX[options.kind].get(Path(plain_name(source)).suffix.lower())
+    return options.kind.suffixes.get(Path(plain_name(source)).suffix.lower())
 
 
 def _format(source: str, options: ReadingOptions) -> Format:
@@ -123,7 +91,7 @@ def _format(source: str, options: ReadingOptions) -> Format:
         return options.format
     if source == STANDARD_STREAM:
         return "jsonl"
-    formats = FORMATS[options.kind]
+    formats = options.kind.formats
     if Path(source).is_dir():
         return "text" if "text" in formats else formats[0]
     told = format_of_name(source, options)
@@ -132,4 +100,4 @@ def _format(source: str, options: ReadingOptions) -> Format:
             f"the name of {source} does not tell its format: name it, one of {', '.join(formats)}"
         )
     # What the name tells has to agree with the other options too.
-    return replace(options, format=told).format or told
+    return replace(options, format=told).format or "jsonl"

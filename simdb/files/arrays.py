@@ -18,7 +18,8 @@ import numpy.typing as npt
 from simdb.errors import BadItemError, ConfigurationError, StorageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.reader import RowReader
-from simdb.files.rows import Format, Item, ReadingOptions, Row, RowProblemError, whole_number
+from simdb.files.rows import Item, ReadingOptions, Row, RowProblemError, whole_number
+from simdb.kinds.base import Format
 from simdb.results import Key
 
 _ARCHIVE = b"PK"  # with which a zip file begins
@@ -61,7 +62,7 @@ class ArrayReader(RowReader):
         items, keys = self._arrays()
         self._row_bytes = items.itemsize * items.shape[1]
         self._bytes_total = items.nbytes
-        packed = self._is_packed(items)
+        item_of_row = self.options.kind.item_of_row
         for number in range(len(items)):
             self._rows_read = number + 1
             key: Key | None = None
@@ -70,8 +71,8 @@ class ArrayReader(RowReader):
             except RowProblemError as problem:
                 yield Row(number + 1, None, None, None, b"", str(problem))
                 continue
-            row: Item = items[number].tobytes() if packed else np.array(items[number])
-            yield Row(number + 1, key, row, None, f"{key}\n".encode())
+            item: Item = item_of_row(items[number])
+            yield Row(number + 1, key, item, None, f"{key}\n".encode())
 
     def _key(self, key: Key) -> Key:
         if isinstance(key, int):
@@ -157,10 +158,6 @@ class ArrayReader(RowReader):
                 f"{items.shape}"
             )
         return items
-
-    def _is_packed(self, items: npt.NDArray[Any]) -> bool:
-        length, columns = self.options.length, items.shape[1]
-        return items.dtype == np.uint8 and columns != length and columns == -(-length // 8)
 
     def fields(self, raw: bytes) -> dict[str, Any]:
         """Return the key of a row; its item is where it was."""

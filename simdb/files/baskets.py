@@ -10,12 +10,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from simdb.files.compression import InputStream
-from simdb.files.numbers import number_tokens
 from simdb.files.reader import StreamReader
 from simdb.files.rows import (
-    KINDS_OF_SETS,
     LONGEST_RECORD,
-    Format,
     Item,
     ReadingOptions,
     RowProblemError,
@@ -24,6 +21,7 @@ from simdb.files.rows import (
 )
 from simdb.files.separated import iter_records, values_of
 from simdb.files.tokens import present
+from simdb.kinds.base import Format
 from simdb.results import Key
 
 
@@ -55,9 +53,10 @@ class _TokensReader(StreamReader):
         return whole_number(key) if self.options.integer_keys else key
 
     def _item(self, fields: list[str]) -> Item:
-        if self.options.kind in KINDS_OF_SETS:
+        if self.options.kind.of_elements:
             return self.tokens.typed(fields)
-        return number_tokens(fields, self.options)
+        item: Item = self.options.kind.item_of_tokens(fields)
+        return item
 
     def fields(self, raw: bytes) -> dict[str, Any]:
         """Return the item of a row without problem, under the name that the options give it."""

@@ -10,26 +10,18 @@ import reprlib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from simdb.errors import UsageError
+from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import InputStream
-from simdb.files.numbers import bits_of_text
 from simdb.files.reader import KINDS_OF_VALUES, NamedFieldsReader
 from simdb.files.rows import (
     LONGEST_RECORD,
-    Format,
     Item,
     ReadingOptions,
     RowProblemError,
     decoded,
-    shortened,
 )
+from simdb.kinds.base import Format, shortened
 
-# What stands in the field of the item, by kind.
-_WANTED = {
-    "bits": "a text of 0 and 1, a text 0x… or a list",
-    "vector": "a list of numbers",
-    "fingerprint": "a list",
-}
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -64,7 +56,9 @@ class JsonLinesReader(NamedFieldsReader):
     def fields_of(self, raw: bytes) -> dict[str, Any]:
         """Return the object on a line; a list alone stands for the field of the item."""
         fields = self._value(raw)
-        if isinstance(fields, list) and self.options.kind not in ("text", "record"):
+        kind = self.options.kind
+        alone = isinstance(fields, list) and kind.field_names is None
+        if alone and kind.item_of_json(fields) is not NotImplemented:
             return {self.options.text_fields[0]: fields}
         if not isinstance(fields, dict):
             raise RowProblemError("not a JSON object")
@@ -73,7 +67,7 @@ class JsonLinesReader(NamedFieldsReader):
     def item_alone(self, raw: bytes) -> Item:
         """Return the item that stands alone, without a row around it."""
         value = self._value(raw)
-        if self.options.kind != "record":
+        if self.options.kind.field_names is None:
             return self._item({self.options.text_fields[0]: value})
         if not isinstance(value, dict):
             raise RowProblemError("a record is a JSON object")
@@ -101,25 +95,25 @@ class JsonLinesReader(NamedFieldsReader):
 
     def _part(self, name: str, value: Any) -> Item:
         kind = self.options.kind
-        if isinstance(value, list):
-            return value
-        if kind == "bits" and isinstance(value, str):
-            return bits_of_text(value, self.options.length)
-        among_several = len(self.options.text_fields) > 1
-        if kind == "vector" and among_several and type(value) in (int, float):
-            return [value]
-        found = KINDS_OF_VALUES[type(value)]
-        raise RowProblemError(f"the field {name!r} is {found}, not {_WANTED[kind]}")
+        item: Any = kind.item_of_json(value, several=len(self.options.text_fields) > 1)
+        if item is NotImplemented:
+            raise self._unlike(name, value)
+        return item  # type: ignore[no-any-return]
 
     def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:
         if isinstance(value, list):
-            if self.options.kind == "bag":
+            if self.options.kind.of_counts:
                 self.tokens.take_example(value)
             return value
-        if self.options.kind == "bag" and isinstance(value, dict):
+        if self.options.kind.of_counts and isinstance(value, dict):
             return self._counts(name, value)
-        wanted = "a list, or an object of counts" if self.options.kind == "bag" else "a list"
-        raise RowProblemError(f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not {wanted}")
+        raise self._unlike(name, value)
+
+    def _unlike(self, name: str, value: Any) -> RowProblemError:
+        return RowProblemError(
+            f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not "
+            f"{self.options.kind.json_form}"
+        )
 
     def _counts(self, name: str, value: dict[str, Any]) -> dict[Any, int]:
         for element, count in value.items():
@@ -140,7 +134,7 @@ def item_of_json(text: str, options: ReadingOptions, name: str) -> Item:
     with JsonLinesReader(InputStream(name, b""), options) as reader:
         try:
             return reader.item_alone(os.fsencode(text))
-        except RowProblemError as problem:
+        except (RowProblemError, BadItemError) as problem:
             raise UsageError(f"{name}: {problem}") from None
 
 

@@ -15,13 +15,13 @@ from simdb.files.compression import InputStream
 from simdb.files.reader import RowReader
 from simdb.files.rows import (
     LONGEST_RECORD,
-    Format,
     ReadingOptions,
     Row,
     RowProblemError,
-    shortened,
 )
 from simdb.files.separated import SeparatedReader
+from simdb.kinds import Text
+from simdb.kinds.base import Format, shortened
 from simdb.kinds.ratings import Liked, LikedOrHated, RatingTable, Stars, Treatment
 from simdb.results import Key
 
@@ -68,7 +68,7 @@ class RatingsReader(RowReader):
         super().__init__(stream.name, options)
         # Of a single rating the rated is a text; it becomes a string or an integer here.
         self._ratings = SeparatedReader(
-            stream, replace(options, kind="text", ratings=None), longest=longest
+            stream, replace(options, kind=Text(), ratings=None), longest=longest
         )
         self._table = RatingTable(options.ratings or Stars())
 
@@ -86,7 +86,7 @@ class RatingsReader(RowReader):
         self.preamble, self.header = self._ratings.preamble, self._ratings.header
         for key in self._table:
             counts = self._table.counts(key)
-            item = dict(counts) if self.options.kind == "bag" else list(counts)
+            item = dict(counts) if self.options.kind.of_counts else list(counts)
             yield Row(lines[key], key, item, None, _joined(raws.pop(key)))
 
     def _take(self, row: Row) -> str | None:

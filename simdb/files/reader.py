@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from simdb.errors import BadItemError
 from simdb.files.compression import InputStream
-from simdb.files.numbers import behind_one_another
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
-    KINDS_OF_SETS,
     LONGEST_RECORD,
-    Format,
     Item,
     ReadingOptions,
     Row,
@@ -21,6 +19,7 @@ from simdb.files.rows import (
     whole_number,
 )
 from simdb.files.tokens import Tokens
+from simdb.kinds.base import Format
 from simdb.results import Key
 
 KINDS_OF_VALUES = {
@@ -138,7 +137,7 @@ class StreamReader(RowReader):
             fields = self.fields_of(raw)
             key = self._key(fields, line)
             return Row(line, key, self._item(fields), self._metadata(fields), raw)
-        except RowProblemError as problem:
+        except (RowProblemError, BadItemError) as problem:
             return Row(line, key, None, None, raw, str(problem))
 
     @abstractmethod
@@ -181,7 +180,7 @@ class NamedFieldsReader(StreamReader):
 
     @abstractmethod
     def _part(self, name: str, value: Any) -> Item:
-        """Return the vector, the bit vector or the fingerprint in a field."""
+        """Return the item, or the part of one, in a field."""
 
     def fields(self, raw: bytes) -> dict[str, Any]:
         """Return the fields of a row without problem."""
@@ -203,21 +202,15 @@ class NamedFieldsReader(StreamReader):
 
     def _item(self, fields: Mapping[str, Any]) -> Item:
         names = self.options.text_fields
-        if self.options.kind == "record":
+        kind = self.options.kind
+        if kind.field_names is not None:
             return _record(fields, names)
         values = [_field(fields, name) for name in names]
-        if self.options.kind in KINDS_OF_SETS:
-            return _united([self._elements(*each) for each in zip(names, values, strict=True)])
-        if self.options.kind != "text":
-            return behind_one_another(
-                [self._part(*each) for each in zip(names, values, strict=True)]
-            )
-        for name, value in zip(names, values, strict=True):
-            if not isinstance(value, str):
-                raise RowProblemError(
-                    f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not text"
-                )
-        return values[0] if len(values) == 1 else "\n".join(values)
+        parts = zip(names, values, strict=True)
+        if kind.of_elements:
+            return _united([self._elements(*each) for each in parts])
+        item: Item = kind.joined([self._part(*each) for each in parts])
+        return item
 
     def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
         taken = {*self.options.text_fields, self.options.id_field}

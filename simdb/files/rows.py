@@ -8,40 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
 from simdb.errors import ConfigurationError
+from simdb.kinds import Kind, Text
+from simdb.kinds.base import Format, shortened
 from simdb.kinds.ratings import Stars, Treatment
 from simdb.results import Key
 
-Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets", "numpy"]
 Elements: TypeAlias = Literal["auto", "integers", "strings"]
-KindOfRows: TypeAlias = Literal["text", "set", "bag", "bits", "vector", "fingerprint", "record"]
 # The class depends on the kind; a record is a mapping of its fields.
 Item: TypeAlias = str | int | bytes | list[Any] | dict[Any, Any] | npt.NDArray[Any]
-
-FORMATS: dict[KindOfRows, tuple[Format, ...]] = {
-    "text": ("jsonl", "csv", "text"),
-    "set": ("jsonl", "csv", "lines", "baskets"),
-    "bag": ("jsonl", "csv", "lines", "baskets"),
-    "bits": ("jsonl", "csv", "lines", "baskets", "numpy"),
-    "vector": ("jsonl", "csv", "lines", "baskets", "numpy"),
-    "fingerprint": ("jsonl", "text"),
-    "record": ("jsonl", "csv"),
-}
-PLURALS: dict[KindOfRows, str] = {
-    "text": "texts",
-    "set": "sets",
-    "bag": "bags",
-    "bits": "bit vectors",
-    "vector": "vectors",
-    "fingerprint": "fingerprints",
-    "record": "records",
-}
-KINDS_OF_SETS: tuple[KindOfRows, ...] = ("set", "bag")  # collections of elements
 
 # A file without line ends, or a CSV file with one stray quote, is one endless record.
 LONGEST_RECORD = 64 * 2**20
@@ -100,8 +80,6 @@ class ReadingOptions:
             but lists in JSON lines); ``"auto"`` takes integers if the first is one of integers.
         separator: what stands between elements in lines and in a field of CSV; white space if
             None.
-        length: of bit vectors; where it is not told, they cannot be hexadecimal or packed.
-        squares: fingerprints are numbers of grid squares, not minutiae.
     """
 
     text_fields: tuple[str, ...] = ("text",)
@@ -109,23 +87,21 @@ class ReadingOptions:
     format: Format | None = None
     integer_keys: bool = False
     pattern: str | None = None
-    kind: KindOfRows = "text"
+    kind: Kind = field(default_factory=Text)
     ratings: Treatment | None = None
     rating_field: str = "rating"
     elements: Elements = "auto"
     separator: str | None = None
-    length: int = 0
-    squares: bool = False
 
     def __post_init__(self) -> None:
         if not self.text_fields:
             raise ConfigurationError("text_fields must name at least one field")
         if self.id_field in self.text_fields:
             raise ConfigurationError(f"{self.id_field!r} cannot be both the key and the text")
-        formats = FORMATS[self.kind]
+        formats = self.kind.formats
         if self.format is not None and self.format not in formats:
             raise ConfigurationError(
-                f"the format of {PLURALS[self.kind]} must be one of {', '.join(formats)}, "
+                f"the format of {self.kind.plural} must be one of {', '.join(formats)}, "
                 f"not {self.format!r}"
             )
         if self.elements not in ("auto", "integers", "strings"):
@@ -143,10 +119,11 @@ class ReadingOptions:
             self._require_ratings()
 
     def _require_ratings(self) -> None:
-        wanted = "bag" if isinstance(self.ratings, Stars) else "set"
-        if self.kind != wanted:
+        as_bags = isinstance(self.ratings, Stars)
+        if not self.kind.of_elements or self.kind.of_counts != as_bags:
             raise ConfigurationError(
-                f"ratings as {type(self.ratings).__name__} make {wanted}s, not {PLURALS[self.kind]}"
+                f"ratings as {type(self.ratings).__name__} make {'bags' if as_bags else 'sets'}, "
+                f"not {self.kind.plural}"
             )
         if self.format not in (None, "csv"):
             raise ConfigurationError(f"ratings are read from csv, not from {self.format}")
@@ -170,11 +147,6 @@ def whole_number(text: str) -> int:
     if not WHOLE_NUMBER.fullmatch(text):
         raise RowProblemError(f"the key {shortened(text)} is not a whole number")
     return int(text)
-
-
-def shortened(text: str, longest: int = 60) -> str:
-    """Return text quoted for a message, cut after ``longest`` characters."""
-    return ascii(text) if len(text) <= longest else ascii(text[:longest]) + " …"
 
 
 def decoded(raw: bytes) -> str:

@@ -9,18 +9,16 @@ from typing import Any, ClassVar
 
 from simdb.errors import BadItemError
 from simdb.files.compression import InputStream
-from simdb.files.numbers import number_tokens
 from simdb.files.reader import NamedFieldsReader
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
-    KINDS_OF_SETS,
     LONGEST_RECORD,
-    Format,
     Item,
     ReadingOptions,
     RowProblemError,
     decoded,
 )
+from simdb.kinds.base import Format
 
 # What a quotation mark means next, by what stands before it: at the start of a field it opens a
 # quoted one, within a plain one it is a character, within a quoted one it closes.
@@ -131,14 +129,20 @@ class SeparatedReader(NamedFieldsReader):
         return self.tokens.split(value)
 
     def _part(self, name: str, value: str) -> Item:
+        kind = self.options.kind
         try:
-            return number_tokens(self.tokens.split(value), self.options)
-        except RowProblemError as problem:
+            item: Item
+            if "lines" in kind.formats:
+                item = kind.item_of_tokens(self.tokens.split(value))
+            else:
+                item = kind.item_of_text(value)
+        except BadItemError as problem:
             raise RowProblemError(f"in the field {name!r}, {problem}") from None
+        return item
 
     def _item(self, fields: Mapping[str, str]) -> Item:
         item = super()._item(fields)
-        if self.options.kind in KINDS_OF_SETS and isinstance(item, list):
+        if self.options.kind.of_elements and isinstance(item, list):
             return self.tokens.typed(item)
         return item
 

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from simdb.errors import MissingExtraError, UsageError
+from simdb.errors import BadItemError, MissingExtraError, UsageError
 from simdb.files.compression import STANDARD_STREAM, InputStream
-from simdb.files.numbers import print_of_text
 from simdb.files.reader import RowReader
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
     LONGEST_RECORD,
-    Format,
     Item,
     ReadingOptions,
     Row,
@@ -23,6 +21,7 @@ from simdb.files.rows import (
     decoded,
     whole_number,
 )
+from simdb.kinds.base import Format
 from simdb.results import Key
 
 
@@ -83,10 +82,8 @@ class TextReader(RowReader):
         try:
             _check_path(raw)
             key = whole_number(path) if self.options.integer_keys else path
-            item: Item = self._text(name)
-            if self.options.kind == "fingerprint":
-                item = print_of_text(str(item), squares=self.options.squares)
-        except RowProblemError as problem:
+            item: Item = self.options.kind.item_of_text(self._text(name))
+        except (RowProblemError, BadItemError) as problem:
             return Row(number, key, None, None, raw, f"{path!a}: {problem}")
         return Row(number, key, item, None, raw)
 

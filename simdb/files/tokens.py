@@ -9,8 +9,8 @@ from simdb.files.rows import (
     Elements,
     ReadingOptions,
     RowProblemError,
-    shortened,
 )
+from simdb.kinds.base import shortened
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 

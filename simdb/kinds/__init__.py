@@ -14,6 +14,7 @@ from simdb.kinds.base import (
     Measure,
     Settings,
     SymbolKind,
+    name_of,
 )
 from simdb.kinds.bits import Bits
 from simdb.kinds.fingerprints import Fingerprint
@@ -54,6 +55,7 @@ __all__ = [
     "Vector",
     "WordShingles",
     "known",
+    "name_of",
     "named",
     "register",
     "require",

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.kinds.base import Floats, Items, SymbolKind
+from simdb.kinds.base import TOKENS, Floats, Format, Items, SymbolKind
 from simdb.kinds.elements import (
     PLAIN_COLLECTIONS,
     UNSIGNED,
@@ -62,6 +62,12 @@ class Bag(SymbolKind, frozen=True):
     union: Literal["sum", "maximum"] = "sum"
 
     plural: ClassVar[str] = "bags"
+    suffixes: ClassVar[Mapping[str, Format]] = TOKENS
+    of_elements: ClassVar[bool] = True
+    of_counts: ClassVar[bool] = True
+    json_form: ClassVar[str] = "a list, or an object of counts"
+    probe_option: ClassVar[str] = "--set"
+    probe_format: ClassVar[Format | None] = "lines"
     in_the_name: ClassVar[tuple[str, ...]] = ("union",)
 
     def make_items(self, secret: bytes) -> BagItems:

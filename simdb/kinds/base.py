@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.errors import ConfigurationError, CorruptionError
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.exact.thresholds import Bound
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme
@@ -43,6 +43,18 @@ from simdb.lsh.symbols import SymbolSets
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
 MOST_COUNTED = 2**53  # sums with lengths of items stay far from the end of 64 bits
+
+# Of files; a user's kind may read some of them.
+Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets", "numpy"]
+
+JSON_LINES: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl"}
+TOKENS: dict[str, Format] = {
+    **JSON_LINES,
+    ".csv": "csv",
+    **dict.fromkeys((".txt", ".text", ".dat"), "lines"),
+    ".basket": "baskets",
+}
+ROWS_OF_NUMBERS: dict[str, Format] = {**TOKENS, ".npy": "numpy", ".npz": "numpy"}
 
 Stored: TypeAlias = bytes | memoryview
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -70,9 +82,29 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             try:
                 msgspec.convert(value, field.type)
             except msgspec.ValidationError as error:
-                wanted = _wanted(field.type)
-                problem = f"must be {wanted}, not {value!r}" if wanted else f"is wrong: {error}"
-                raise ConfigurationError(f"{self._named(field.name)} {problem}") from None
+                raise _wrong(self._named(field.name), field, value, error) from None
+
+    @classmethod
+    def restored(cls, plain: Mapping[str, Any]) -> Self:
+        """Return settings from their plain form, as JSON has it.
+
+        Raises:
+            ConfigurationError: one is missing, unknown or wrong; the message says where it stands.
+        """
+        known = {field.name: field for field in _fields(cls)}
+        values = {}
+        for name, value in plain.items():
+            if name not in known:
+                has = ", ".join(known) or "none"
+                raise ConfigurationError(f"{cls.__name__} has no setting {name!r}; it has {has}")
+            try:
+                values[name] = msgspec.convert(value, known[name].type)
+            except msgspec.ValidationError as error:
+                raise _wrong(f"{cls.__name__}.{name}", known[name], value, error) from None
+        missing = [name for name, field in known.items() if field.required and name not in values]
+        if missing:
+            raise ConfigurationError(f"{cls.__name__} needs {missing[0]}")
+        return cls(**values)
 
     def _named(self, setting: str) -> str:
         """Return what messages call a setting."""
@@ -90,6 +122,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def _fields(settings: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
     return msgspec.structs.fields(settings)
+
+
+def _wrong(
+    setting: str, field: msgspec.structs.FieldInfo, value: object, error: Exception
+) -> ConfigurationError:
+    """Say what is wrong with a setting, or with a part of it, which the error names."""
+    wanted = None if isinstance(value, Mapping | list | tuple) else _wanted(field.type)
+    if wanted is None:
+        return ConfigurationError(f"{setting}: {error}".replace("`", ""))
+    return ConfigurationError(f"{setting} must be {wanted}, not {value!r}")
 
 
 def _wanted(annotated: Any) -> str | None:
@@ -248,12 +290,24 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
             cache.
         in_the_name: the settings that may follow the name on the command line, in their order:
             ``bits:1024:tanimoto``.
+        suffixes: formats of files that items are read from, by the ends of their names.
+        of_elements: items are collections of integers or of strings, cut from text into tokens.
+        of_counts: such a collection may be an object of elements and counts.
+        json_form: what stands for an item in JSON, for messages.
+        probe_option: the option of ``simdb search`` that gives an item.
+        probe_format: how ``simdb search --input`` reads a file; None goes by its name.
     """
 
     plural: ClassVar[str] = "items"
     is_slow_to_read: ClassVar[bool] = False
     slice_bytes: ClassVar[int] = 131_072
     in_the_name: ClassVar[tuple[str, ...]] = ()
+    suffixes: ClassVar[Mapping[str, Format]] = JSON_LINES
+    of_elements: ClassVar[bool] = False
+    of_counts: ClassVar[bool] = False
+    json_form: ClassVar[str] = "an item"
+    probe_option: ClassVar[str] = "--item"
+    probe_format: ClassVar[Format | None] = None
 
     # -- what a kind must have -------------------------------------------------------------------
 
@@ -313,11 +367,6 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     def signs_what_it_compares(self) -> bool:
         """Whether what items are signed by are the features that they are compared by."""
         return True
-
-    @property
-    def largest_similarity(self) -> Fraction:
-        """The similarity of equal items, as the caller knows it."""
-        return self.outer_similarity(Fraction(1))
 
     @property
     def symbols_a_byte(self) -> float | None:
@@ -390,7 +439,78 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
             f"only records have fields; of {self} give a function of two items, not {field!r}"
         )
 
-    # -- items on the command line ---------------------------------------------------------------
+    # -- items on the command line and in files --------------------------------------------------
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """The formats of files that items are read from."""
+        return tuple(dict.fromkeys(self.suffixes.values()))
+
+    @property
+    def field_names(self) -> tuple[str, ...] | None:
+        """The fields of a row that are an item together; None where one field is an item."""
+        return None
+
+    def item_of_json(self, value: Any, *, several: bool = False) -> Any:
+        """Return the item that a value of JSON stands for, ``NotImplemented`` for none.
+
+        Args:
+            value: as ``json`` reads it.
+            several: several fields of a row are one item, and this is one of them.
+        """
+        return value
+
+    def item_of_tokens(self, tokens: list[str]) -> Any:
+        """Return the item that words of a line spell; for formats of tokens only.
+
+        Raises:
+            BadItemError: they spell none.
+        """
+        raise NotImplementedError
+
+    def item_of_text(self, text: str) -> Any:
+        """Return the item that a file or a field of CSV holds; for formats of texts only.
+
+        Raises:
+            BadItemError: it holds none.
+        """
+        raise NotImplementedError
+
+    def item_of_row(self, row: npt.NDArray[Any]) -> Any:
+        """Return the item in a row of an array."""
+        return np.array(row)
+
+    def joined(self, parts: list[Any]) -> Any:
+        """Return what several fields of a row are together.
+
+        Raises:
+            BadItemError: they cannot be one item.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        if all(isinstance(part, list) for part in parts):
+            return [element for part in parts for element in part]
+        raise BadItemError(f"several fields cannot be one {self.name}")
+
+    @classmethod
+    def needed(cls) -> tuple[str, ...]:
+        """Return the settings without a default."""
+        return tuple(field.name for field in _fields(cls) if field.required)
+
+    @classmethod
+    def setting_from(cls, setting: str, text: str) -> Any:
+        """Return the value of a setting that a text spells.
+
+        Raises:
+            ConfigurationError: it spells none.
+        """
+        annotated = next(field.type for field in _fields(cls) if field.name == setting)
+        try:
+            return msgspec.convert(text, annotated, strict=False)
+        except msgspec.ValidationError:
+            raise ConfigurationError(
+                f"the {setting} must be {_wanted(annotated)}, not {text!r}"
+            ) from None
 
     @classmethod
     def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
@@ -464,6 +584,11 @@ class SetMeasure(Measure):
             features.values, features.offsets, left, right
         )
         return Compared(overlaps, left_sizes + right_sizes - overlaps)
+
+
+def shortened(text: str, longest: int = 60) -> str:
+    """Return text quoted for a message, cut after ``longest`` characters."""
+    return ascii(text) if len(text) <= longest else ascii(text[:longest]) + " …"
 
 
 # -- stored forms of one width -------------------------------------------------------------------

@@ -7,8 +7,9 @@ all, so that stored vectors are an array of uint64 as they lie.
 
 from __future__ import annotations
 
+import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeAlias
@@ -22,14 +23,17 @@ from simdb.errors import BadItemError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
+    ROWS_OF_NUMBERS,
     Compared,
     Finder,
+    Format,
     Integers,
     Items,
     Measure,
     SymbolKind,
     require_sound,
     rows_of,
+    shortened,
 )
 from simdb.lsh.curves import Curve, HammingCurve
 from simdb.lsh.family import Family, SketchScheme
@@ -40,6 +44,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
 _WORD_BITS = 64
+_HEXADECIMAL = re.compile(r"0[xX]([0-9a-fA-F]+)")
 
 
 class Bits(SymbolKind, frozen=True):
@@ -61,6 +66,8 @@ class Bits(SymbolKind, frozen=True):
 
     plural: ClassVar[str] = "bit vectors"
     in_the_name: ClassVar[tuple[str, ...]] = ("length", "measure")
+    suffixes: ClassVar[Mapping[str, Format]] = ROWS_OF_NUMBERS
+    json_form: ClassVar[str] = "a text of 0 and 1, a text 0x… or a list"
 
     @property
     def is_distance(self) -> bool:
@@ -110,6 +117,51 @@ class Bits(SymbolKind, frozen=True):
     def stores_alike(self, other: Self) -> bool:
         """Whether other vectors are of the same length."""
         return self.length == other.length
+
+    def item_of_json(self, value: Any, *, several: bool = False) -> Any:
+        """Return a list of bits, or what a text spells."""
+        if isinstance(value, list):
+            return value
+        return self.item_of_tokens([value]) if isinstance(value, str) else NotImplemented
+
+    def item_of_tokens(self, tokens: list[str]) -> str | int:
+        """Return bits in text; hexadecimal ones as the whole number whose highest bit comes first.
+
+        Of hexadecimal digits there must be as many as the length has, so that none is forgotten;
+        what is not a bit in other text is left to ``encode``, which says where it stands.
+        """
+        text = "".join(tokens)
+        found = _HEXADECIMAL.fullmatch(text)
+        if found is None:
+            return text
+        digits = -(-self.length // 4)
+        if len(found[1]) != digits:
+            raise BadItemError(
+                f"{shortened(text)} has {len(found[1]):,} hexadecimal digits, but {self.length:,} "
+                f"bits have {digits:,}"
+            )
+        return int(found[1], 16)
+
+    def item_of_row(self, row: npt.NDArray[Any]) -> Any:
+        """Return the bits in a row of an array, packed where it has as many bytes."""
+        packed = -(-self.length // 8)
+        if row.dtype == np.uint8 and row.size == packed != self.length:
+            return row.tobytes()
+        return np.array(row)
+
+    def joined(self, parts: list[Any]) -> Any:
+        """Return bits one behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        bits: list[Any] = []
+        for part in parts:
+            if isinstance(part, int):
+                raise BadItemError("hexadecimal bits must be in one field")
+            wrong = part.strip("01") if isinstance(part, str) else ""
+            if wrong:
+                raise BadItemError(f"{shortened(wrong[0])} is not a bit")
+            bits += map(int, part) if isinstance(part, str) else part
+        return bits
 
     def plain_item(self, item: npt.NDArray[np.uint8]) -> str:
         """Return the bits as a text of 0 and 1."""

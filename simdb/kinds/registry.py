@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import TypeVar
 
-import msgspec
-
 from simdb.errors import ConfigurationError, UnknownKindError, WrongTypeError
 from simdb.kinds.base import Kind, name_of
 
@@ -81,10 +79,9 @@ def restore(described: object) -> Kind:
         raise ConfigurationError(f"a kind is described by a mapping, not by {described!r}")
     name = described.get("kind")
     kind = named(name if isinstance(name, str) else repr(name))
-    try:
-        return msgspec.convert(described, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{name}: {error}") from error
+    return kind.restored(
+        {setting: described[setting] for setting in described if setting != "kind"}
+    )
 
 
 def require(kind: object) -> Kind:

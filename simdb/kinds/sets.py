@@ -8,7 +8,7 @@ than what its elements cost, if they are few.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, cast
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from simdb import kernels
 from simdb.errors import CorruptionError
-from simdb.kinds.base import MAXIMUM_ITEM_BYTES, Integers, Items, SymbolKind
+from simdb.kinds.base import MAXIMUM_ITEM_BYTES, TOKENS, Format, Integers, Items, SymbolKind
 from simdb.kinds.elements import (
     INTEGERS,
     PLAIN_COLLECTIONS,
@@ -40,6 +40,11 @@ class Set(SymbolKind, frozen=True):
     """
 
     plural: ClassVar[str] = "sets"
+    suffixes: ClassVar[Mapping[str, Format]] = TOKENS
+    of_elements: ClassVar[bool] = True
+    json_form: ClassVar[str] = "a list"
+    probe_option: ClassVar[str] = "--set"
+    probe_format: ClassVar[Format | None] = "lines"
 
     def make_items(self, secret: bytes) -> SetItems:
         """Return what encodes sets and hashes their elements."""

@@ -13,10 +13,10 @@ import math
 import re
 import reprlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Annotated, ClassVar, Literal, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,15 @@ from msgspec import Meta
 
 from simdb import kernels
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.kinds.base import MAXIMUM_ITEM_BYTES, MOST_COUNTED, Items, Settings, SymbolKind
+from simdb.kinds.base import (
+    JSON_LINES,
+    MAXIMUM_ITEM_BYTES,
+    MOST_COUNTED,
+    Format,
+    Items,
+    Settings,
+    SymbolKind,
+)
 from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
 
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_COUNTED)]
@@ -129,6 +137,14 @@ class Text(SymbolKind, frozen=True):
 
     plural: ClassVar[str] = "texts"
     is_slow_to_read: ClassVar[bool] = True
+    suffixes: ClassVar[Mapping[str, Format]] = {
+        **JSON_LINES,
+        ".csv": "csv",
+        **dict.fromkeys((".txt", ".text", ".md", ".rst"), "text"),
+    }
+    json_form: ClassVar[str] = "text"
+    probe_option: ClassVar[str] = "--text"
+    probe_format: ClassVar[Format | None] = "text"
 
     def make_items(self, secret: bytes) -> TextItems:
         """Return what encodes texts and cuts them into symbols."""
@@ -138,6 +154,34 @@ class Text(SymbolKind, frozen=True):
     def symbols_a_byte(self) -> float:
         """Shingles that a byte of English text gives: a rule of thumb."""
         return 1 / _BYTES_A_SHINGLE[type(self.shingles)]
+
+    @classmethod
+    def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings in which shingles may be ``"word:3"``; the size may be left out."""
+        shingles = described.get("shingles")
+        if not isinstance(shingles, str):
+            return dict(described)
+        name, colon, size = shingles.partition(":")
+        known = {one.__struct_config__.tag: one for one in _BYTES_A_SHINGLE}
+        whole = size.isascii() and size.isdigit() and len(size) < 10
+        if name not in known or (colon and not whole):
+            raise ConfigurationError(
+                f"shingles must be character:N, word:N or stop-word:N, not {shingles!r}"
+            )
+        sized = {known[name].__struct_fields__[0]: int(size)} if colon else {}
+        return {**described, "shingles": {"of": name, **sized}}
+
+    def item_of_json(self, value: Any, *, several: bool = False) -> Any:
+        """Return a text."""
+        return value if isinstance(value, str) else NotImplemented
+
+    def item_of_text(self, text: str) -> str:
+        """Return the text itself."""
+        return text
+
+    def joined(self, parts: list[Any]) -> str:
+        """Return texts one below the other."""
+        return "\n".join(parts)
 
 
 # -- items ---------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ becomes zero, so that equal vectors are equal bytes.
 from __future__ import annotations
 
 import math
+import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
@@ -21,14 +22,17 @@ from simdb import kernels
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact.thresholds import Bound
 from simdb.kinds.base import (
+    ROWS_OF_NUMBERS,
     Compared,
     Finder,
+    Format,
     Integers,
     Items,
     Kind,
     Measure,
     require_sound,
     rows_of,
+    shortened,
 )
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
 from simdb.lsh.family import Family, SketchScheme
@@ -43,6 +47,7 @@ VECTOR_MEASURES: tuple[VectorMeasureName, ...] = get_args(VectorMeasureName)
 MAXIMUM_DIMENSION = 65_536  # the random directions of an index have so many components each
 NARROWEST_BUCKET, WIDEST_BUCKET = 1e-30, 1e30  # within these no bucket number overflows
 _NORMS = {"manhattan": 1, "euclidean": 2, "maximum": math.inf}
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _NO_NUMBERS = (bool, np.bool_, str, bytes, type(None))
 
 
@@ -70,6 +75,8 @@ class Vector(Kind, frozen=True):
     # The features are the bytes themselves, and a matrix product of few vectors is slow.
     slice_bytes: ClassVar[int] = 524_288
     in_the_name: ClassVar[tuple[str, ...]] = ("dimension", "measure")
+    suffixes: ClassVar[Mapping[str, Format]] = ROWS_OF_NUMBERS
+    json_form: ClassVar[str] = "a list of numbers"
 
     def __post_init__(self) -> None:
         """Refuse settings that are wrong, or contradict one another."""
@@ -129,6 +136,16 @@ class Vector(Kind, frozen=True):
         planned = bucket_width_for(float(distance), self.dimension, _NORMS[self.measure])
         return float(self.bucket_width or planned or 1.0)
 
+    def item_of_json(self, value: Any, *, several: bool = False) -> Any:
+        """Return a list of numbers; among several fields also a number."""
+        if several and type(value) in (int, float):
+            return [value]
+        return value if isinstance(value, list) else NotImplemented
+
+    def item_of_tokens(self, tokens: list[str]) -> list[float]:
+        """Return the numbers that words spell."""
+        return list(map(number_of, tokens))
+
     def plain_item(self, item: Vectors) -> list[float]:
         """Return the components."""
         components: list[float] = item.tolist()
@@ -137,6 +154,17 @@ class Vector(Kind, frozen=True):
     def shown_item(self, item: Vectors) -> str:
         """Return the components, between blanks."""
         return " ".join(f"{component:g}" for component in item.tolist())
+
+
+def number_of(token: str) -> float:
+    """Return the number that a word spells.
+
+    Raises:
+        BadItemError: it spells none.
+    """
+    if not _NUMBER.fullmatch(token):
+        raise BadItemError(f"{shortened(token)} is not a number")
+    return float(token)
 
 
 class VectorItems(Items):

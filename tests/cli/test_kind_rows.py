@@ -138,7 +138,7 @@ def test_fingerprints_come_from_files_of_minutiae(tmp_path):
     done("add", path, "s", tmp_path / "s.txt")
     assert json.loads(done("export", path, "s").stdout)["fingerprint"] == [1, 2, 3]
     (tmp_path / "s.txt").write_text("3 x")
-    assert "'x' is no number of a square" in run("add", path, "s", tmp_path / "s.txt").stderr
+    assert "'x' is not the number of a square" in run("add", path, "s", tmp_path / "s.txt").stderr
 
 
 def test_records_come_from_columns(tmp_path):

@@ -12,7 +12,7 @@ import typer.main
 from typer.testing import CliRunner, Result
 
 from simdb.cli.app import app
-from simdb.cli.describing import shingles_from, text_kind
+from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.inputs import Feed
 from simdb.cli.options import key_from
@@ -140,12 +140,17 @@ def test_wrong_usage_is_one_line_and_exit_code_2_and_leaves_nothing(arguments, t
 
 
 def test_shingles_are_named_by_kind_and_size():
+    def shingles_from(text: str) -> Any:
+        kind = KindOptions(shingles=text).new()
+        assert isinstance(kind, Text)
+        return kind.shingles
+
     assert shingles_from("character:5") == CharacterShingles(5)
     assert shingles_from("word:3") == WordShingles(3)
     assert shingles_from("stop-word:2") == StopWordShingles(2)
     assert shingles_from("stop-word") == StopWordShingles()
     for wrong in ["", "word:", "word:-1", "word:٣", "word:3.0", "words:3", "word:9999999999"]:
-        with pytest.raises(ConfigurationError):
+        with pytest.raises(ConfigurationError, match="--shingles"):
             shingles_from(wrong)
     with pytest.raises(ConfigurationError, match="from 1 "):
         shingles_from("word:0")
@@ -153,11 +158,11 @@ def test_shingles_are_named_by_kind_and_size():
 
 def test_a_kind_keeps_what_was_not_named():
     base = Text(WordShingles(2), lowercase=True, white_space="keep", unicode="keep")
-
-    assert text_kind(base, None, None, None, None) == base
-    assert text_kind(base, "word:4", False, "collapse", "NFKC") == Text(
-        WordShingles(4), lowercase=False, white_space="collapse", unicode="NFKC"
-    )
+    assert KindOptions().changed(base) == base
+    changed = KindOptions(
+        shingles="word:4", lowercase=False, white_space="collapse", unicode="NFKC"
+    ).changed(base)
+    assert changed == Text(WordShingles(4), lowercase=False, white_space="collapse", unicode="NFKC")
 
 
 def test_keys_are_text_unless_whole_numbers_are_asked_for():

@@ -18,7 +18,7 @@ from simdb.files import ReadingOptions, Row, open_rows
 from tests.support import oracle
 from tests.support.cli_stores import done, lines_of, run
 
-SETS = ReadingOptions(text_fields=("set",), kind="set")
+SETS = ReadingOptions(text_fields=("set",), kind=simdb.Set())
 GENERATOR = random.Random(5)
 
 
@@ -118,7 +118,7 @@ def test_csv_and_baskets_and_json_lines_hold_the_same_sets(tmp_path):
 
 def rows_of(content: str, name: str, tmp_path: Path, **options: Any) -> list[Row]:
     (tmp_path / name).write_text(content)
-    chosen: dict[str, Any] = {"text_fields": ("set",), "kind": "set", **options}
+    chosen: dict[str, Any] = {"text_fields": ("set",), "kind": simdb.Set(), **options}
     with open_rows(str(tmp_path / name), ReadingOptions(**chosen)) as reader:
         return list(reader)
 
@@ -181,9 +181,9 @@ def test_sets_and_texts_are_not_read_as_each_other(tmp_path):
         open_rows(str(tmp_path / "a.md"), SETS)
     with pytest.raises(ConfigurationError, match="none is a set"):
         open_rows(str(tmp_path), SETS)
-    for wrong in ({"format": "lines"}, {"kind": "set", "format": "text"}, {"separator": ""}):
+    for wrong in ({"format": "lines"}, {"kind": simdb.Set(), "format": "text"}, {"separator": ""}):
         with pytest.raises(ConfigurationError):
-            ReadingOptions(**wrong)  # type: ignore[arg-type]
+            ReadingOptions(**wrong)
     with pytest.raises(ConfigurationError, match="elements"):
         ReadingOptions(elements="floats")  # type: ignore[arg-type]
     problems = rows_of('{"set": "1 2"}\n{"other": []}\n{"set": 5}\n', "a.jsonl", tmp_path)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+import simdb
 from simdb.errors import ConfigurationError
 from simdb.files import ReadingOptions, Row, open_rows
 
 
 def rows_of(path: Any, content: str, **options: Any) -> list[Row]:
     path.write_text(content, encoding="utf-8")
-    options = {"kind": "bag", "text_fields": ("bag",), **options}
+    options = {"kind": simdb.Bag(), "text_fields": ("bag",), **options}
     with open_rows(str(path), ReadingOptions(**options)) as reader:
         return list(reader)
 
@@ -76,18 +77,18 @@ def test_what_is_no_bag_is_a_problem(tmp_path, value, part):
 
 
 def test_an_object_is_no_set(tmp_path):
-    (problem,) = items_of(tmp_path / "in.jsonl", '{"bag": {"a": 1}}', kind="set")
+    (problem,) = items_of(tmp_path / "in.jsonl", '{"bag": {"a": 1}}', kind=simdb.Set())
     assert problem == "the field 'bag' is an object, not a list"
 
 
-@pytest.mark.parametrize("kind", ["set", "bag"])
+@pytest.mark.parametrize("kind", [simdb.Set(), simdb.Bag()])
 def test_a_line_of_json_may_be_the_list_itself(tmp_path, kind):
     (first, second) = rows_of(tmp_path / "in.jsonl", '["a", "a"]\n\n[3]\n', kind=kind)
     assert (first.line, first.key, first.item, first.metadata) == (1, 1, ["a", "a"], None)
     assert (second.key, second.item) == (3, [3])
     (problem,) = items_of(tmp_path / "in.jsonl", '["a"]\n', kind=kind, id_field="id")
     assert problem == "the field 'id' is missing"
-    (text,) = items_of(tmp_path / "in.jsonl", '["a"]\n', kind="text")
+    (text,) = items_of(tmp_path / "in.jsonl", '["a"]\n', kind=simdb.Text())
     assert text == "not a JSON object"
 
 
@@ -101,6 +102,6 @@ def test_lines_baskets_and_fields_keep_repeats(tmp_path):
 
 def test_a_folder_and_a_text_format_are_no_bags(tmp_path):
     with pytest.raises(ConfigurationError, match="of which none is a bag"):
-        open_rows(str(tmp_path), ReadingOptions(kind="bag"))
+        open_rows(str(tmp_path), ReadingOptions(kind=simdb.Bag()))
     with pytest.raises(ConfigurationError, match="the format of bags must be one of jsonl, csv"):
-        ReadingOptions(kind="bag", format="text")
+        ReadingOptions(kind=simdb.Bag(), format="text")

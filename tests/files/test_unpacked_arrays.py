@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import simdb
 from simdb.errors import BadItemError, StorageError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions
@@ -30,7 +31,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def first_row(path: Path) -> Any:
-    with open_rows(str(path), ReadingOptions(kind="vector")) as reader:
+    with open_rows(str(path), ReadingOptions(kind=simdb.Vector(2))) as reader:
         return next(iter(reader)).item
 
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import simdb
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.files import ReadingOptions, Row, open_rows
 from simdb.files.ratings import treatment_from
@@ -145,7 +146,7 @@ def rows_of(path: Any, content: bytes, treatment: Treatment, **options: Any) -> 
     path.write_bytes(content)
     options.setdefault("id_field", "user")
     options.setdefault("text_fields", ("item",))
-    options.setdefault("kind", "bag" if isinstance(treatment, Stars) else "set")
+    options.setdefault("kind", simdb.Bag() if isinstance(treatment, Stars) else simdb.Set())
     with open_rows(str(path), ReadingOptions(ratings=treatment, **options)) as reader:
         return list(reader)
 
@@ -211,7 +212,7 @@ def test_elements_can_be_told_to_be_strings(path):
 
 def test_the_raw_bytes_of_a_row_are_a_file_of_its_ratings_and_fields_tell_them(path):
     options = ReadingOptions(
-        id_field="user", text_fields=("item",), kind="set", ratings=Liked(4), format="csv"
+        id_field="user", text_fields=("item",), kind=simdb.Set(), ratings=Liked(4), format="csv"
     )
     packed = path.with_suffix(".csv.gz")
     packed.write_bytes(gzip.compress(CONTENT))
@@ -239,8 +240,8 @@ def test_the_rating_has_a_field_of_any_name_and_must_have_one(path):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"kind": "bag"}, "ratings as Liked make sets, not bags"),
-        ({"kind": "text"}, "ratings as Liked make sets, not texts"),
+        ({"kind": simdb.Bag()}, "ratings as Liked make sets, not bags"),
+        ({"kind": simdb.Text()}, "ratings as Liked make sets, not texts"),
         ({"ratings": Stars()}, "ratings as Stars make bags, not sets"),
         ({"format": "jsonl"}, "read from csv, not from jsonl"),
         ({"id_field": None}, "three different fields"),
@@ -250,7 +251,7 @@ def test_the_rating_has_a_field_of_any_name_and_must_have_one(path):
 )
 def test_options_that_ratings_do_not_go_with_are_refused(options, part):
     given_options: dict[str, Any] = {
-        "kind": "set",
+        "kind": simdb.Set(),
         "id_field": "user",
         "text_fields": ("item",),
         "ratings": Liked(4),

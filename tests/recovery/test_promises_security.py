@@ -98,7 +98,7 @@ def test_a_pickle_in_an_array_is_refused_and_not_run(tmp_path, name):
     loaded: Any = np.load(tmp_path / name, allow_pickle=True)
     assert loaded[()] is not None if name == "a.npy" else loaded["arr_0"] is not None
     trace.unlink()  # so it would be harmful
-    options = ReadingOptions(kind="vector")
+    options = ReadingOptions(kind=simdb.Vector(2))
     with pytest.raises(BadItemError), open_rows(str(tmp_path / name), options) as reader:
         list(reader)
     assert not trace.exists()
@@ -165,7 +165,7 @@ def test_an_array_that_unpacks_to_far_more_than_its_file_takes_no_memory(tmp_pat
             return int(resident) - int(shared)
 
         before = pages()
-        with open_rows(str(path), ReadingOptions(kind="vector")) as reader:
+        with open_rows(str(path), ReadingOptions(kind=simdb.Vector(2))) as reader:
             rows = iter(reader)
             assert [next(rows).key for _ in range(1_000)] == list(range(1, 1_001))
             assert reader.bytes_total == 2**28
@@ -178,7 +178,7 @@ def test_temporary_files_of_arrays_are_gone_before_they_are_read(tmp_path, monke
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     np.savez(tmp_path / "a.npz", rows=np.ones((3, 2)), names=np.array(["a", "b", "c"]))
-    options = ReadingOptions(("rows",), "names", kind="vector")
+    options = ReadingOptions(("rows",), "names", kind=simdb.Vector(2))
     with open_rows(str(tmp_path / "a.npz"), options) as reader:
         rows = iter(reader)
         assert next(rows).key == "a"
@@ -251,6 +251,6 @@ def test_an_array_that_is_cut_short_is_refused_whatever_it_promises(tmp_path):
     np.lib.format.write_array_header_1_0(stream, header)
     path = tmp_path / "a.npy"
     path.write_bytes(stream.getvalue() + bytes(4_096))
-    options = ReadingOptions(kind="vector")
+    options = ReadingOptions(kind=simdb.Vector(2))
     with pytest.raises(BadItemError), open_rows(str(path), options) as reader:
         list(reader)

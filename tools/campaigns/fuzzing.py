@@ -120,28 +120,31 @@ def _walk_pages(folder: Path) -> Callable[[bytes], None]:
     return walk
 
 
+PEOPLE = simdb.Record([simdb.Field("name"), simdb.Field("town")])
+
+
 def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
     """Return what is fed, by name."""
     by_id = ReadingOptions(id_field="id")
     named = {
         "jsonl texts": _read_file(folder, "a.jsonl", by_id),
-        "jsonl sets": _read_file(folder, "s.jsonl", ReadingOptions(kind="set")),
+        "jsonl sets": _read_file(folder, "s.jsonl", ReadingOptions(kind=simdb.Set())),
         "csv texts": _read_file(folder, "a.csv", by_id),
-        "csv sets": _read_file(folder, "s.csv", ReadingOptions(kind="set", separator=",")),
-        "lines": _read_file(folder, "s.txt", ReadingOptions(kind="set")),
-        "baskets": _read_file(folder, "s.basket", ReadingOptions(kind="set")),
+        "csv sets": _read_file(folder, "s.csv", ReadingOptions(kind=simdb.Set(), separator=",")),
+        "lines": _read_file(folder, "s.txt", ReadingOptions(kind=simdb.Set())),
+        "baskets": _read_file(folder, "s.basket", ReadingOptions(kind=simdb.Set())),
         "text file": _read_file(folder, "a.txt", ReadingOptions()),
         "gzip": _read_file(folder, "a.jsonl.gz", ReadingOptions()),
         "zst": _read_file(folder, "a.jsonl.zst", ReadingOptions()),
-        "bags": _read_file(folder, "b.jsonl", ReadingOptions(kind="bag")),
-        "vectors": _read_file(folder, "v.jsonl", ReadingOptions(kind="vector")),
-        "npy": _read_file(folder, "v.npy", ReadingOptions(kind="vector")),
-        "npz": _read_file(folder, "v.npz", ReadingOptions(kind="vector", id_field="id")),
-        "bits": _read_file(folder, "b.csv", ReadingOptions(kind="bits", length=16)),
-        "prints": _read_file(folder, "p.jsonl", ReadingOptions(kind="fingerprint")),
-        "records": _read_file(folder, "r.csv", ReadingOptions(("name", "town"), kind="record")),
+        "bags": _read_file(folder, "b.jsonl", ReadingOptions(kind=simdb.Bag())),
+        "vectors": _read_file(folder, "v.jsonl", ReadingOptions(kind=simdb.Vector(2))),
+        "npy": _read_file(folder, "v.npy", ReadingOptions(kind=simdb.Vector(2))),
+        "npz": _read_file(folder, "v.npz", ReadingOptions(kind=simdb.Vector(2), id_field="id")),
+        "bits": _read_file(folder, "b.csv", ReadingOptions(kind=simdb.Bits(16))),
+        "prints": _read_file(folder, "p.jsonl", ReadingOptions(kind=simdb.Fingerprint(300, 300))),
+        "records": _read_file(folder, "r.csv", ReadingOptions(("name", "town"), kind=PEOPLE)),
         "ratings": _read_file(
-            folder, "m.csv", ReadingOptions(("item",), "user", kind="bag", ratings=Stars())
+            folder, "m.csv", ReadingOptions(("item",), "user", kind=simdb.Bag(), ratings=Stars())
         ),
         "values": layout.unpack,
         "settings": lambda data: CollectionSettings.decode("name", data),

@@ -9,6 +9,7 @@ needs: square i is bit i % 8 of byte i // 8.
 from __future__ import annotations
 
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -18,7 +19,8 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import BadItemError, CorruptionError
-from simdb.kinds.base import Items
+from simdb.kinds.base import Items, shortened
+from simdb.kinds.vectors import number_of
 
 if TYPE_CHECKING:
     from simdb.kinds.fingerprints.settings import Fingerprint
@@ -30,6 +32,8 @@ TURN = 360 * DIRECTION_UNITS
 MAXIMUM_MINUTIAE = 1_024
 _SECTOR_BORDER = 8 * DIRECTION_UNITS  # a direction so close to the border of a sector is in both
 _BYTES = 6
+_SQUARE = re.compile(r"0|[1-9][0-9]{0,17}")
+_NUMBERS_OF_MINUTIA = (3, 4)  # on a line: x, y, direction, and maybe a quality
 
 Minutia: TypeAlias = tuple[float, float, float]
 
@@ -279,3 +283,35 @@ def _all_numbers(item: Sequence[Any]) -> bool:
             if isinstance(value, int) and abs(value) > 2**53:
                 return False
     return True
+
+
+# -- prints in text ------------------------------------------------------------------------------
+
+
+def print_of_text(text: str, *, squares: bool) -> list[Any]:
+    """Return the fingerprint in a file: a minutia a line, or numbers of squares.
+
+    A minutia is x, y and direction in degrees between white space; a fourth number, which other
+    programs write, is its quality and does not count.
+    """
+    if squares:
+        return [_square(token) for token in text.split()]
+    lines = enumerate(text.splitlines(), 1)
+    return [_minutia(place, line.split()) for place, line in lines if line.strip()]
+
+
+def _square(token: str) -> int:
+    if not _SQUARE.fullmatch(token):
+        raise BadItemError(f"{shortened(token)} is not the number of a square")
+    return int(token)
+
+
+def _minutia(place: int, tokens: Sequence[str]) -> list[float]:
+    if len(tokens) not in _NUMBERS_OF_MINUTIA:
+        raise BadItemError(
+            f"line {place} has {len(tokens)} numbers: a minutia is x, y and direction"
+        )
+    try:
+        return [number_of(token) for token in tokens][:3]
+    except BadItemError as problem:
+        raise BadItemError(f"line {place}: {problem}") from None

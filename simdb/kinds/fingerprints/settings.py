@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -11,9 +11,14 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from simdb.errors import ConfigurationError
-from simdb.kinds.base import Items, Kind, Measure
+from simdb.kinds.base import JSON_LINES, Format, Items, Kind, Measure
 from simdb.kinds.fingerprints.family import SquaresFamily, unfindable
-from simdb.kinds.fingerprints.items import DIRECTION_UNITS, LENGTH_UNITS, FingerprintItems
+from simdb.kinds.fingerprints.items import (
+    DIRECTION_UNITS,
+    LENGTH_UNITS,
+    FingerprintItems,
+    print_of_text,
+)
 from simdb.kinds.fingerprints.measure import FingerprintMeasure
 from simdb.lsh.curves import Curve, UnstatedCurve
 from simdb.lsh.family import Family, SketchScheme
@@ -70,6 +75,11 @@ class Fingerprint(Kind, frozen=True):
 
     plural: ClassVar[str] = "fingerprints"
     in_the_name: ClassVar[tuple[str, ...]] = ("width", "height")
+    suffixes: ClassVar[Mapping[str, Format]] = {
+        **JSON_LINES,
+        **dict.fromkeys((".txt", ".text", ".xyt"), "text"),  # .xyt: of programs that find minutiae
+    }
+    json_form: ClassVar[str] = "a list"
 
     def __post_init__(self) -> None:
         """Refuse settings out of range, and such as contradict one another."""
@@ -186,6 +196,14 @@ class Fingerprint(Kind, frozen=True):
     ) -> dict[str, Any]:
         """Return how many prints are in no bucket, and a warning if they are many."""
         return unfindable(family, signatures(), live)
+
+    def item_of_json(self, value: Any, *, several: bool = False) -> Any:
+        """Return a list of minutiae, or of squares."""
+        return value if isinstance(value, list) else NotImplemented
+
+    def item_of_text(self, text: str) -> list[Any]:
+        """Return the print in a file: a minutia a line, or numbers of squares."""
+        return print_of_text(text, squares=self.items == "squares")
 
     def plain_item(self, item: Any) -> list[Any]:
         """Return minutiae as lists, or the squares in order."""

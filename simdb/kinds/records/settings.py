@@ -13,7 +13,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from simdb.errors import ConfigurationError
-from simdb.kinds.base import Floats, Items, Kind, Measure, Settings
+from simdb.kinds.base import JSON_LINES, Floats, Format, Items, Kind, Measure, Settings
 from simdb.kinds.records.family import RecordFamily, certain_above, describe_candidates
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
@@ -203,6 +203,7 @@ class Record(Kind, frozen=True):
     large_bucket: Annotated[int, Meta(ge=1)] = 1_000
 
     plural: ClassVar[str] = "records"
+    suffixes: ClassVar[Mapping[str, Format]] = {**JSON_LINES, ".csv": "csv"}
 
     def __post_init__(self) -> None:
         """Refuse fields and rules that are wrong, or contradict one another."""
@@ -338,6 +339,11 @@ class Record(Kind, frozen=True):
             return dict(described)
         named = [{"name": field} if isinstance(field, str) else field for field in fields]
         return {**described, "fields": named}
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The fields of a record."""
+        return tuple(field.name for field in self.fields)
 
     def plain_item(self, item: Mapping[str, object]) -> dict[str, object]:
         """Return the fields, dates as texts."""
