@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from simdb.errors import ConfigurationError
 from simdb.files.arrays import ArrayReader
