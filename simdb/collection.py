@@ -57,7 +57,7 @@ from simdb.results import (
     Pairs,
     Progress,
 )
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file.environment import Environment
 from simdb.storage.file.transactions import ReadTransaction
 from simdb.storage.tables import layout
@@ -609,12 +609,12 @@ class CollectionView:
         with self._reading() as transaction:
             _, settings, signer = self._refresh(transaction)
             reader = CollectionReader(transaction, settings.number)
-            yield Opened(signer, reader, resources, work)
+            yield Opened(settings, signer, reader, resources, work)
 
     def _refresh(self, transaction: ReadTransaction) -> _Known:
         """Read the settings if they have changed: another process may have rebuilt the index."""
         known = self._known
-        if catalogue.stored_settings(transaction, self._name) != known.stored:
+        if stored_settings(transaction, self._name) != known.stored:
             present = catalogue.present_settings(transaction, known.settings)
             known = self._known = _known(present)
         return known
@@ -955,7 +955,8 @@ def _streamed(
     budget: int | None,
     token: str | None,
 ) -> Pairs:
-    require_whole("budget", budget, 1)
+    if budget is not None:
+        require_whole("budget", budget, 1)
     work = Work(budget)
     return Pairs(partial(batches, work), method.guarantee, method.recall, work=work, token=token)
 

@@ -20,13 +20,15 @@ from simdb.answers.compare import (
     COMPARED_BYTES,
     PAIRS_COMPARED,
     ComparesBatches,
+    Ranked,
     compare_batch_with_stored,
     compare_features_with_stored,
     compare_probe_with_stored,
     compare_stored,
+    matches,
 )
 from simdb.answers.components import Forest
-from simdb.answers.method import Batches, Method, ProgressCallback, Ranked, matches
+from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.errors import CorruptionError
 from simdb.lsh.family import BucketKeys
 from simdb.lsh.symbols import polynomial_base
@@ -290,7 +292,9 @@ def propose(
     """
     probes_count = signed.comparable.size
     usable = np.flatnonzero(signed.comparable)
-    buckets = signed.buckets.select(usable)
+    buckets = signed.buckets
+    if usable.size < probes_count:
+        buckets = buckets.select(usable)
     if buckets.groups is not None:
         limit = NO_LIMIT  # what is cut off in one group might be all that another has
     if probes_count == 1:  # most searches

@@ -42,6 +42,7 @@ from simdb.opened.catalogue import CollectionSettings
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
 
+METHODS_KEPT = 256
 SYMMETRIC = (Measure.JACCARD, Measure.DICE, Measure.COSINE)
 
 
@@ -96,7 +97,10 @@ class Question:
                 f"measure must be one of {known}, not {str(wanted)!r}, which depends on the order "
                 "of two items; join() has a left and a right one"
             )
-        if wanted is Measure.JACCARD or threshold is None or kind.is_distance:
+        bound: Bound | None = None
+        if threshold is None and max_distance is None:
+            pass  # the bound of the collection
+        elif wanted is Measure.JACCARD or threshold is None or kind.is_distance:
             bound = parse_bound(kind, threshold, max_distance)
         else:  # only Jaccard's similarity may have another scale inside
             parse_bound(kind, None, max_distance)
@@ -115,6 +119,19 @@ def choose(settings: CollectionSettings, question: Question) -> Method:
         ConfigurationError: there is no such index.
         ThresholdTooLowError: no index that may answer serves the bound; names the remedy.
     """
+    if question.min_recall is not None:
+        return _choose(settings, question)
+    # Remembered, since the recall of a plan takes as long to compute as a quick search.
+    method: Method | None = settings.methods.get(question)
+    if method is None:
+        method = _choose(settings, question)
+        if len(settings.methods) >= METHODS_KEPT:
+            settings.methods.clear()
+        settings.methods[question] = method
+    return method
+
+
+def _choose(settings: CollectionSettings, question: Question) -> Method:
     wanted, kind = question.guarantee, settings.kind
     if question.is_many_many and question.bound is None and question.measure is Measure.JACCARD:
         _require_own_bound(settings)

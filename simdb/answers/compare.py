@@ -8,12 +8,15 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from simdb.answers.method import Method
 from simdb.errors import CorruptionError
+from simdb.exact.measures import Measure
 from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
+from simdb.results import Match, Matches
 from simdb.storage.collection.reader import CollectionReader, cut_rows
-from simdb.storage.tables.layout import Document
+from simdb.storage.tables.layout import Document, decode_user_key
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches
@@ -254,3 +257,45 @@ def _parts_by_row(
     part = np.cumsum(cost) // COMPARED_BYTES
     cuts = np.flatnonzero(np.diff(part)) + 1
     yield from np.split(wanted, cuts)
+
+
+# -- matches -----------------------------------------------------------------------------------
+
+
+class Ranked(NamedTuple):
+    """Stored items that a probe was compared with.
+
+    Attributes:
+        numbers: uint32 (n,), their item numbers.
+        values: float64 (n,), similarities or distances.
+        met: places of those within the bound.
+        documents: the items, if they had to be read.
+    """
+
+    numbers: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float64]
+    met: npt.NDArray[np.int64]
+    documents: list[Document] | None
+
+
+def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) -> Matches:
+    """Make an answer of what is within the bound: the best first, equal ones by item number."""
+    numbers, values, met, documents = found
+    best = met[np.argsort(method.bound.order(values[met]), kind="stable")][:limit].tolist()
+    if documents is None:
+        read = dict(opened.reader.documents_of(np.sort(numbers[best])))
+        rank = np.argsort(np.argsort(numbers[best])).tolist()
+        chosen = [read[place] for place in rank]
+    else:
+        chosen = [documents[place] for place in best]
+    keys = [decode_user_key(document.key) for document in chosen]
+    kind, chosen_values = opened.settings.kind, values[best]
+    if kind.is_distance:
+        distances = chosen_values.tolist()
+        rows = [Match(key, distance=value) for key, value in zip(keys, distances, strict=True)]
+    else:
+        if method.measure is Measure.JACCARD:
+            chosen_values = kind.outer_values(chosen_values)
+        shown = chosen_values.tolist()
+        rows = list(map(Match, keys, shown))
+    return Matches(tuple(rows), method.guarantee, method.recall, values.size)

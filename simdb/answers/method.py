@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from math import nan
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,11 @@ from simdb.answers.components import Forest
 from simdb.errors import KeyNotFoundError, WrongTypeError
 from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound
-from simdb.kinds.bounds import outer_pairs
+from simdb.kinds import Kind
 from simdb.opened.opened import Opened
-from simdb.results import Guarantee, Key, Match, Matches, Pair, PairBatch, Progress
+from simdb.results import Guarantee, Key, Matches, Pair, PairBatch, Progress
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.layout import Document, decode_user_key
+from simdb.storage.tables.layout import decode_user_key
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 
@@ -94,48 +94,6 @@ class Method(ABC):
         return forest.groups()
 
 
-# -- matches -----------------------------------------------------------------------------------
-
-
-class Ranked(NamedTuple):
-    """Stored items that a probe was compared with.
-
-    Attributes:
-        numbers: uint32 (n,), their item numbers.
-        values: float64 (n,), similarities or distances.
-        met: places of those within the bound.
-        documents: the items, if they had to be read.
-    """
-
-    numbers: npt.NDArray[np.uint32]
-    values: npt.NDArray[np.float64]
-    met: npt.NDArray[np.int64]
-    documents: list[Document] | None
-
-
-def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) -> Matches:
-    """Make an answer of what is within the bound: the best first, equal ones by item number."""
-    numbers, values, met, documents = found
-    best = met[np.argsort(method.bound.order(values[met]), kind="stable")][:limit].tolist()
-    if documents is None:
-        read = dict(opened.reader.documents_of(np.sort(numbers[best])))
-        rank = np.argsort(np.argsort(numbers[best])).tolist()
-        chosen = [read[place] for place in rank]
-    else:
-        chosen = [documents[place] for place in best]
-    keys = [decode_user_key(document.key) for document in chosen]
-    kind, chosen_values = opened.settings.kind, values[best]
-    if kind.is_distance:
-        distances = chosen_values.tolist()
-        rows = [Match(key, distance=value) for key, value in zip(keys, distances, strict=True)]
-    else:
-        if method.measure is Measure.JACCARD:
-            chosen_values = kind.outer_values(chosen_values)
-        shown = chosen_values.tolist()
-        rows = list(map(Match, keys, shown))
-    return Matches(tuple(rows), method.guarantee, method.recall, values.size)
-
-
 # -- pairs -------------------------------------------------------------------------------------
 
 
@@ -148,6 +106,14 @@ def answered(
         if method.measure is Measure.JACCARD:
             batch = outer_pairs(left.settings.kind, inner)
         yield batch, partial(pairs_with_keys, left.reader, right.reader, batch), token
+
+
+def outer_pairs(kind: Kind, batch: PairBatch) -> PairBatch:
+    """Give pairs the similarities that callers know."""
+    values = kind.outer_values(batch.similarity)
+    if values is batch.similarity:
+        return batch
+    return PairBatch(batch.left, batch.right, values)
 
 
 def pairs_with_keys(

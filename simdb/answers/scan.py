@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simdb.answers.compare import joined
-from simdb.answers.method import Batches, Method, Ranked, matches
+from simdb.answers.compare import Ranked, joined, matches
+from simdb.answers.method import Batches, Method
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import Matches, PairBatch

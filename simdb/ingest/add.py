@@ -20,12 +20,12 @@ from simdb.ingest import postings as exact_indexing
 from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.bounds import outer_value
-from simdb.opened.catalogue import CollectionSettings, present_settings, stored_settings
+from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import Prefixes, current_epoch
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signed, Signer, Signing
 from simdb.results import Action, AddReport, Key, Outcome, Progress
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.file.transactions import WriteTransaction
@@ -243,7 +243,11 @@ class BatchAdder:
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
         with self._environment.read() as snapshot:
             return Deduplicator(
-                Opened(self._signer, CollectionReader(snapshot, self._settings.number)),
+                Opened(
+                    self._settings,
+                    self._signer,
+                    CollectionReader(snapshot, self._settings.number),
+                ),
                 method,
                 keep=not self._policy.drop_duplicates,
                 excluded=np.array(sorted(replaced), np.uint32),

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.answers.exact.memory import sampled_order
 from simdb.opened import catalogue
-from simdb.opened.epochs import Epoch, Prefixes, current_epoch, open_epoch, sampled_order
+from simdb.opened.epochs import Epoch, Prefixes, current_epoch, open_epoch
 from simdb.opened.signer import Signed, Signer
 from simdb.storage.collection.manifest import (
     EpochManifest,

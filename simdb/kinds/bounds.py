@@ -15,7 +15,6 @@ from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.kinds.base import Kind
 from simdb.lsh.planning import Plan
-from simdb.results import PairBatch
 
 DEFAULT_THRESHOLD = Fraction(4, 5)
 
@@ -111,14 +110,6 @@ def outer_plan(kind: Kind, plan: Plan) -> Plan:
     if curve is plan.family:
         return plan
     return Plan(kind.outer_similarity(plan.threshold), plan.bands, plan.rows, curve)
-
-
-def outer_pairs(kind: Kind, batch: PairBatch) -> PairBatch:
-    """Return pairs with similarities as the caller knows them."""
-    values = kind.outer_values(batch.similarity)
-    if values is batch.similarity:
-        return batch
-    return PairBatch(batch.left, batch.right, values)
 
 
 def outer_value(kind: Kind, value: float) -> float:

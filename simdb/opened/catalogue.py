@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 from simdb.errors import (
     CollectionNotFoundError,
@@ -20,6 +21,7 @@ from simdb.kinds.bounds import index_remedy
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
+from simdb.storage.collection.reader import stored_settings
 from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import (
@@ -71,6 +73,8 @@ class CollectionSettings:
     unicode_version: str
     exact_floor: Fraction | None = None
     containment: bool = False
+    # How questions are answered under them; see answers/choose.py. Not part of the settings.
+    methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def is_probable(self) -> bool:
@@ -201,13 +205,6 @@ def check_name(name: object) -> str:
 
 
 # -- reading -----------------------------------------------------------------------------------
-
-
-def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:
-    """Return the settings of a collection as they are stored, to be compared, or None."""
-    key = collection_key(name)
-    value = transaction.get(Table.META, key)
-    return None if value is None else bytes(layout.unseal(Table.META, key, value))
 
 
 def settings_of(transaction: ReadTransaction, name: str) -> CollectionSettings | None:

@@ -6,7 +6,7 @@ begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,11 @@ from simdb.exact.thresholds import Threshold
 from simdb.lsh.symbols import SymbolSets
 from simdb.ragged import Ragged
 from simdb.storage.collection.manifest import EpochManifest, decode_frequent, frequent_record
-from simdb.storage.collection.reader import CollectionReader, chosen_items
+from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.transactions import ReadTransaction
 from simdb.storage.tables.layout import CHECKSUM_SIZE
 
 ORDERS_KEPT = 8
-SAMPLED_BYTES = 8 * 2**20  # of items
-SAMPLED_ITEMS = 2**18
 _BY_VALUE = SymbolOrder()
 
 
@@ -92,26 +90,3 @@ def current_epoch(collection: CollectionReader) -> Epoch | None:
     """Read the epoch that answers, None without an exact index."""
     exact = collection.manifest.index.exact
     return None if exact is None else open_epoch(collection.transaction, exact.current)
-
-
-def sampled_order(
-    collection: CollectionReader, symbols: Callable[[list[bytes]], SymbolSets]
-) -> SymbolOrder:
-    """Make an order of symbols from items at equal distances; empty without items.
-
-    Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
-    of all others only the heads of their blocks.
-
-    Args:
-        collection: whose items are taken.
-        symbols: of items in stored form.
-    """
-    state = collection.manifest
-    average = max(1, state.item_bytes // max(1, state.live))
-    wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
-    numbers = collection.live_numbers()
-    numbers = numbers[:: max(1, -(-numbers.size // wanted))]
-    sample = SymbolSets.concatenated(
-        [symbols(items) for items in chosen_items(collection, numbers)] or [symbols([])]
-    )
-    return SymbolOrder.from_sample(sample.values, sample.offsets)

@@ -37,18 +37,15 @@ class Opened:
     """A collection as one transaction sees it.
 
     Attributes:
-        signer: its settings, and what makes features, signatures and bucket keys of its items.
+        settings: what it is.
+        signer: what makes features, signatures and bucket keys of its items.
         reader: what is stored.
         resources: memory and threads.
         work: what the present answer has cost, with its budget.
     """
 
+    settings: CollectionSettings
     signer: Signer
     reader: CollectionReader
     resources: Resources = field(default_factory=Resources)
     work: Work = field(default_factory=Work)
-
-    @property
-    def settings(self) -> CollectionSettings:
-        """What the collection is."""
-        return self.signer.settings

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from simdb.answers.buckets import Buckets
 from simdb.answers.choose import require_alike
 from simdb.answers.compare import read_items
+from simdb.answers.method import outer_pairs
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
-from simdb.kinds.bounds import bound_of, outer_bound, outer_pairs
+from simdb.kinds.bounds import bound_of, outer_bound
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simdb.answers.exact.memory import sampled_order
 from simdb.errors import DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings as exact_indexing
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
-from simdb.opened.epochs import Epoch, sampled_order
+from simdb.opened.epochs import Epoch
 from simdb.opened.signer import Signer
 from simdb.results import Progress
 from simdb.storage.collection.manifest import IndexManifest, write_frequent

@@ -7,7 +7,7 @@ the symbols of all items fit into a share of the memory setting.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
@@ -21,12 +21,15 @@ from simdb.exact import joins
 from simdb.exact.joins import BEGINNING, Place, Workers
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
-from simdb.opened.epochs import Epoch, current_epoch, sampled_order
+from simdb.lsh.symbols import SymbolSets
+from simdb.opened.epochs import Epoch, open_epoch
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import PairBatch
-from simdb.storage.collection.reader import live_batches
+from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches
 
+SAMPLED_BYTES = 8 * 2**20  # of items, by which symbols are put in order
+SAMPLED_ITEMS = 2**18
 SHARE_OF_MEMORY = 2
 BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings
 LOADED_AT_ONCE = 2**20  # bytes of items
@@ -52,10 +55,33 @@ class Loaded(NamedTuple):
 
 def join_order(opened: Opened) -> SymbolOrder:
     """A good order of the symbols of a collection: that of its epoch, or of a sample."""
-    epoch = current_epoch(opened.reader)
-    if epoch is not None and epoch.order.frequent.size:
-        return epoch.order
+    exact = opened.reader.manifest.index.exact
+    if exact is not None and exact.current.frequent:
+        return open_epoch(opened.reader.transaction, exact.current).order
     return sampled_order(opened.reader, opened.signer.symbols)
+
+
+def sampled_order(
+    collection: CollectionReader, symbols: Callable[[list[bytes]], SymbolSets]
+) -> SymbolOrder:
+    """Make an order of symbols from items at equal distances; empty without items.
+
+    Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
+    of all others only the heads of their blocks.
+
+    Args:
+        collection: whose items are taken.
+        symbols: of items in stored form.
+    """
+    state = collection.manifest
+    average = max(1, state.item_bytes // max(1, state.live))
+    wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
+    numbers = collection.live_numbers()
+    numbers = numbers[:: max(1, -(-numbers.size // wanted))]
+    sample = SymbolSets.concatenated(
+        [symbols(items) for items in chosen_items(collection, numbers)] or [symbols([])]
+    )
+    return SymbolOrder.from_sample(sample.values, sample.offsets)
 
 
 def live_sets(opened: Opened, order: SymbolOrder, start: int = 0) -> Iterator[Loaded]:

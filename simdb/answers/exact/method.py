@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.answers.buckets import are_few
-from simdb.answers.compare import compare_with_probe
+from simdb.answers.compare import Ranked, compare_with_probe, matches
 from simdb.answers.components import Forest
 from simdb.answers.exact.memory import InMemory, join_order, load
 from simdb.answers.exact.probe import Prober, similarities_of
 from simdb.answers.exact.sweep import Sweep, room_of
-from simdb.answers.method import Batches, Method, ProgressCallback, Ranked, matches
+from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.joins import BEGINNING, Place, Workers
 from simdb.exact.measures import Criterion, Measure
@@ -160,7 +160,8 @@ class Exact(Method):
             return token.way == NEW
         if self.measure is not Measure.JACCARD:
             return True
-        return are_few(opened.reader, since) and serves_exactly(opened.settings, self.criterion)
+        few = since > 0 and are_few(opened.reader, since)
+        return few and serves_exactly(opened.settings, self.criterion)
 
     def _way(self, opened: Opened, token: Token | None) -> InMemory | Sweep:
         """Sweep where that is quick, else load where all fits, else sweep, or refuse.
@@ -223,8 +224,10 @@ def _no_longer_fits() -> ConfigurationError:
 
 def serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
     """Whether the exact index of a collection misses nothing by a criterion."""
+    if settings.exact_floor is None:
+        return False
     floor, needed = settings.posted_floor, criterion.floor
-    return settings.is_exact and (floor is None or (needed is not None and floor <= needed))
+    return floor is None or (needed is not None and floor <= needed)
 
 
 def require_index(settings: CollectionSettings, criterion: Criterion) -> None:

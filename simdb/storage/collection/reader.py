@@ -28,6 +28,7 @@ from simdb.storage.tables.layout import (
     ITEM_NUMBER,
     Document,
     Table,
+    collection_key,
     decode_document,
     manifest_key,
     owner_prefix,
@@ -404,3 +405,10 @@ def _items(block: Block, places: npt.NDArray[np.int64]) -> list[bytes]:
     return [
         data[begin:end] for begin, end in zip(item_begins.tolist(), item_ends.tolist(), strict=True)
     ]
+
+
+def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:
+    """Read the settings of a collection as they are stored, to be compared; None without one."""
+    key = collection_key(name)
+    value = transaction.get(Table.META, key)
+    return None if value is None else bytes(layout.unseal(Table.META, key, value))
