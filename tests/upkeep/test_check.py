@@ -140,14 +140,18 @@ def test_a_signature_of_another_text_is_found_only_by_a_deep_check(database):
     assert database.check(deep=True).sound
 
 
-def test_settings_that_cannot_be_read_are_a_problem_not_an_error(database):
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [(5, simdb.CorruptionError), ({"kind": "unknown"}, simdb.UnknownKindError)],
+)
+def test_settings_that_cannot_be_read_are_a_problem_not_an_error(database, kind, error):
     transaction, writer, settings = writer_of(database)
     with transaction:
         key = collection_key("c")
-        payload = layout.pack({"number": settings.number, "kind": {"kind": "unknown"}})
+        payload = layout.pack({"number": settings.number, "kind": kind})
         transaction.put(Table.META, key, layout.seal(Table.META, key, payload))
         assert writer.number == settings.number
     report = database.check()
     assert [(problem.table, problem.record) for problem in report.problems] == [("meta", "c")]
-    with pytest.raises(simdb.CorruptionError, match="'c'"):
+    with pytest.raises(error, match="'c'"):
         database["c"]
