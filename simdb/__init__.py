@@ -98,7 +98,7 @@ from simdb.results import (
     RepairedCollection,
     RepairReport,
 )
-from simdb.upkeep.calibration import Calibration
+from simdb.upkeep.calibrate import Calibration
 
 __all__ = [
     "AddReport",

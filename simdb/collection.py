@@ -34,7 +34,6 @@ from simdb.errors import (
     WrongTypeError,
 )
 from simdb.exact.thresholds import Bound, ThresholdLike
-from simdb.handle import Handle
 from simdb.ingest import add
 from simdb.ingest.add import AddPolicy
 from simdb.kinds import Kind, SketchScheme
@@ -42,7 +41,7 @@ from simdb.kinds.bounds import bound_of, outer_plan, parse_bound
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
-from simdb.opened.opened import Opened, Resources
+from simdb.opened.opened import Handle, Opened, Resources
 from simdb.opened.settings import changed_settings
 from simdb.opened.signer import Signer
 from simdb.results import (
@@ -63,7 +62,7 @@ from simdb.storage.file.transactions import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
 from simdb.upkeep import audit, calibrate, check, rebuild, stats
-from simdb.upkeep.calibration import Calibration
+from simdb.upkeep.calibrate import Calibration
 from simdb.work import Work
 
 DELETED_AT_ONCE = 10_000

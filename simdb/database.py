@@ -16,9 +16,9 @@ from simdb.checks import is_number, require_whole
 from simdb.collection import Collection, CollectionView
 from simdb.errors import ConfigurationError, CorruptionError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
-from simdb.handle import Handle
 from simdb.kinds.bounds import parse_floor, planned_bound
 from simdb.opened import catalogue
+from simdb.opened.opened import Handle
 from simdb.opened.settings import plan_settings, require_absent, require_same
 from simdb.recovery.untrusted import require_sound
 from simdb.results import CheckReport, Problem, Progress

@@ -18,7 +18,7 @@ BOTTOM = {"checks", "results", "errors", "ragged", "work"}
 MATHEMATICS = {"kernels"}
 MIDDLE = {"lsh", "exact", "storage", "kinds"}
 ENGINE = {"opened", "answers", "ingest", "upkeep", "recovery"}
-DATABASE = {"database", "collection", "handle", "planning"}
+DATABASE = {"database", "collection", "planning"}
 
 # What each part of simdb may import of simdb. "" is the package itself: the public names.
 ALLOWED_IMPORTS = {
@@ -39,7 +39,6 @@ ALLOWED_IMPORTS = {
     "planning": {"kinds", "lsh", "exact", "storage", "kernels"} | BOTTOM,
     "database": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
     "collection": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
-    "handle": {"storage"} | BOTTOM,
     "files": {"files", "kinds"} | DATABASE | BOTTOM,
     "cli": {"", "cli", "files", "kinds", "lsh", "exact"} | DATABASE | BOTTOM,
     "__main__": {"cli"},

@@ -1,18 +1,25 @@
-"""A collection in a snapshot with all that answering, adding and upkeep need of it."""
+"""What is open: the file, lent out for each use, and a collection in a snapshot of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Literal
 
+from simdb.errors import DatabaseClosedError, ReadOnlyError
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
 from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.file import environment as environments
+from simdb.storage.file.environment import Environment
+from simdb.storage.file.locks import User
+from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
 from simdb.work import Work
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
 
 DEFAULT_MEMORY = 2**30
 
@@ -49,3 +56,112 @@ class Opened:
     reader: CollectionReader
     resources: Resources = field(default_factory=Resources)
     work: Work = field(default_factory=Work)
+
+
+class Handle:
+    """What a database and its collections share: the open file and the settings of this opening."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool,
+        sync: Literal["full", "batch"],
+        busy_timeout: float | None,
+        threads: int,
+        memory: int,
+        map_size: int | None,
+        mode: int | None = None,
+    ) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.busy_timeout = busy_timeout
+        self.threads = threads
+        self.memory = memory
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+        self._closed = False
+        user = User()
+        self._environment = environments.acquire(
+            path,
+            read_only=read_only,
+            sync=sync,
+            map_size=map_size,
+            busy_timeout=busy_timeout,
+            mode=mode,
+            user=user,
+        )
+        # Also when nobody has closed it.
+        self._give_back = weakref.finalize(self, environments.release, self._environment, user)
+        self._give_back.atexit = False
+        self._uses: weakref.WeakSet[User] = weakref.WeakSet()
+
+    @property
+    def environment(self) -> Environment:
+        """The open file.
+
+        Raises:
+            DatabaseClosedError: it was closed.
+        """
+        if self._closed:
+            raise DatabaseClosedError(f"{self.path} is closed")
+        return self._environment
+
+    def require_open(self) -> None:
+        """Raise unless the database is open."""
+        _ = self.environment
+
+    def require_writable(self) -> None:
+        """Raise if it was opened for reading, though others of this process may write.
+
+        Raises:
+            ReadOnlyError: it was.
+        """
+        if self.read_only:
+            raise ReadOnlyError(f"{self.path} was opened read-only")
+
+    @contextmanager
+    def use(self) -> Iterator[Environment]:
+        """Lend the open file: it stays mapped until the block ends, closed meanwhile or not."""
+        use = User()
+        self._uses.add(use)
+        try:
+            yield self.environment
+        finally:
+            self._uses.discard(use)
+            if self._closed:
+                self._release()
+
+    @contextmanager
+    def read(self) -> Iterator[ReadTransaction]:
+        """Hold a snapshot of the last commit."""
+        with self.use() as environment, environment.read() as transaction:
+            yield transaction
+
+    @contextmanager
+    def write(self) -> Iterator[WriteTransaction]:
+        """Wait for the right to write, and commit at the end of the block."""
+        with self.use() as environment:
+            self.require_writable()
+            with environment.write(self.busy_timeout) as transaction:
+                yield transaction
+
+    def pool(self) -> Executor | None:
+        """Return threads to sign with, or None when there is only this one."""
+        if self.threads == 1:
+            return None
+        if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
+            self._pool = os.getpid(), ThreadPoolExecutor(self.threads, "simdb")
+        return self._pool[1]
+
+    def close(self) -> None:
+        """Give the file back, when the last use of it ends; a second call does nothing."""
+        self._closed = True
+        self._release()
+
+    def _release(self) -> None:
+        if self._uses:
+            return
+        if self._pool is not None and self._pool[0] == os.getpid():
+            self._pool[1].shutdown()
+            self._pool = None
+        self._give_back()

@@ -19,7 +19,8 @@ from simdb.kinds.records import Field, Record
 from simdb.kinds.records.family import RecordFamily, candidate_pairs
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
-from simdb.upkeep.calibration import calibrate, fraction_of_matches, mean_difference
+from simdb.upkeep.calibrate import fraction_of_matches
+from tests.support.calibrating import calibrate, mean_difference
 
 EXERCISE_3_5_7 = {
     "a": ("abcdef", "bdaefc"),

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.handle import Handle
 from simdb.ingest import add as indexing
+from simdb.opened.opened import Handle
 from tests.support.strategies import SURE
 
 WORDS = simdb.Text(simdb.WordShingles(1))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb import handle
+from simdb.opened import opened as handle
 from simdb.storage.file import environment as environments
 from simdb.storage.file import locks, transactions
 from tests.support.forked import answer_of

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.upkeep.calibration import Sums, calibrate, fraction_of_matches, mean_difference
+from simdb.upkeep.calibrate import Sums, fraction_of_matches
+from tests.support.calibrating import calibrate, mean_difference
 
 numbers = st.lists(st.integers(-50, 50), min_size=1, max_size=30)
 

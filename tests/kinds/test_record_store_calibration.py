@@ -12,7 +12,7 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError
-from simdb.upkeep.calibration import mean_difference
+from tests.support.calibrating import mean_difference
 from tests.support.record_stores import KIND, opened, scored, some_people
 from tools.benchmarks.record_data import load
 from tools.benchmarks.records import PEOPLE
