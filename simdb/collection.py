@@ -57,8 +57,7 @@ from simdb.results import (
     Progress,
 )
 from simdb.storage.collection.reader import CollectionReader, stored_settings
-from simdb.storage.file.environment import Environment
-from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.file.environment import Environment, ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
 from simdb.upkeep import audit, calibrate, check, rebuild, stats

@@ -22,8 +22,8 @@ from simdb.opened.opened import Handle
 from simdb.opened.settings import plan_settings, require_absent, require_same
 from simdb.recovery.untrusted import require_sound
 from simdb.results import CheckReport, Problem, Progress
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.file.preflight import parse_path, resolved_path
-from simdb.storage.file.transactions import ReadTransaction
 from simdb.upkeep.rebuild import clear_up, collect_garbage
 
 SMALLEST_MEMORY = 16 * 2**20

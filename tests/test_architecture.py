@@ -50,7 +50,8 @@ ALLOWED_IMPORTS = {
 OUTSIDE = {
     # The file is made, opened and used by the first; the others name errors, and verify pages.
     "lmdb": tuple(
-        f"simdb.storage.file.{module}" for module in ("environment", "errors", "preflight")
+        f"simdb.storage.file.{module}"
+        for module in ("creation", "environment", "errors", "preflight")
     ),
     "msgpack": ("simdb.storage.tables.layout",),
     "numba": ("simdb.kernels",),

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.storage.file.environment import FORMAT_VERSION
+from simdb.storage.file.creation import FORMAT_VERSION
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "golden"
 SEED = 1

@@ -27,8 +27,7 @@ from simdb.opened.signer import Signed, Signer, Signing
 from simdb.results import Action, AddReport, Key, Outcome, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.file.environment import Environment
-from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.file.environment import Environment, WriteTransaction
 from simdb.storage.tables.layout import decode_user_key
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.

@@ -27,7 +27,7 @@ from simdb.storage.collection.manifest import (
 )
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import RunWriter
 

@@ -22,7 +22,7 @@ from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
 from simdb.storage.collection.reader import stored_settings
-from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import (
     COLLECTION_PREFIX,

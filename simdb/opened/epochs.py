@@ -19,7 +19,7 @@ from simdb.lsh.symbols import SymbolSets
 from simdb.ragged import Ragged
 from simdb.storage.collection.manifest import EpochManifest, decode_frequent, frequent_record
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.layout import CHECKSUM_SIZE
 
 ORDERS_KEPT = 8

@@ -16,9 +16,8 @@ from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.signer import Signer
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file import environment as environments
-from simdb.storage.file.environment import Environment
+from simdb.storage.file.environment import Environment, ReadTransaction, WriteTransaction
 from simdb.storage.file.locks import User
-from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
 from simdb.work import Work
 
 DEFAULT_MEMORY = 2**30

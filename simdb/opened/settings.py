@@ -11,7 +11,7 @@ from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.bounds import bound_of, parse_bound, parse_floor, widest_bound
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
-from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.file.environment import ReadTransaction
 
 
 def plan_settings(

@@ -46,7 +46,7 @@ from simdb.recovery.pages import (
 )
 from simdb.results import Problem, RepairedCollection, RepairReport
 from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
-from simdb.storage.file import environment as environments
+from simdb.storage.file import creation
 from simdb.storage.file.errors import translated
 from simdb.storage.file.preflight import file_mode, parse_path
 from simdb.storage.tables import layout
@@ -94,11 +94,11 @@ def repair(
         raise StorageError(f"{target} exists; name a file that does not")
     if not target.parent.is_dir():
         raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
-    temporary = environments.temporary_beside(target)
+    temporary = creation.temporary_beside(target)
     mode = file_mode(source)  # what was private stays private
     try:
         with translated(target):
-            environments.create(temporary, mode)
+            creation.create(temporary, mode)
         with translated(source), _no_writer(source), DamagedFile(source) as file:
             salvage = Salvage(file)
             with (
@@ -117,7 +117,7 @@ def repair(
             tuple(found), tuple(salvage.lost), salvage.certain, tuple(salvage.problems())
         )
     finally:
-        environments.discard(temporary)
+        creation.discard(temporary)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from simdb.errors import CorruptionError, StorageError
-from simdb.storage.file.environment import structure_problems
+from simdb.storage.file.creation import structure_problems
 
 _PROGRAM = """
 import sys

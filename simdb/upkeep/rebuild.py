@@ -20,8 +20,7 @@ from simdb.results import Progress
 from simdb.storage.collection.manifest import IndexManifest, write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
-from simdb.storage.file.environment import Environment
-from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.file.environment import Environment, ReadTransaction, WriteTransaction
 from simdb.storage.tables.blocks import BlockWriter
 
 if TYPE_CHECKING:

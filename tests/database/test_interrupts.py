@@ -18,10 +18,10 @@ import pytest
 import simdb
 from simdb.opened import opened as handle
 from simdb.storage.file import environment as environments
-from simdb.storage.file import locks, transactions
+from simdb.storage.file import locks
 from tests.support.forked import answer_of
 
-FILES = {module.__file__ for module in (environments, handle, locks, transactions)}
+FILES = {module.__file__ for module in (environments, handle, locks)}
 LOCKS = ("_gate:", "_mutex:", "_registry_lock:")
 WORDS = simdb.Text(simdb.WordShingles(1))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.file.environment import ReadTransaction
 from tests.support.strategies import SURE, found_groups, found_pairs, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))

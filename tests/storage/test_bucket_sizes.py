@@ -46,7 +46,8 @@ def test_no_bucket_exceeds_the_bound_and_large_ones_are_found(
             for number in range(first, first + 50)
         ]
         collection.add_many(enumerate(texts, first))
-    with collection._opened() as (reader, _, _signer):
+    with collection._opened() as opened:
+        reader = opened.reader
         for view in (
             reader.bands,
             open_postings(reader.transaction, reader.manifest.index.exact.current),

@@ -11,7 +11,7 @@ import pytest
 
 from simdb.errors import DatabaseNotFoundError, FormatVersionError, NotADatabaseError, StorageError
 from simdb.storage.file import environment as environments
-from simdb.storage.file.environment import FORMAT_VERSION
+from simdb.storage.file.creation import FORMAT_VERSION
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, Table
 from tests.support.environments import MIB, acquire, get, put

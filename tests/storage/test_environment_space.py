@@ -13,6 +13,7 @@ import pytest
 
 import simdb
 from simdb.errors import DatabaseFullError, StorageError
+from simdb.storage.file import creation
 from simdb.storage.file import environment as environments
 from simdb.storage.tables.layout import Table
 from tests.support.environments import MIB, acquire, get, put
@@ -114,8 +115,8 @@ def test_too_little_address_space_is_a_clear_error(path):
 
 @pytest.mark.parametrize(("more", "grows"), [(900, True), (120, False)])
 def test_a_map_that_fills_up_grows_while_the_system_gives_space(path, monkeypatch, more, grows):
-    monkeypatch.setattr(environments, "SMALLEST_MAP", 32 * MIB)
-    monkeypatch.setattr(environments, "LARGEST_MAP", 64 * MIB)
+    monkeypatch.setattr(creation, "SMALLEST_MAP", 32 * MIB)
+    monkeypatch.setattr(creation, "LARGEST_MAP", 64 * MIB)
 
     def work():
         environment = acquire(path)
@@ -134,8 +135,8 @@ def test_a_map_that_fills_up_grows_while_the_system_gives_space(path, monkeypatc
 
 
 def test_a_map_is_not_moved_under_a_snapshot(path, monkeypatch):
-    monkeypatch.setattr(environments, "SMALLEST_MAP", 4 * MIB)
-    monkeypatch.setattr(environments, "LARGEST_MAP", 4 * MIB)
+    monkeypatch.setattr(creation, "SMALLEST_MAP", 4 * MIB)
+    monkeypatch.setattr(creation, "LARGEST_MAP", 4 * MIB)
     environment = acquire(path)
     put(environment, b"a", b"a" * 100_000)
     with environment.read() as transaction:
@@ -154,12 +155,12 @@ def test_a_map_is_not_moved_under_a_snapshot(path, monkeypatch):
 
 
 def test_a_process_adopts_a_file_that_another_has_grown_past_its_map(path, monkeypatch):
-    monkeypatch.setattr(environments, "LARGEST_MAP", 2 * MIB)
+    monkeypatch.setattr(creation, "LARGEST_MAP", 2 * MIB)
     environments.release(acquire(path))
 
     def work(child):
         child.hear()
-        monkeypatch.setattr(environments, "LARGEST_MAP", 64 * MIB)
+        monkeypatch.setattr(creation, "LARGEST_MAP", 64 * MIB)
         other = acquire(path)
         for number in range(100):
             put(other, b"%d" % number, b"x" * 100_000)

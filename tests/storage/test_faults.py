@@ -21,9 +21,9 @@ from simdb.errors import (
     StorageError,
     WrongTypeError,
 )
+from simdb.storage.file import creation, preflight
 from simdb.storage.file import environment as environments
 from simdb.storage.file import errors as file_errors
-from simdb.storage.file import preflight
 from simdb.storage.tables.layout import Table
 from tests.support.damage import WORDS, filled
 from tests.support.environments import MIB
@@ -173,8 +173,8 @@ def test_a_map_filled_with_vectors_can_be_emptied_in_any_order(path):
 
 def test_a_map_is_larger_than_insertions_may_fill_by_a_twentieth_at_most():
     for size in (MIB, 3 * MIB, 64 * MIB, 2**30, 2**40):
-        whole = environments.with_reserve(size)
-        assert abs(environments.without_reserve(whole) - size) <= 1
+        whole = creation.with_reserve(size)
+        assert abs(creation.without_reserve(whole) - size) <= 1
         assert whole - size <= max(size // 20, 4 * MIB)
 
 

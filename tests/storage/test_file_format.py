@@ -23,6 +23,7 @@ from simdb.storage.collection.manifest import (
     IndexManifest,
     Manifest,
 )
+from simdb.storage.file import creation
 from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout, runs
 from simdb.storage.tables.blocks import BlockWriter, Tail
@@ -71,8 +72,8 @@ def block_of(tmp_path, table, owner, *, width, numbers, records):
 def header_payload():
     return layout.pack(
         {
-            "magic": environments.MAGIC,
-            "format": environments.FORMAT_VERSION,
+            "magic": creation.MAGIC,
+            "format": creation.FORMAT_VERSION,
             "uuid": uuid.UUID("00112233-4455-6677-8899-aabbccddeeff").bytes,
             "lmdb": [0, 9, 36],
             "created_by": "simdb-store 0.1.0",
@@ -193,7 +194,7 @@ def test_the_document_names_every_table_with_its_number():
 
 def test_the_document_names_the_present_format_and_every_field():
     text = DOCUMENT.read_text("utf-8")
-    assert f"format {environments.FORMAT_VERSION}" in text
+    assert f"format {creation.FORMAT_VERSION}" in text
     assert f"{COLUMNS} columns" in text
     for name in [*layout.unpack(header_payload()), *layout.unpack(settings_payload())]:
         assert f"`{name}`" in text, name
@@ -211,14 +212,14 @@ def test_the_document_names_the_present_format_and_every_field():
 
 
 def test_the_header_of_a_new_store_has_the_documented_fields():
-    assert list(environments.new_header((0, 9, 36))) == list(layout.unpack(header_payload()))
+    assert list(creation.new_header((0, 9, 36))) == list(layout.unpack(header_payload()))
 
 
 # -- golden stores ---------------------------------------------------------------------------------
 
 
 def test_there_is_a_golden_store_of_the_present_format():
-    assert f"format-{environments.FORMAT_VERSION}.simdb" in [path.name for path in GOLDEN]
+    assert f"format-{creation.FORMAT_VERSION}.simdb" in [path.name for path in GOLDEN]
     assert all(path.stat().st_size <= make_golden.LARGEST_FILE for path in GOLDEN)
 
 

@@ -25,9 +25,9 @@ from simdb.errors import (
     NotADatabaseError,
     StorageError,
 )
+from simdb.storage.file import creation, preflight
 from simdb.storage.file import environment as environments
 from simdb.storage.file import errors as file_errors
-from simdb.storage.file import preflight
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, Table
 from tests.support.environments import MIB, acquire, get, put
@@ -166,8 +166,8 @@ def grow_elsewhere(path: Path) -> None:
 @pytest.fixture
 def small(path, monkeypatch):
     """A store whose map is of 4 MiB in this process."""
-    monkeypatch.setattr(environments, "SMALLEST_MAP", MIB)
-    monkeypatch.setattr(environments, "LARGEST_MAP", 4 * MIB)
+    monkeypatch.setattr(creation, "SMALLEST_MAP", MIB)
+    monkeypatch.setattr(creation, "LARGEST_MAP", 4 * MIB)
     environment = acquire(path)
     put(environment, b"a")
     yield environment

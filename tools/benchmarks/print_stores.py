@@ -24,7 +24,7 @@ from simdb.kinds.fingerprints.family import (
     simulated_rates,
 )
 from simdb.lsh.amplification import And, Or
-from simdb.storage.file.environment import FORMAT_VERSION
+from simdb.storage.file.creation import FORMAT_VERSION
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.registry import Bench, Figure

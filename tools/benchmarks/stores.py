@@ -18,7 +18,7 @@ import simdb
 from simdb import kinds
 from simdb.kinds.text import TextItems
 from simdb.lsh.family import Sketcher
-from simdb.storage.file.environment import FORMAT_VERSION
+from simdb.storage.file.creation import FORMAT_VERSION
 from tools.benchmarks.children import in_child, memory_watched
 from tools.benchmarks.registry import Bench
 from tools.make_corpus import Corpus, PlantedPair

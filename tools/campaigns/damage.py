@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import simdb
-from simdb.storage.file.environment import structure_problems
+from simdb.storage.file.creation import structure_problems
 from tools.campaigns import children, kills, subjects
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign

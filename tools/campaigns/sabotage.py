@@ -54,8 +54,7 @@ def die() -> None:
 
 def at_every_step(step: Callable[[], None]) -> None:
     """Call a function before every put and deletion, and before and after every commit."""
-    from simdb.storage.file.environment import Environment
-    from simdb.storage.file.transactions import WriteTransaction
+    from simdb.storage.file.environment import Environment, WriteTransaction
 
     def before(owner: Any, name: str, *, after: bool = False) -> None:
         original = getattr(owner, name)

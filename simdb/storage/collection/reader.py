@@ -20,7 +20,7 @@ from simdb.storage.collection.tombstones import (
     deleted_among,
     read_all,
 )
-from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import Block, BlockReader, ItemBlocks
 from simdb.storage.tables.layout import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered
 

@@ -16,7 +16,7 @@ from simdb.errors import CorruptionError, StorageError
 from simdb.storage.collection.manifest import IndexManifest, Manifest, postings_writer
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.tombstones import clear_tombstones, set_tombstones
-from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockReader, BlockWriter
 from simdb.storage.tables.layout import (

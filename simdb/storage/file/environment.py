@@ -23,15 +23,15 @@ Rules that hold the store together:
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
 
 import lmdb
 
@@ -40,329 +40,15 @@ from simdb.errors import (
     DatabaseBusyError,
     DatabaseClosedError,
     DatabaseFailedError,
-    DatabaseFullError,
     DatabaseNotFoundError,
-    FormatVersionError,
     NotADatabaseError,
     ReadOnlyError,
     StorageError,
 )
-from simdb.storage.file import preflight
+from simdb.storage.file import creation, preflight
 from simdb.storage.file.errors import FailureLatch, translated
 from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
-from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
-from simdb.storage.tables import layout
-from simdb.storage.tables.layout import HEADER_KEY, TABLE_NAMES, Table
-
-ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable chooses another
-MOST_TABLES = 16
-
-
-def open_map(
-    path: Path, size: int, *, lock: bool, read_only: bool, after_failure: bool, metasync: bool
-) -> Any:
-    """Map a file, with room for so many bytes of insertions or as much of it as the system gives.
-
-    Args:
-        path: an inspected file.
-        size: in bytes.
-        lock: whether there is a lock file, or one can be made.
-        read_only: for a process that does not write.
-        after_failure: of a write: the map is for reading only, and the lock file stays as it is.
-        metasync: whether a commit waits until the medium has its meta page.
-
-    Raises:
-        lmdb.MemoryError: the system does not even give the least size.
-    """
-    if lock and not after_failure:
-        preflight.reserve_lock_file(path, preflight.MOST_READERS)
-    while True:
-        try:
-            return lmdb.open(
-                str(path),
-                subdir=False,
-                create=False,
-                readonly=read_only or after_failure,
-                lock=lock,
-                map_size=with_reserve(size),
-                metasync=metasync,
-                max_readers=preflight.MOST_READERS,
-                max_dbs=MOST_TABLES,
-                lib_version=ENGINE,
-            )
-        except lmdb.MemoryError:
-            # The system limits the address space (RLIMIT_AS, containers).
-            if size <= max(SMALLEST_MAP, path.stat().st_size):
-                raise
-            size //= 2
-
-
-def open_tables(path: Path, environment: Any) -> list[Any]:
-    """Return the handles of the tables, in the order of ``keys.Table``.
-
-    Raises:
-        NotADatabaseError: one is not there.
-    """
-    try:
-        return [environment.open_db(name, create=False) for name in TABLE_NAMES]
-    except lmdb.NotFoundError as error:
-        raise NotADatabaseError(
-            f"{path} is an LMDB file of another program, not a simdb store"
-        ) from error
-
-
-PLENTY_OF_ROOM = 2**36
-LARGEST_PAGE = 2**16
-LARGEST_MAP = 2**40
-SMALLEST_MAP = 2**28
-FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
-RESERVE_SHARE = 20  # so much is added to the map for deleting, within the next two bounds
-SMALLEST_RESERVE = 2**22  # a few chunks and blocks beside their copies; or as much as the map
-LARGEST_RESERVE = 2**30
-
-
-def structure_problems(path: Path) -> list[str]:
-    """Return what is wrong with the pages of a file, without handing it to LMDB."""
-    with translated(path):
-        preflight.inspect(path, preflight.page_problems)
-    return preflight.page_problems(str(path))
-
-
-def with_reserve(size: int) -> int:
-    """Return the size of a map of which insertions may fill so many bytes."""
-    return size + min(LARGEST_RESERVE, max(size // RESERVE_SHARE, min(size, SMALLEST_RESERVE)))
-
-
-def without_reserve(size: int) -> int:
-    """Return how many bytes of a map insertions may fill."""
-    share = size // (RESERVE_SHARE + 1)
-    return size - min(LARGEST_RESERVE, max(share, min(size // 2, SMALLEST_RESERVE)))
-
-
-def used_bytes(environment: Any) -> int:
-    """Return the bytes up to the last page that was ever used."""
-    pages: int = environment.info()["last_pgno"] + 1
-    size: int = environment.stat()["psize"]
-    return pages * size
-
-
-def has_plenty_of_room(environment: Any) -> bool:
-    """Return whether so much of the map is unused that no single transaction could fill it."""
-    information = environment.info()
-    unused: int = information["map_size"] - (information["last_pgno"] + 1) * LARGEST_PAGE
-    return unused > PLENTY_OF_ROOM
-
-
-def pages_in_use(environment: Any, tables: Iterable[dict[str, int]]) -> int:
-    """Return the pages of all tables, given LMDB's figures of each."""
-    parts = ("branch_pages", "leaf_pages", "overflow_pages")
-    return sum(table[part] for table in (environment.stat(), *tables) for part in parts)
-
-
-def room_to_rewrite(environment: Any, pages: int) -> int:
-    """Return the bytes of the map that can surely be used for large values.
-
-    Those past the last page that was ever used; or, where a quarter of the map is free, half of
-    that, however scattered.
-
-    Args:
-        environment: LMDB's.
-        pages: in use.
-    """
-    size: int = environment.info()["map_size"]
-    after = size - used_bytes(environment)
-    free = size - pages * environment.stat()["psize"]
-    return max(after, free // 2 if free > size // 4 else 0)
-
-
-def require_reserve(path: Path, environment: Any, *, before: int, after: int) -> None:
-    """Raise if insertions leave too little of the map for deleting.
-
-    Args:
-        path: of the store.
-        environment: LMDB's.
-        before: pages in use when they began.
-        after: pages in use now.
-
-    Raises:
-        DatabaseFullError: they do.
-    """
-    information = environment.info()
-    limit = without_reserve(information["map_size"]) // environment.stat()["psize"]
-    # Free pages may be too scattered for a large value: then the file grows instead.
-    end = information["last_pgno"] + 1 + max(0, after - before)
-    if after > limit or (end > limit and after > limit // 2):
-        raise DatabaseFullError(
-            f"{path}: the map is full, but for what is kept for deleting; delete items, "
-            "or open with a larger map_size"
-        )
-
-
-def grown_size(environment: Any) -> int | None:
-    """Return the size of a larger map if this one is nearly full, else None."""
-    limit = without_reserve(environment.info()["map_size"])
-    if used_bytes(environment) < limit - limit // FREE_MAP_SHARE:
-        return None
-    return with_reserve(2 * limit)
-
-
-def usage(environment: Any) -> dict[str, Any]:
-    """Return how much of the map is used, and the snapshots that keep pages from being reused."""
-    information = environment.info()
-    readers = environment.readers().splitlines()[1:]
-    snapshots = [int(line.split()[-1]) for line in readers if line.split()[-1].isdigit()]
-    commits = information["last_txnid"]
-    return {
-        "used_bytes": (information["last_pgno"] + 1) * environment.stat()["psize"],
-        "map_bytes": without_reserve(information["map_size"]),
-        "commits": commits,
-        "snapshots": len(snapshots),
-        "oldest_snapshot_commits": commits - min(snapshots) if snapshots else 0,
-    }
-
-
-MAGIC = "simdb"
-FORMAT_VERSION = 2
-
-
-def new_header(engine_version: tuple[int, ...]) -> dict[str, Any]:
-    """Return the header of a new store, with an identifier of its own.
-
-    Args:
-        engine_version: of LMDB.
-    """
-    from importlib import metadata
-
-    try:
-        version = metadata.version("simdb-store")
-    except metadata.PackageNotFoundError:  # used from a checkout that is not installed
-        version = "of a checkout"
-    return {
-        "magic": MAGIC,
-        "format": FORMAT_VERSION,
-        "uuid": uuid.uuid4().bytes,
-        "lmdb": list(engine_version),
-        "created_by": f"simdb-store {version}",
-    }
-
-
-def seal_header(header: dict[str, Any]) -> bytes:
-    """Return the record of a header."""
-    return layout.seal(Table.META, HEADER_KEY, layout.pack(header))
-
-
-def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
-    """Return the identifier of a store from its header.
-
-    Args:
-        path: of the store.
-        environment: LMDB's.
-        meta: the handle of table ``meta``.
-
-    Raises:
-        NotADatabaseError: there is no header, or it is another program's.
-        FormatVersionError: the file has a format that this simdb does not know.
-        CorruptionError: the header is damaged.
-    """
-    with environment.begin(buffers=True) as transaction:
-        record = transaction.get(HEADER_KEY, None, meta)
-        if record is None:
-            raise NotADatabaseError(f"{path} is an LMDB file of another program, not a simdb store")
-        header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
-    if header.get("magic") != MAGIC:
-        raise NotADatabaseError(f"{path} is not a simdb store")
-    if header.get("format") != FORMAT_VERSION:
-        raise FormatVersionError(
-            f"{path} has format {header.get('format')}, this simdb reads and writes "
-            f"{FORMAT_VERSION}; use the simdb that wrote it ({header.get('created_by')})"
-        )
-    return uuid.UUID(bytes=header["uuid"])
-
-
-def create(path: Path, mode: int | None = None) -> None:
-    """Make an empty store under a temporary name and link it into place, so that it is whole.
-
-    Args:
-        path: of the store.
-        mode: who may read and write it, as for ``chmod``; 0o644 less the umask if not given.
-    """
-    temporary = temporary_beside(path)
-    try:
-        created = lmdb.open(
-            str(temporary),
-            subdir=False,
-            map_size=SMALLEST_MAP,
-            max_dbs=MOST_TABLES,
-            mode=0o644 if mode is None else mode & 0o600,
-            lib_version=ENGINE,
-        )
-        with created:
-            if mode is not None:
-                temporary.chmod(mode)
-            header = seal_header(new_header(lmdb.version(lib_version=ENGINE)))
-            with created.begin(write=True) as transaction:
-                handles = [created.open_db(name, transaction) for name in TABLE_NAMES]
-                transaction.put(HEADER_KEY, header, db=handles[Table.META])
-        with contextlib.suppress(FileExistsError):  # another process was first
-            os.link(temporary, path)
-        _sync_folder(path.parent)
-    finally:
-        discard(temporary)
-
-
-@contextlib.contextmanager
-def written_whole(target: Path, mode: int) -> Iterator[int]:
-    """Open a file beside ``target`` to be written, then link it into place.
-
-    Args:
-        target: a file that does not exist.
-        mode: who may read and write it.
-
-    Yields:
-        the descriptor of the file.
-    """
-    temporary = temporary_beside(target)
-    with translated(target):
-        try:
-            descriptor = os.open(
-                temporary,
-                os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-                mode,
-            )
-            try:
-                yield descriptor
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            try:
-                os.link(temporary, target)  # fails, unlike a rename, where the target exists
-            except FileExistsError as error:
-                raise StorageError(f"{target} exists; name a file that does not") from error
-        finally:
-            discard(temporary)
-        _sync_folder(target.parent)
-
-
-def temporary_beside(target: Path) -> Path:
-    """Return a new name in the folder of a file, not longer for a long name."""
-    return target.with_name(f".simdb-{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
-
-
-def discard(temporary: Path) -> None:
-    """Remove a file that has got its name, or will not, and the lock files beside it."""
-    for file in (temporary, Path(f"{temporary}-lock"), Path(f"{temporary}-turn")):
-        # On a read-only file system that is an error even where there is none.
-        with contextlib.suppress(OSError):
-            file.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
+from simdb.storage.tables.layout import Table
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
@@ -371,6 +57,208 @@ FEW_ATTEMPTS, MOST_ATTEMPTS = 4, 200  # to begin a snapshot while others commit
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
 Sync: TypeAlias = Literal["full", "batch"]
+
+
+class _Ended:
+    """Stands in for LMDB's transaction when that has ended."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked for by tools that look at any object
+            raise AttributeError(name)
+        raise DatabaseClosedError("the snapshot has ended; its database was closed, or it was")
+
+
+_ENDED = _Ended()
+
+
+class ReadTransaction:
+    """One snapshot of the file. Views that it returns end with it.
+
+    A transaction belongs to one thread at a time. Close it, or use it in a ``with`` block.
+    """
+
+    __slots__ = (
+        *("__weakref__", "_handles", "_left", "_owner", "_transaction"),
+        *("environment", "generation"),
+    )
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self._owner = os.getpid()
+        self._left = False
+        self._transaction: Any = _ENDED
+
+    def begin(self, transaction: Any) -> None:
+        """Begin with a transaction of LMDB's."""
+        self.generation = self.environment.generation
+        self._handles = self.environment.handles
+        self._transaction = transaction
+
+    @property
+    def identity(self) -> int:
+        """Number of the commit that is seen."""
+        return int(self._transaction.id())
+
+    def get(self, table: Table, key: bytes) -> memoryview | None:
+        """Return the value of a key, or None."""
+        if not self.environment.users.present or self._owner != os.getpid():
+            self.require_open()
+        value: memoryview | None = self._transaction.get(key, None, self._handles[table])
+        return value
+
+    def get_many(self, table: Table, keys: list[bytes]) -> list[tuple[memoryview, memoryview]]:
+        """Return key and value of those of the keys that are stored."""
+        self.require_open()
+        cursor = self._transaction.cursor(self._handles[table])
+        return cursor.getmulti(keys)  # type: ignore[no-any-return]
+
+    def floor(self, table: Table, key: bytes) -> tuple[memoryview, memoryview] | None:
+        """Return the record with the greatest key that is at most ``key``, or None."""
+        self.require_open()
+        cursor = self._transaction.cursor(self._handles[table])
+        if cursor.set_range(key):
+            if cursor.key() == key:
+                return cursor.item()  # type: ignore[no-any-return]
+            found = cursor.prev()
+        else:
+            found = cursor.last()
+        return cursor.item() if found else None
+
+    def scan(
+        self, table: Table, prefix: bytes, start: bytes | None = None
+    ) -> Iterator[tuple[memoryview, memoryview]]:
+        """Yield the records whose keys begin with ``prefix``, in order, from ``start`` on."""
+        self.require_open()
+        cursor = self._transaction.cursor(self._handles[table])
+        found = cursor.set_range(prefix if start is None else start)
+        while found:
+            key, value = cursor.item()
+            if bytes(key[: len(prefix)]) != prefix:
+                return
+            yield key, value
+            self.require_open()
+            found = cursor.next()
+
+    def statistics(self, table: Table) -> dict[str, int]:
+        """Return LMDB's own figures of a table: entries and pages."""
+        return dict(self._transaction.stat(self._handles[table]))
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        return self._transaction is _ENDED
+
+    def require_open(self) -> None:
+        """Raise unless it can be read.
+
+        Raises:
+            DatabaseClosedError: it has ended, or its database was closed.
+        """
+        if self._transaction is _ENDED or not self.environment.users.present:
+            raise DatabaseClosedError(
+                f"{self.environment.path}: the snapshot has ended, or the database was closed"
+            )
+        if self._owner != os.getpid():
+            # The parent's reader slot keeps its pages alive, which this process cannot rely on.
+            raise DatabaseClosedError(
+                f"{self.environment.path}: a snapshot or iterator does not outlive a fork; take "
+                "another in the child"
+            )
+
+    def close(self) -> None:
+        """End the snapshot; views into it must not be used any more.
+
+        A second call completes what an interrupt has left undone.
+        """
+        if self._left or self._owner != os.getpid():
+            self._transaction = _ENDED
+            return
+        transaction, self._transaction = self._transaction, _ENDED
+        if transaction is not _ENDED:
+            transaction.abort()
+        self.environment.leave(self)
+        self._left = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is not None:
+                self.environment.raise_translated(error)
+        finally:
+            self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class WriteTransaction(ReadTransaction):
+    """The one transaction that may change the file: all of it is committed, or nothing.
+
+    Reads see its own writes. A view is valid until the next write.
+
+    Attributes:
+        written_manifests: those that it stores, by collection; once committed, the next
+            transaction of this process takes them over if nobody has committed in between.
+        pages_before: pages in use when it began to add items or an index, None if it does not.
+        lock_owner: who has the writer lock.
+    """
+
+    __slots__ = ("lock_owner", "pages_before", "written_manifests")
+
+    def __init__(self, environment: Environment, lock_owner: User) -> None:
+        super().__init__(environment)
+        self.lock_owner = lock_owner
+        self.written_manifests: dict[int, Any] = {}
+        self.pages_before: int | None = None
+
+    def room_to_rewrite(self) -> int:
+        """Return the bytes that the map has for values of some length, besides small ones."""
+        return self.environment.room_to_rewrite(self._transaction)
+
+    def note_insertion(self) -> None:
+        """Note that it adds items or an index: it must leave room in the map for deleting."""
+        if self.pages_before is None and not self.environment.has_plenty_of_room:
+            self.pages_before = self.environment.pages_in_use(self._transaction)
+
+    def put(self, table: Table, key: bytes, value: bytes | bytearray | memoryview) -> None:
+        """Store a value under a key, in place of an older one."""
+        self._transaction.put(key, value, db=self._handles[table])
+
+    def put_many(self, table: Table, records: list[tuple[bytes, bytes]]) -> None:
+        """Store many records, given in the order of their keys."""
+        cursor = self._transaction.cursor(self._handles[table])
+        consumed, _ = cursor.putmulti(records)
+        if consumed != len(records):
+            raise StorageError(f"LMDB stored {consumed} of {len(records)} records")
+
+    def delete(self, table: Table, key: bytes) -> bool:
+        """Remove a key; return whether it was there."""
+        return bool(self._transaction.delete(key, db=self._handles[table]))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                if self._owner != os.getpid():
+                    raise DatabaseClosedError("a transaction cannot be committed by a forked child")
+                commit = self.identity
+                self.environment.commit(self._transaction, self.pages_before)
+                self.environment.caches["written manifests"] = commit, self.written_manifests
+            elif error is not None:
+                self.environment.raise_translated(error)
+        finally:
+            self.close()
 
 
 class Environment:
@@ -425,7 +313,9 @@ class Environment:
                 watch = self._map_watched()
                 self._matching(write=False).abort()
                 self.handles = self._open_tables(timeout)
-                self.uuid = read_uuid(self.path, self._environment, self.handles[Table.META])
+                self.uuid = creation.read_uuid(
+                    self.path, self._environment, self.handles[Table.META]
+                )
             except BaseException as error:
                 self._close_handles()
                 if isinstance(error, NotADatabaseError):
@@ -442,7 +332,7 @@ class Environment:
         deadline = time.monotonic() + REPLACING_PATIENCE
         while True:
             watch = self._watch = preflight.FileWatch(self.path)
-            self._environment = self._map(self.map_size or LARGEST_MAP)
+            self._environment = self._map(self.map_size or creation.LARGEST_MAP)
             if watch.claim() and preflight.identity_of(self.path) == watch.identity:
                 return watch
             self._close_handles()
@@ -452,7 +342,7 @@ class Environment:
 
     def _map(self, size: int) -> Any:
         self.has_lock = preflight.has_lock(self.path, read_only=self.read_only)
-        return open_map(
+        return creation.open_map(
             self.path,
             size,
             lock=self.has_lock,
@@ -467,11 +357,11 @@ class Environment:
         LMDB does it in a write transaction, for which it would wait without end and deaf to Ctrl-C.
         """
         if self.read_only:
-            return open_tables(self.path, self._environment)
+            return creation.open_tables(self.path, self._environment)
         self._queue = WriterQueue(self.path)
         self._queue.acquire(timeout)
         try:
-            return open_tables(self.path, self._environment)
+            return creation.open_tables(self.path, self._environment)
         finally:
             self._queue.release()
 
@@ -556,7 +446,6 @@ class Environment:
             preflight.require_same_file(self.path, self.identity)
             assert self._watch is not None
             self._watch.require_lock()
-            self._watch.require_whole()
             self._keep_room()
             self._writes += 1
             if self._writes % READERS_CHECKED_EVERY == 0:
@@ -569,21 +458,24 @@ class Environment:
 
     def _begun(self, *, write: bool) -> Any:
         """A transaction of LMDB's."""
-        assert self._watch is not None
-        self._watch.require_whole()
-        with self._failure.noted():
-            try:
-                return self._matching(write=write)
-            except lmdb.MapResizedError:
-                # Another process has grown the file past this process's map.
-                self._remap(0)
-            except lmdb.ReadersFullError:
-                self._environment.reader_check()
-            except lmdb.PanicError as error:
-                if write or self._live_count:
-                    raise
-                self._reopen_to_read(error)
+        try:
             return self._matching(write=write)
+        except (lmdb.Error, OSError) as error:
+            with self._failure.noted():
+                self._make_way(error, write=write)
+                return self._matching(write=write)
+
+    def _make_way(self, error: Exception, *, write: bool) -> None:
+        """Do what lets a transaction begin that could not, or raise the error."""
+        if isinstance(error, lmdb.MapResizedError):
+            # Another process has grown the file past this process's map.
+            self._remap(0)
+        elif isinstance(error, lmdb.ReadersFullError):
+            self._environment.reader_check()
+        elif isinstance(error, lmdb.PanicError) and not (write or self._live_count):
+            self._reopen_to_read(error)
+        else:
+            raise error
 
     def _matching(self, *, write: bool) -> Any:
         """A transaction of LMDB's that continues, or sees, the last commit of the file.
@@ -592,22 +484,31 @@ class Environment:
         the file was written by way of another one.
 
         Raises:
+            CorruptionError: the file was cut short.
             StorageError: the lock file is not that of the file.
         """
         watch = self._watch
         assert watch is not None
+        # What every snapshot does is written out here, for speed.
+        if os.fstat(watch.descriptor).st_size != watch.least_size:
+            watch.require_whole()
         for attempt in range(MOST_ATTEMPTS):
             transaction = self._environment.begin(write=write, buffers=True)
             commit = transaction.id() - 1 if write else transaction.id()
-            behind = watch.newest_commit() - commit
+            newest = max(
+                int.from_bytes(os.pread(watch.descriptor, 8, offset), "little")
+                for offset in watch.commit_offsets
+            )
             # The meta page is written before the lock file is: a commit under way may be between.
-            if not behind or (behind == 1 and not write and watch.is_being_written()):
+            if newest == commit or (
+                newest == commit + 1 and not write and watch.is_being_written()
+            ):
                 return transaction
             transaction.abort()
             if write:  # it has the writer lock, so nobody else can have committed meanwhile
                 break
             if attempt > FEW_ATTEMPTS and not watch.is_being_written():
-                if behind == 1 and self._mended():
+                if newest == commit + 1 and self._mended():
                     return self._environment.begin(buffers=True)
                 break
             time.sleep(0.000_5)
@@ -670,21 +571,23 @@ class Environment:
         with self._failure.noted():
             if pages_before is not None:
                 after = self.pages_in_use(transaction)
-                require_reserve(self.path, self._environment, before=pages_before, after=after)
+                creation.require_reserve(
+                    self.path, self._environment, before=pages_before, after=after
+                )
             transaction.commit()
 
     @property
     def has_plenty_of_room(self) -> bool:
         """Whether so much of the map is unused that no single transaction could fill it."""
-        return has_plenty_of_room(self._environment)
+        return creation.has_plenty_of_room(self._environment)
 
     def pages_in_use(self, transaction: Any) -> int:
         """Return the pages of all tables as a transaction sees them."""
-        return pages_in_use(self._environment, map(transaction.stat, self.handles))
+        return creation.pages_in_use(self._environment, map(transaction.stat, self.handles))
 
     def room_to_rewrite(self, transaction: Any) -> int:
         """Return the bytes of the map that a transaction can surely use for large values."""
-        return room_to_rewrite(self._environment, self.pages_in_use(transaction))
+        return creation.room_to_rewrite(self._environment, self.pages_in_use(transaction))
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
@@ -699,7 +602,7 @@ class Environment:
         if self.map_size is not None or self._live_count:
             return
         size = self._environment.info()["map_size"]
-        larger = grown_size(self._environment)
+        larger = creation.grown_size(self._environment)
         if larger is None or size <= self._refused_size:
             return
         self._remap(larger)
@@ -727,8 +630,8 @@ class Environment:
                 self._environment.close()
                 self._environment = None
                 preflight.require_same_file(self.path, self.identity)
-                self._environment = self._map(size or self.map_size or LARGEST_MAP)
-                self.handles = open_tables(self.path, self._environment)
+                self._environment = self._map(size or self.map_size or creation.LARGEST_MAP)
+                self.handles = creation.open_tables(self.path, self._environment)
         self.generation += 1
         self.caches.clear()
 
@@ -740,7 +643,7 @@ class Environment:
             self._require_open()
             assert self._watch is not None
             self._watch.require_whole()
-            return {"file_bytes": self._watch.size, **usage(self._environment)}
+            return {"file_bytes": self._watch.size, **creation.usage(self._environment)}
 
     def copy(self, target: Path, *, compact: bool) -> None:
         """Write a consistent copy beside ``target`` and link it into place."""
@@ -748,7 +651,7 @@ class Environment:
         with self.read():
             assert self._watch is not None
             mode = self._watch.mode
-            with written_whole(target, mode) as descriptor:
+            with creation.written_whole(target, mode) as descriptor:
                 self._environment.copyfd(descriptor, compact=compact)
 
     # -- reservations --------------------------------------------------------------------------
@@ -861,7 +764,7 @@ def acquire(
             if read_only or not path.parent.is_dir():
                 raise DatabaseNotFoundError(f"{path} does not exist")
             with translated(path):
-                create(path, mode)
+                creation.create(path, mode)
         status = path.stat()
         environment = _registry.get((status.st_dev, status.st_ino))
         if environment is None or environment.is_finished:

@@ -102,7 +102,6 @@ LARGEST_PAGE = 65_536
 READ_AGAIN = 5  # times: between reading one meta page and the other somebody may commit
 _META = struct.Struct("<16x I I 16x I 44x 48x Q Q")
 _NEWER = struct.Struct("<24x I I")
-_COMMIT = struct.Struct("<Q")
 _COMMIT_OFFSET = 144
 assert _META.size == 152
 
@@ -295,18 +294,23 @@ class FileWatch:
 
     Args:
         path: the store, which has been inspected; LMDB maps it after this.
+
+    Attributes:
+        descriptor: of the file that was opened, whatever lies at its path now.
+        least_size: in bytes; LMDB never makes a file shorter.
+        commit_offsets: where the meta pages have the numbers of their commits.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Path(f"{path}-lock")
         self._lock_identity: Identity | None = None
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        status = os.fstat(self._descriptor)
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        status = os.fstat(self.descriptor)
         self.identity: Identity = (status.st_dev, status.st_ino)
-        self._size = status.st_size
-        page_size = int.from_bytes(os.pread(self._descriptor, 4, 40), "little")
-        self._second_commit = page_size + _COMMIT_OFFSET
+        self.least_size = status.st_size
+        page_size = int.from_bytes(os.pread(self.descriptor, 4, 40), "little")
+        self.commit_offsets = _COMMIT_OFFSET, page_size + _COMMIT_OFFSET
 
     def claim(self) -> bool:
         """Claim the file for the lock file that is used with it, if there is one.
@@ -323,11 +327,11 @@ class FileWatch:
         if self._lock_identity is not None:
             device, inode = self._lock_identity
             place = CLAIMS + (device * 1_000_003 + inode) % CLAIM_BYTES
-        if not _lock_bytes(self._descriptor, fcntl.F_RDLCK, place, 1):
+        if not _lock_bytes(self.descriptor, fcntl.F_RDLCK, place, 1):
             return False
         if self._lock_identity is not None and (
-            _has_lock(self._descriptor, CLAIMS, place - CLAIMS)
-            or _has_lock(self._descriptor, place + 1, CLAIMS + CLAIM_BYTES - place - 1)
+            _has_lock(self.descriptor, CLAIMS, place - CLAIMS)
+            or _has_lock(self.descriptor, place + 1, CLAIMS + CLAIM_BYTES - place - 1)
         ):
             raise StorageError(
                 f"{self._path} is open under another name, as a bind mount gives one, and so with "
@@ -337,15 +341,13 @@ class FileWatch:
 
     def newest_commit(self) -> int:
         """Number of the last commit by the meta pages."""
-        first = os.pread(self._descriptor, 8, _COMMIT_OFFSET)
-        second = os.pread(self._descriptor, 8, self._second_commit)
-        newest: int = max(_COMMIT.unpack(first)[0], _COMMIT.unpack(second)[0])
-        return newest
+        found = (os.pread(self.descriptor, 8, offset) for offset in self.commit_offsets)
+        return max(int.from_bytes(number, "little") for number in found)
 
     def is_being_written(self) -> bool:
         """Whether a writer, of whatever process, has the writer lock."""
         try:  # on a descriptor of its own, since such a lock belongs to one
-            file = FileIO(f"/proc/self/fd/{self._descriptor}")
+            file = FileIO(f"/proc/self/fd/{self.descriptor}")
         except OSError:
             return True
         with file:
@@ -368,26 +370,26 @@ class FileWatch:
     @property
     def size(self) -> int:
         """Bytes of the file that was opened, whatever lies at its path now."""
-        return os.fstat(self._descriptor).st_size
+        return os.fstat(self.descriptor).st_size
 
     @property
     def mode(self) -> int:
         """Who may read and write it."""
-        return stat.S_IMODE(os.fstat(self._descriptor).st_mode) & 0o666
+        return stat.S_IMODE(os.fstat(self.descriptor).st_mode) & 0o666
 
     def require_whole(self) -> None:
-        """Raise if the file has become shorter, which LMDB never makes it.
+        """Raise if the file has become shorter.
 
         Raises:
             CorruptionError: it has.
         """
         size = self.size
-        if size < self._size:
+        if size < self.least_size:
             raise CorruptionError(
-                f"{self._path} was cut short while it was open, from {self._size:,} bytes to "
+                f"{self._path} was cut short while it was open, from {self.least_size:,} bytes to "
                 f"{size:,}; close it, then run 'simdb repair' or restore a backup"
             )
-        self._size = size
+        self.least_size = size
 
     def require_lock(self) -> None:
         """Raise if the lock file is not the one that this process uses.
@@ -407,7 +409,7 @@ class FileWatch:
 
     def close(self) -> None:
         """Stop watching."""
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
 
 def users_of(path: Path) -> set[int]:

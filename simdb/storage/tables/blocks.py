@@ -43,7 +43,7 @@ import xxhash
 from msgspec import Meta
 
 from simdb.errors import CorruptionError
-from simdb.storage.file.transactions import ReadTransaction, WriteTransaction
+from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
 

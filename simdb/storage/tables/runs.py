@@ -49,7 +49,7 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import CorruptionError
-from simdb.storage.file.transactions import WriteTransaction
+from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_chunk
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import CorruptionError
-from simdb.storage.file.transactions import ReadTransaction
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout, runs
 from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import Chunk, Run, RunDirectory
