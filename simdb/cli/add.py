@@ -69,7 +69,8 @@ def add(
             "find_duplicates": find_duplicates or duplicates is not None,
             **bound.of(target.kind),
         }
-        feed = Feed(inputs, reading.of(target.kind, target), on_bad=reading.on_bad)
+        options = reading.of(target.kind, target)
+        feed = Feed(reading.sources(inputs, options), options, on_bad=reading.on_bad)
         report = _added(target, feed, duplicates, policy, quiet=quiet)
     _tell_report(report, feed, as_json=as_json, quiet=quiet)
 

@@ -85,18 +85,19 @@ def dedupe(
     if as_json and "-" in (output, removed):
         raise UsageError("--json and an output cannot both go to standard output")
     wanted = _Wanted(described, bound, recall)
+    require_inputs([source])
     if store is None or not Path(store).exists():
         # Refuses a wrong setting before anything is made.
-        reading.of(wanted.settings()["kind"])
-    require_inputs([source])
+        reading.sources([source], reading.of(wanted.settings()["kind"]))
     require_no_input([output, removed], [source], reading.pattern)
     began = time.monotonic()
     with _workspace(context, store, output, sync) as database:
         present = wanted.present(database, collection)
         kind = described.new() if present is None else present.kind
+        options = reading.of(kind, present)
         feed = Feed(
-            [source],
-            reading.of(kind, present),
+            reading.sources([source], options),
+            options,
             on_bad=reading.on_bad,
             keep_raw=True,
             keep_lines=store is None and reading.id_field is not None,
@@ -215,6 +216,7 @@ class _Splitting:
         self._kept = kept
         self._removed = removed
         self._begun = False
+        self._unended = False
 
     def settle(self, outcomes: Sequence[Outcome]) -> None:
         """Write the rows of a commit."""
@@ -223,7 +225,10 @@ class _Splitting:
                 self._write_removed(outcome, waiting)
             elif outcome.action != "bad":
                 self._begin()
+                if self._unended:  # the last row of a shard
+                    self._kept.write(b"\n")
                 self._kept.write(waiting.raw)
+                self._unended = not waiting.raw.endswith((b"\n", b"\r"))
                 self.kept += 1
 
     def _begin(self) -> None:
@@ -238,6 +243,7 @@ class _Splitting:
         self._removed.write(
             json_line(
                 {
+                    **({"input": waiting.reader.source} if self._feed.is_of_several else {}),
                     "line": waiting.line,
                     "id": outcome.key,
                     "duplicate_of": outcome.duplicate_of,

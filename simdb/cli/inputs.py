@@ -17,7 +17,16 @@ import simdb
 from simdb.cli.options import IntegerKeys
 from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
-from simdb.files import Elements, Format, ReadingOptions, Row, RowReader, open_rows
+from simdb.files import (
+    Elements,
+    Format,
+    ReadingOptions,
+    Row,
+    RowReader,
+    inputs_of,
+    open_rows,
+    told_format,
+)
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.ratings import treatment_from
 from simdb.files.rows import RowProblemError
@@ -127,6 +136,25 @@ class InputOptions:
             ratings=None if self.ratings is None else treatment_from(self.ratings),
             rating_field=self.rating_field or "rating",
         )
+
+    def sources(self, names: Sequence[str], options: ReadingOptions) -> list[str]:
+        """Return the files that the inputs are; a folder may be one input or many shards.
+
+        Raises:
+            UsageError: an option that was given does nothing for one of them.
+        """
+        if self.pattern is not None and not any(Path(name).is_dir() for name in names):
+            raise UsageError("--pattern is for folders")
+        found = [file for name in names for file in inputs_of(name, options)]
+        for file in found:
+            told = told_format(file, options)
+            idle: dict[str, object] = {"--separator": self.separator} if told == "jsonl" else {}
+            if told == "text":
+                idle = {"--id-field": self.id_field, "--text-field": self.text_field}
+            for option, value in idle.items():
+                if value is not None:
+                    raise UsageError(f"{option} does nothing for {file}, which is read as {told}")
+        return found
 
     def _require_options_of(self, kind: Kind) -> None:
         """Raise if an option is for items of another kind."""
@@ -310,6 +338,11 @@ class Feed:
         self._waiting: deque[Waiting] = deque()
         self._finished = 0
 
+    @property
+    def is_of_several(self) -> bool:
+        """Whether there are several inputs, so that a line alone is no place."""
+        return len(self._sources) > 1
+
     def rows(self) -> Iterator[tuple[Key, Any] | tuple[Key, Any, Mapping[str, Any]]]:
         """Yield (key, item), or (key, item, metadata), of the rows that can be stored.
 
@@ -317,15 +350,20 @@ class Feed:
         """
         for source in self._sources:
             with open_rows(source, self._options) as reader:
-                self.reader = reader
+                before, self.reader = self.reader, reader
                 for row in reader:
+                    if self._keep_raw and before is not None and before.header != reader.header:
+                        raise BadItemError(
+                            f"{reader.source}: its header is not that of {before.source}"
+                        )
                     if row.problem is not None or row.key is None or row.item is None:
                         self._refuse(reader, row)
                         continue
                     raw = row.raw if self._keep_raw else b""
                     self._waiting.append(Waiting(reader, row.line, row.key, raw))
                     if self._keep_lines:
-                        yield row.key, row.item, {_LINE: row.line}
+                        place = reader.place(row.line) if self.is_of_several else row.line
+                        yield row.key, row.item, {_LINE: place}
                     elif row.metadata is None:
                         yield row.key, row.item
                     else:
@@ -379,8 +417,8 @@ class Feed:
         """Return where the row of a key came before, as the end of a message."""
         if not self._keep_lines or self.target is None or key is None:
             return ""
-        metadata = self.target.get(key).metadata or {}
-        return f": {reader.place(metadata[_LINE])}"
+        place = (self.target.get(key).metadata or {})[_LINE]
+        return f": {place if isinstance(place, str) else reader.place(place)}"
 
     def share(self) -> float | None:
         """Return what part of the inputs is done, from 0 to 1, None where it is unknown.

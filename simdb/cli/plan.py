@@ -97,7 +97,8 @@ def plan(
 def _measured(
     inputs: list[str], options: InputOptions, kind: Kind, floor: Threshold, sample: int
 ) -> ExactPlan:
-    feed = Feed(inputs, options.of(kind), on_bad="error")
+    reading = options.of(kind)
+    feed = Feed(options.sources(inputs, reading), reading, on_bad="error")
     items = (row[1] for row in islice(feed.rows(), sample))
     try:
         return simdb.plan_exact(items, kind, exact_floor=floor.fraction)

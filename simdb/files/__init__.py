@@ -23,7 +23,7 @@ from simdb.files.rows import (
     Row,
 )
 from simdb.files.separated import SeparatedReader
-from simdb.files.texts import TextReader
+from simdb.files.texts import TextReader, iter_files, leads_out
 from simdb.files.writing import Output, json_line, printable, written_together
 from simdb.kinds.base import Format
 
@@ -37,10 +37,12 @@ __all__ = [
     "Row",
     "RowReader",
     "format_of_name",
+    "inputs_of",
     "item_of_json",
     "json_line",
     "open_rows",
     "printable",
+    "told_format",
     "written_together",
 ]
 
@@ -64,7 +66,7 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
         FileNotFoundError: no such file or folder.
     """
     options = ReadingOptions() if options is None else options
-    chosen = _format(source, options)
+    chosen = told_format(source, options)
     if chosen == "text":
         if source != STANDARD_STREAM and not Path(source).exists():
             raise FileNotFoundError(2, "no such file or folder", source)
@@ -85,7 +87,39 @@ def format_of_name(source: str, options: ReadingOptions) -> Format | None:
     return options.kind.suffixes.get(Path(plain_name(source)).suffix.lower())
 
 
-def _format(source: str, options: ReadingOptions) -> Format:
+def inputs_of(source: str, options: ReadingOptions) -> list[str]:
+    """Return the inputs that an input is: itself, or the files of rows in a folder, its shards.
+
+    A folder whose files' names tell a format of rows is all of these; a folder of texts is one
+    input, of a text a file.
+
+    Raises:
+        ConfigurationError: the files in a folder have several formats, or one is a link out of it.
+    """
+    if source == STANDARD_STREAM or not Path(source).is_dir() or options.format == "text":
+        return [source]
+    files = [str(Path(source, name)) for name in iter_files(Path(source), options.pattern)]
+    formats = {options.format or format_of_name(name, options) for name in files}
+    if not formats - {None, "text"}:
+        return [source]
+    if len(formats) > 1:
+        told = ", ".join(sorted(one or "unknown" for one in formats))
+        raise ConfigurationError(
+            f"{source} holds files of several formats ({told}): name those that are meant, with "
+            "a pattern or a format"
+        )
+    for name in files:
+        if leads_out(Path(source), Path(name)):
+            raise ConfigurationError(f"{name} is a link to a file outside of the folder")
+    return files
+
+
+def told_format(source: str, options: ReadingOptions) -> Format:
+    """Return the format of an input, as its name or the options tell it.
+
+    Raises:
+        ConfigurationError: they do not.
+    """
     if options.format is not None:
         return options.format
     if source == STANDARD_STREAM:

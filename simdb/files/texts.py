@@ -44,6 +44,11 @@ def iter_files(folder: Path, pattern: str | None = None) -> Iterator[str]:
         waiting.extend((prefix + name, path / name) for name in reversed(names))
 
 
+def leads_out(folder: Path, path: Path) -> bool:
+    """Whether a file in a folder is a link to one outside, which its giver need not own."""
+    return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
+
+
 def _wanted(entry: os.DirEntry[str]) -> bool:
     if entry.name.startswith("."):
         return False
@@ -88,7 +93,8 @@ class TextReader(RowReader):
         return Row(number, key, item, None, raw)
 
     def _text(self, name: str) -> str:
-        self._require_inside(Path(name))
+        if self._folder is not None and leads_out(self._folder, Path(name)):
+            raise RowProblemError("a link to a file outside of the folder")
         try:
             with InputStream(name) as stream:
                 content = stream.read(self._longest + 1)
@@ -102,13 +108,6 @@ class TextReader(RowReader):
         if len(content) > self._longest:
             raise RowProblemError(f"longer than {self._longest} bytes")
         return decoded(content.removeprefix(BYTE_ORDER_MARK))
-
-    def _require_inside(self, path: Path) -> None:
-        """Raise for a link out of the folder: who fills a folder need not own what it links to."""
-        if self._folder is None or not path.is_symlink():
-            return
-        if not path.resolve().is_relative_to(self._folder.resolve()):
-            raise RowProblemError("a link to a file outside of the folder")
 
     def fields(self, raw: bytes) -> dict[str, str]:
         """Return the path of a file; its text is where it was."""

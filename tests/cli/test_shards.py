@@ -1,0 +1,109 @@
+"""Folders as inputs: of rows, their shards, or of texts; and options that would do nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_failures import failed
+from tests.support.cli_stores import done, lines_of, near_copy, run, text_of, write_rows
+
+SHARDS = {
+    "b/2.jsonl": [{"id": "d", "body": near_copy(2)}, {"id": "e", "body": text_of(4)}],
+    "1.jsonl": [{"id": "a", "body": text_of(1)}, {"id": "b", "body": text_of(2)}],
+    "a.ndjson": [{"id": "c", "body": near_copy(1)}],
+}
+FIELDS = ("--id-field", "id", "--text-field", "body")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, rows in SHARDS.items():
+        path = tmp_path / "shards" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_rows(path, rows)
+    return tmp_path / "shards"
+
+
+def test_a_folder_of_shards_is_all_of_their_rows_in_order(folder, tmp_path):
+    last = folder / "1.jsonl"
+    last.write_bytes(last.read_bytes().removesuffix(b"\n"))  # its row must not run into the next
+    kept, removed = tmp_path / "kept.jsonl", tmp_path / "removed.jsonl"
+    done("dedupe", folder, "-o", kept, "--removed", removed, *FIELDS)
+
+    assert [json.loads(line)["id"] for line in kept.read_text().splitlines()] == ["a", "b", "e"]
+    told = [json.loads(line) for line in removed.read_text().splitlines()]
+    assert [(row["input"], row["line"], row["id"], row["duplicate_of"]) for row in told] == [
+        (str(folder / "a.ndjson"), 1, "c", "a"),
+        (str(folder / "b" / "2.jsonl"), 1, "d", "b"),
+    ]
+
+    done("create", tmp_path / "s.simdb", "c", "--threshold", 0.8)
+    done("add", tmp_path / "s.simdb", "c", folder, *FIELDS)
+    assert [row["id"] for row in exported(tmp_path)] == ["a", "b", "c", "d", "e"]
+
+
+def exported(tmp_path: Path) -> list[dict[str, str]]:
+    done("export", tmp_path / "s.simdb", "c", "-o", tmp_path / "out.jsonl")
+    return [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+
+
+def test_a_key_that_comes_twice_in_shards_names_both_files(folder, tmp_path):
+    write_rows(folder / "z.jsonl", [{"id": "a", "body": "another"}])
+    told = run("dedupe", folder, "-o", tmp_path / "kept", *FIELDS).stderr
+    assert f"{folder / 'z.jsonl'}, line 1: " in told
+    assert f"{folder / '1.jsonl'}, line 1" in told
+
+
+def test_shards_of_csv_have_one_header_and_share_it(tmp_path):
+    for name, rows in (("1.csv", "a,one text\n"), ("2.csv", "b,another one\n")):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_text("id,text\n" + rows)
+    done("dedupe", tmp_path / "in", "-o", tmp_path / "kept.csv", "--id-field", "id")
+    assert (tmp_path / "kept.csv").read_text() == "id,text\na,one text\nb,another one\n"
+    (tmp_path / "in" / "3.csv").write_text("id,more,text\nc,x,a third\n")
+    refused = failed("dedupe", tmp_path / "in", "-o", tmp_path / "no.csv", "--id-field", "id")
+    assert "3.csv: its header is not that of" in refused
+    assert not (tmp_path / "no.csv").exists()
+
+
+def test_a_folder_of_several_formats_is_refused_until_it_is_said_which(folder, tmp_path):
+    (folder / "README.md").write_text("about these")
+    refused = failed("dedupe", folder, "-o", tmp_path / "kept", *FIELDS)
+    assert "several formats (jsonl, text)" in refused
+    done("dedupe", folder, "-o", tmp_path / "kept", *FIELDS, "--pattern", "*.*json*")
+    assert (tmp_path / "kept").read_text().count("\n") == 3
+
+
+def test_a_folder_of_texts_is_a_text_a_file_and_no_field_names_anything_there(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a text")
+    done("create", tmp_path / "s.simdb", "c")
+    done("add", tmp_path / "s.simdb", "c", tmp_path / "in")
+    assert lines_of("get", tmp_path / "s.simdb", "c", "a.txt")[0]["item"] == "a text"
+    for option in ("--id-field", "--text-field"):
+        for name in ("in", "in/a.txt"):
+            refused = failed("add", tmp_path / "s.simdb", "c", tmp_path / name, option, "id")
+            assert f"{option} does nothing for " in refused
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--pattern", "*.txt"], "--pattern is for folders"),
+        (["--kind", "set", "--separator", ","], "--separator does nothing for "),
+        (["--rating-field", "stars"], "--rating-field is for --ratings"),
+    ],
+)
+def test_an_option_that_does_nothing_is_refused(folder, tmp_path, options, told):
+    refused = failed("dedupe", folder / "1.jsonl", "-o", tmp_path / "kept", *options)
+    assert told in refused
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_link_out_of_a_folder_of_shards_is_refused(folder, tmp_path):
+    write_rows(tmp_path / "secret.jsonl", [{"id": "s", "body": "not yours"}])
+    (folder / "c.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    assert "c.jsonl is a link to a file outside" in failed(
+        "dedupe", folder, "-o", tmp_path / "kept", *FIELDS
+    )
