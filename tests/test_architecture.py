@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import simdb.kinds
+
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -176,3 +178,58 @@ def test_imports_on_load_are_those_outside_functions(tmp_path, source, wanted):
     path = tmp_path / "module.py"
     path.write_text(source, encoding="utf-8")
     assert [name for name in imports_on_load(path) if "scipy" in name] == wanted
+
+
+# -- kinds ---------------------------------------------------------------------------------------
+
+CLASSES_OF_KINDS = {kind.__name__ for kind in simdb.kinds.known().values()}
+NAMES_OF_KINDS = set(simdb.kinds.known())
+OUTSIDE_KINDS = [path for path in MODULES if part_of(module_name(path)) != "kinds"]
+
+
+def asks_for_a_kind(node: ast.AST) -> bool:
+    """Whether a part of a module asks which kind it has: by its class, or by its name."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+        named = {getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(node.args[1])}
+        return bool(named & CLASSES_OF_KINDS)
+    if isinstance(node, ast.Dict):
+        keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+        return len(keys & NAMES_OF_KINDS) > 1
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        named = [part for side in sides for part in ast.walk(side) if is_name(part)]
+        return bool(named) and any(
+            ast.unparse(side).endswith(("kind", "kind.name")) for side in sides
+        )
+    return False
+
+
+def is_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value in NAMES_OF_KINDS
+
+
+@pytest.mark.parametrize("path", OUTSIDE_KINDS, ids=module_name)
+def test_no_module_asks_which_kind_it_has(path):
+    found = [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.expr) and asks_for_a_kind(node)
+    ]
+    assert not found, "the contract of kinds in simdb/kinds/base.py should say it"
+
+
+@pytest.mark.parametrize(
+    ("source", "asks"),
+    [
+        ("isinstance(kind, Text | Set)", True),
+        ("isinstance(settings.kind, kinds.Record)", True),
+        ("{'text': 1, 'bag': 2}", True),
+        ("options.kind == 'text'", True),
+        ("kind.name in ('set', 'bag')", True),
+        ("isinstance(value, str)", False),
+        ("kind.has_symbols", False),
+        ("{'text': 1}", False),
+    ],
+)
+def test_asking_for_a_kind_is_noticed(source, asks):
+    assert any(asks_for_a_kind(node) for node in ast.walk(ast.parse(source))) == asks

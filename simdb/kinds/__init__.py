@@ -30,18 +30,25 @@ from simdb.kinds.text import (
     WordShingles,
 )
 from simdb.kinds.vectors import Vector
-from simdb.lsh.family import SketchScheme
+from simdb.lsh.curves import Curve, JaccardCurve
+from simdb.lsh.family import BandedFamily, BucketKeys, Family, SketchScheme, derived_words
+from simdb.lsh.symbols import SymbolSets, secret_words
 
 __all__ = [
     "ENGLISH_STOP_WORDS",
     "Bag",
+    "BandedFamily",
     "Bits",
+    "BucketKeys",
     "CharacterShingles",
     "Compared",
+    "Curve",
     "Equal",
+    "Family",
     "Field",
     "Fingerprint",
     "Items",
+    "JaccardCurve",
     "Kind",
     "Measure",
     "Record",
@@ -51,15 +58,18 @@ __all__ = [
     "SketchScheme",
     "StopWordShingles",
     "SymbolKind",
+    "SymbolSets",
     "Text",
     "Vector",
     "WordShingles",
+    "derived_words",
     "known",
     "name_of",
     "named",
     "register",
     "require",
     "restore",
+    "secret_words",
 ]
 
 for _kind in (Text, Set, Bag, Bits, Vector, Record, Fingerprint):
