@@ -312,7 +312,7 @@ class CollectionView:
             )
             method = choose(opened.settings, question)
             encoded = [opened.signer.items.encode(item) for item in items]
-            return [method.search(opened, item, limit) for item in encoded]
+            return method.search_many(opened, encoded, limit)
 
     def pairs(
         self,

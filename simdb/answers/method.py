@@ -62,6 +62,12 @@ class Method(ABC):
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Find the stored items that are similar to one item in canonical form, best first."""
 
+    def search_many(
+        self, opened: Opened, items: Sequence[bytes], limit: int | None
+    ) -> list[Matches]:
+        """Search for each of several items."""
+        return [self.search(opened, item, limit) for item in items]
+
     @abstractmethod
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Yield all pairs of live items that are similar enough, each once.

@@ -6,7 +6,7 @@ makes it quadratic. Items of one width lie in blocks of their own and are compar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,13 @@ import numpy.typing as npt
 
 from simdb.answers.compare import Ranked, joined, matches
 from simdb.answers.method import Batches, Method
+from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import CollectionReader, Items, live_batches
+
+WORTH_ARRANGING = 8  # probes that are compared with the same items
 
 
 class Scan(Method):
@@ -26,19 +29,33 @@ class Scan(Method):
 
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Compare an item with all stored ones."""
-        within = opened.signer.measure.finder(opened.signer.features([item]), self.bound)
-        numbers, found = [np.empty(0, np.uint32)], []
+        return self.search_many(opened, [item], limit)[0]
+
+    def search_many(
+        self, opened: Opened, items: Sequence[bytes], limit: int | None
+    ) -> list[Matches]:
+        """Compare several items with all stored ones, of which each slice is read once."""
+        measure = opened.signer.measure
+        finders = [measure.finder(opened.signer.features([item]), self.bound) for item in items]
+        numbers = [[np.empty(0, np.uint32)] for _ in items]
+        found: list[list[Compared]] = [[] for _ in items]
         total = 0
         for some, features in live_features(opened):
-            places, compared = within(features)
             total += some.size
-            if places.size:
-                numbers.append(some[places])
-                found.append(compared)
-        compared = joined(found)
-        met = np.arange(compared.numerators.size)
-        ranked = Ranked(np.concatenate(numbers), compared.values(), met, None)
-        return replace(matches(self, opened, ranked, limit), candidates=total)
+            if len(items) >= WORTH_ARRANGING:
+                features = measure.arranged(features)  # noqa: PLW2901
+            for own_numbers, own_found, within in zip(numbers, found, finders, strict=True):
+                places, compared = within(features)
+                if places.size:
+                    own_numbers.append(some[places])
+                    own_found.append(compared)
+        answers = []
+        for own_numbers, own_found in zip(numbers, found, strict=True):
+            compared = joined(own_found)
+            met = np.arange(compared.numerators.size)
+            ranked = Ranked(np.concatenate(own_numbers), compared.values(), met, None)
+            answers.append(replace(matches(self, opened, ranked, limit), candidates=total))
+        return answers
 
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Compare each item with every later one; the order is that of the slices they are read in.

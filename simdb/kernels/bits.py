@@ -92,64 +92,18 @@ def scan_hamming(
 def scan_tanimoto(
     probe: npt.NDArray[np.uint64],
     vectors: npt.NDArray[np.uint64],
-    counts: npt.NDArray[np.int64],
     needed: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Find every vector that has enough set bits in common with the probe.
 
-    A vector is read only if its number of set bits lets it be one: at best all of the fewer set
-    bits are common (the length filter of MMDS 3.9.3).
-
     Args:
         probe: uint64 (words,).
         vectors: uint64 (n, words).
-        counts: int64 (n,), the set bits of each, as ``counts_of_rows`` has them.
         needed: int64, how many bits must be common to two vectors that have so many set in all.
 
     Returns:
         int64 (m,), their rows, rising; int64 (m,), the common set bits; int64 (m,), all set bits.
     """
-    probe_count = np.int64(0)
-    for word in range(probe.size):
-        probe_count += set_bit_count(probe[word])
-    # Of a vector with fewer set bits than the probe all may be common, of one with more all of the
-    # probe's; either is enough up to some number of set bits.
-    fewest, most = probe_count, probe_count
-    while fewest > 0 and fewest - 1 >= needed[probe_count + fewest - 1]:
-        fewest -= 1
-    while probe_count + most + 1 < needed.size and probe_count >= needed[probe_count + most + 1]:
-        most += 1
-    rows = np.empty(vectors.shape[0], np.int64)
-    reached = 0
-    for row in range(vectors.shape[0]):
-        # Without a branch, which would be foreseen no better than the numbers of bits.
-        rows[reached] = row
-        reached += np.int64((counts[row] >= fewest) & (counts[row] <= most))
-    common = np.empty(reached, np.int64)
-    united = np.empty(reached, np.int64)
-    found = 0
-    for place in range(reached):
-        row = rows[place]
-        vector = vectors[row]
-        both = np.int64(0)
-        for word in range(probe.size):
-            both += set_bit_count(vector[word] & probe[word])
-        total = probe_count + counts[row]
-        if both >= needed[total]:
-            rows[found] = row
-            common[found] = both
-            united[found] = total - both
-            found += 1
-    return rows[:found].copy(), common[:found].copy(), united[:found].copy()
-
-
-@kernel
-def scan_tanimoto_uncounted(
-    probe: npt.NDArray[np.uint64],
-    vectors: npt.NDArray[np.uint64],
-    needed: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Do as ``scan_tanimoto``, counting the set bits of every vector in the same reading."""
     probe_count = np.int64(0)
     for word in range(probe.size):
         probe_count += set_bit_count(probe[word])
@@ -161,6 +115,7 @@ def scan_tanimoto_uncounted(
         vector = vectors[row]
         both = np.int64(0)
         total = probe_count
+        # Its own set bits are counted in the same reading: memory is what a scan waits for.
         for word in range(probe.size):
             both += set_bit_count(vector[word] & probe[word])
             total += set_bit_count(vector[word])

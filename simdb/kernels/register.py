@@ -38,10 +38,10 @@ class Entry(NamedTuple):
 
 # n: items, vectors or rows; m: pairs or values; other words are those of the function's arguments.
 ENTRIES = (
+    Entry("bits.counts_of_rows", "n words"),
     Entry("bits.compare_rows", "m words", "3.1.1, 3.5.5"),
     Entry("bits.scan_hamming", "n words", "3.5.5"),
-    Entry("bits.scan_tanimoto", "n, and words of those of fitting counts", "3.9.3"),
-    Entry("bits.scan_tanimoto_uncounted", "n words", "3.1.1"),
+    Entry("bits.scan_tanimoto", "n words", "3.1.1"),
     Entry("bits.bit_symbols", "n length", "3.1.1"),
     Entry("bits.sampled_bits", "n bands rows", "3.7.1"),
     Entry("buckets.next_earlier", "members passed over, each once, and compared signatures"),

@@ -257,6 +257,10 @@ class Measure(ABC):
     def compare_pairs(self, features: Any, left: Integers, right: Integers) -> Compared:
         """Compare ``features[left[i]]`` with ``features[right[i]]``."""
 
+    def arranged(self, features: Any) -> Any:
+        """Return features in whatever form is the quickest for ``finder`` with many probes."""
+        return features
+
     def finder(self, probe: Any, bound: Bound) -> Finder:
         """Return what finds, among the features of many items, those within a bound of a probe.
 

@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -306,6 +306,14 @@ class BitsItems(Items):
         )
 
 
+class ByCount(NamedTuple):
+    """Vectors by rising numbers of set bits, these numbers, and the place of each before."""
+
+    vectors: Words
+    counts: Integers
+    places: Integers
+
+
 class BitsMeasure(Measure):
     """Compare bit vectors by one measure, exactly.
 
@@ -334,7 +342,31 @@ class BitsMeasure(Measure):
             most = min(int(bound.fraction), _WORD_BITS * probe.shape[1])
             return partial(self.scan, probe, limit=most)
         needed = _needed_overlaps(bound, 2 * _WORD_BITS * probe.shape[1])
-        return partial(self.scan_tanimoto, probe, needed=needed)
+        size = int(kernels.bits.counts_of_rows(probe)[0])
+        fewest = bound.minimum_size(size)
+        most = min(bound.maximum_size(size), _WORD_BITS * probe.shape[1])
+
+        def find(features: Words | ByCount) -> tuple[Integers, Compared]:
+            if not isinstance(features, ByCount):
+                return self.scan_tanimoto(probe, features, needed)
+            start, stop = np.searchsorted(features.counts, (fewest, most + 1))
+            found, compared = self.scan_tanimoto(probe, features.vectors[start:stop], needed)
+            places = features.places[start:stop][found]
+            rising = np.argsort(places)
+            return places[rising], Compared(*(column[rising] for column in compared))
+
+        return find
+
+    def arranged(self, features: Words) -> Words | ByCount:
+        """Return vectors by their number of set bits: too few or too many are similar to no probe.
+
+        The length filter of sets (MMDS 3.9.3): at best all of the fewer set bits are common.
+        """
+        if self._hamming:
+            return features
+        counts = kernels.bits.counts_of_rows(features)
+        places = np.argsort(counts, kind="stable")
+        return ByCount(features[places], counts[places], places)
 
     def scan(
         self, probe: Words, features: Words, limit: int
@@ -357,7 +389,6 @@ class BitsMeasure(Measure):
         probe: Words,
         features: Words,
         needed: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int64] | None = None,
     ) -> tuple[npt.NDArray[np.int64], Compared]:
         """Find all of ``features`` that have enough set bits in common with the probe: exact.
 
@@ -366,16 +397,11 @@ class BitsMeasure(Measure):
             features: uint64 (n, words), contiguous.
             needed: int64, how many bits must be common to two vectors that have so many set in
                 all: ``exact.thresholds.Threshold.needed_overlap_table(2 * length)``.
-            counts: of the set bits of ``features``, int64 (n,), as ``set_bits`` returns them; with
-                them vectors that have too few or too many are not read. Without, all are, once.
 
         Returns:
             int64, their rows, rising; their similarities.
         """
-        if counts is None:
-            rows, common, united = kernels.bits.scan_tanimoto_uncounted(probe[0], features, needed)
-        else:
-            rows, common, united = kernels.bits.scan_tanimoto(probe[0], features, counts, needed)
+        rows, common, united = kernels.bits.scan_tanimoto(probe[0], features, needed)
         return rows, Compared(common, united)
 
     def _compare(

@@ -89,7 +89,7 @@ def drawn_pairs(random: np.random.Generator, count: int, pairs: int = 20) -> Any
 # -- bits ----------------------------------------------------------------------------------------
 
 
-@twin_of("bits.compare_rows")
+@twin_of("bits.counts_of_rows", "bits.compare_rows")
 def bit_counts(random: np.random.Generator) -> None:
     vectors, others = some_bits(random), some_bits(random)
     sets, other_sets = [*map(bits_of, vectors)], [*map(bits_of, others)]
@@ -101,7 +101,7 @@ def bit_counts(random: np.random.Generator) -> None:
     assert united.tolist() == [len(one | other) for one, other in pairs]
 
 
-@twin_of("bits.scan_hamming", "bits.scan_tanimoto", "bits.scan_tanimoto_uncounted")
+@twin_of("bits.scan_hamming", "bits.scan_tanimoto")
 def bit_scans(random: np.random.Generator) -> None:
     vectors = some_bits(random, 40)
     probe = vectors[random.integers(40)]
@@ -118,12 +118,8 @@ def bit_scans(random: np.random.Generator) -> None:
         if both and Fraction(both, either) >= least:
             similar.append((row, both, either))
     needed = Threshold(least).needed_overlap_table(2 * 192)
-    counts = kernels.bits.counts_of_rows(vectors)
-    for found in (
-        kernels.bits.scan_tanimoto(probe, vectors, counts, needed),
-        kernels.bits.scan_tanimoto_uncounted(probe, vectors, needed),
-    ):
-        assert [*zip(*(column.tolist() for column in found), strict=True)] == similar
+    found = kernels.bits.scan_tanimoto(probe, vectors, needed)
+    assert [*zip(*(column.tolist() for column in found), strict=True)] == similar
 
 
 @twin_of("bits.bit_symbols", "bits.sampled_bits")

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import simdb
 from simdb.exact.thresholds import Threshold
 from simdb.kernels import bits as kernels
 from simdb.kinds import Bits
-from simdb.kinds.bits import BitsItems, BitsMeasure
+from simdb.kinds.bits import BitsItems, BitsMeasure, ByCount
 from simdb.kinds.distances import hamming_distance
 from tests.support.oracle import jaccard
 
@@ -113,26 +114,42 @@ def test_a_vector_of_zeros_is_similar_to_nothing_and_equal_to_itself():
     assert HAMMING.compare_probe(words[:1], words).values().tolist() == [0, 0, 3]
 
 
-def test_the_length_filter_reads_no_vector_that_it_drops():
-    """A vector whose stored count says too few bits is not looked at, whatever its bits are."""
-    words = features([2**20 - 1] * 3)
-    needed = needed_bits(Fraction(1, 2))
-    counts = np.array([20, 9, 41])
-    assert kernels.scan_tanimoto(words[0], words, counts, needed)[0].tolist() == [0]
-    counts = np.array([20, 10, 40])
-    assert kernels.scan_tanimoto(words[0], words, counts, needed)[0].size == 3
+@given(collections, thresholds)
+def test_vectors_arranged_by_their_counts_are_found_as_they_are(numbers, threshold):
+    words = features(numbers)
+    for probe in words:
+        find = TANIMOTO.finder(probe[np.newaxis], Threshold(threshold))
+        plain, arranged = find(words), find(TANIMOTO.arranged(words))
+        assert plain[0].tolist() == arranged[0].tolist()
+        assert [*map(np.ndarray.tolist, plain[1])] == [*map(np.ndarray.tolist, arranged[1])]
 
 
 @pytest.mark.parametrize("threshold", [Fraction(1, 2), Fraction(3, 7), Fraction(1, 9), Fraction(1)])
-def test_the_length_filter_passes_what_can_be_similar_and_nothing_else(threshold):
-    """Every vector is the probe itself, so that only the stored counts tell them apart."""
-    counts = np.arange(61)
-    needed = needed_bits(threshold)
-    for size in range(25):
+def test_of_arranged_vectors_those_of_fitting_counts_are_read_and_no_other(threshold):
+    """Every vector is the probe itself, so that only the counts tell them apart."""
+    for size in range(1, 25):
         words = features([2**size - 1] * 61)
+        counts = np.arange(61)
+        find = TANIMOTO.finder(words[:1], Threshold(threshold))
         expected = [
             count
-            for count in range(61)
-            if size and count and Fraction(min(size, count), max(size, count)) >= threshold
+            for count in range(1, 61)
+            if Fraction(min(size, count), max(size, count)) >= threshold
         ]
-        assert kernels.scan_tanimoto(words[0], words, counts, needed)[0].tolist() == expected
+        assert find(ByCount(words, counts, counts))[0].tolist() == expected
+
+
+@pytest.mark.parametrize("probes", [3, 20])
+def test_searches_of_a_store_are_the_same_at_once_and_one_by_one(probes, tmp_path):
+    """Beyond a few probes the slices of a scan are arranged; deleted items stay out of both."""
+    generator = np.random.default_rng(3)
+    rows = [row.tobytes() for row in np.packbits(generator.random((60, 96)) < 0.4, axis=1)]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        alike = db.collection("c", simdb.Bits(96, "tanimoto"), threshold=0.3)
+        alike.add_many(enumerate(rows))
+        alike.delete(7)
+        together = alike.search_many(rows[:probes], guarantee="exact")
+        alone = [alike.search(row, guarantee="exact") for row in rows[:probes]]
+        assert together == alone
+        assert any(len(one) > 3 for one in alone)
+        assert {one.candidates for one in together} == {59}

@@ -31,6 +31,7 @@ SIMILAR = "0.8"
 SET_BITS = (20, 120)  # of a vector that stands for a fingerprint of a molecule
 COUNTS = (1_000_000, 100_000)  # beyond the caches of most processors, and within
 SIGNED = (16, 12)  # bands and rows
+AT_ONCE = 200  # searches of one call
 STORED = 100_000
 LEAST_OF_MEMORY, LEAST_OF_FAISS = 1 / 2, 2 / 3
 
@@ -122,6 +123,9 @@ def stored(count: int, seed: int, work: str, memory: int = COUNTS[0]) -> dict[st
                 "tanimoto": processor(lambda: alike.search(other, guarantee="exact")),
                 "found by tanimoto": len(alike.search(other, guarantee="exact")),
             }
+            many = [row.tobytes() for row in sparse[:: max(1, count // AT_ONCE)]]
+            together = processor(lambda: alike.search_many(many, guarantee="exact"))
+            timed["tanimoto, many at once"] = together / len(many)
     timed |= _faiss(vectors, int(BitsMeasure("hamming").scan(vectors[:1], vectors, LIMIT)[0].size))
     large = generator.integers(0, 2**64, (memory, LENGTH // 64), dtype=np.uint64)
     timed["reading"] = processor(large.sum) / large.nbytes * vectors.nbytes
@@ -167,6 +171,15 @@ def _stored(bench: Bench) -> None:
     """Report exact searches of a store."""
     timed = in_child(f"{HERE}:stored", cores=1, count=STORED, seed=bench.seed, work=str(bench.work))
     bench.details[f"bits, stored, {STORED:,}"] = timed
+    if (each := timed.get("tanimoto, many at once")) is not None:
+        bench.add(
+            Figure(
+                *("bits", f"tanimoto search, {AT_ONCE} at once", each * 1e3, "ms"),
+                peer="one at a time",
+                peer_value=timed["tanimoto"] * 1e3,
+                ratio=timed["tanimoto"] / each,
+            )
+        )
     peers = {
         "reading memory": (timed["reading"], LEAST_OF_MEMORY),
         "faiss, Hamming": (timed.get("faiss"), LEAST_OF_FAISS),
