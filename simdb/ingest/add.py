@@ -148,9 +148,24 @@ class BatchAdder:
     def add(self, batch: RowBatch, signed: Signed) -> BatchResult:
         """Store what is to be stored of a batch, durably, all of it or nothing.
 
+        Where rows replace items that decide about later rows, too often in turn, each half of the
+        batch is one of its own.
+
         Raises:
             KeyExistsError, BadItemError: a key is stored already; its ``row`` says which.
         """
+        result = self._add(batch, signed)
+        if result is None:
+            halves = [self.add(half, self._signer.sign(half.items)) for half in batch.halves()]
+            result = BatchResult(
+                [action for half in halves for action in half.actions],
+                plain=all(half.plain for half in halves),
+                outcomes=lambda: [outcome for half in halves for outcome in half.outcomes()],
+            )
+        return result
+
+    def _add(self, batch: RowBatch, signed: Signed) -> BatchResult | None:
+        """Do as ``add``; return None, and store nothing, if the batch must be cut."""
         with self._environment.write(self._busy_timeout) as transaction:
             signed = self._signed_by_present_settings(transaction, batch, signed)
             writer = CollectionWriter(transaction, self._settings.number)
@@ -160,7 +175,10 @@ class BatchAdder:
             signed = signed._replace(prefixes=prefixes)
             stored = writer.find_many(batch.keys)
             actions = self._actions(writer, batch, stored)
-            decisions = self._decisions(batch, signed, actions, stored)
+            looked = self._policy.bound is not None
+            decisions = self._decisions(batch, signed, actions, stored) if looked else None
+            if looked and decisions is None:
+                return None
             targets: dict[int, Key] = {}
             if decisions is not None:
                 if self._policy.drop_duplicates:
@@ -234,11 +252,9 @@ class BatchAdder:
     def _decisions(
         self, batch: RowBatch, signed: Signed, actions: list[Action], stored: list[int | None]
     ) -> Decisions | None:
-        if self._policy.bound is None:
-            return None
+        assert self._policy.bound is not None
         method = choose(self._settings, Question("add", self._policy.bound))
         new = np.array([action in ("added", "replaced") for action in actions], np.bool_)
-        replaced = _replaced(actions, stored)
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
         with self._environment.read() as snapshot:
             return Deduplicator(
@@ -249,7 +265,11 @@ class BatchAdder:
                 ),
                 method,
                 keep=not self._policy.drop_duplicates,
-                excluded=np.array(sorted(replaced), np.uint32),
+                replaced={
+                    number: row
+                    for row, (number, action) in enumerate(zip(stored, actions, strict=True))
+                    if action == "replaced" and number is not None
+                },
             ).decide(batch.items, signed._replace(comparable=signed.comparable & new))
 
     def _targets(self, writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:

@@ -6,13 +6,17 @@ duplicates. The decision about a row depends on the decisions about earlier ones
 decided in waves: in each, every undecided row is compared with the next earlier kept row that
 shares a bucket with it. A row all of whose candidates are used up is kept.
 
+A row that replaces a stored item takes it out of the store for the rows after it, but only if the
+row is kept, which may depend on rows before it in turn. So a batch with such rows is decided anew
+until their fates stay: each round settles at least the first row that had the wrong fate.
+
 How rows are cut into batches changes nothing: kept rows of earlier batches are in the store, under
 item numbers in the order of the input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +40,8 @@ from simdb.storage.tables.views import NO_LIMIT
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
 COMPARED_A_WAVE = 4  # stored candidates of a row compared at once
+
+MOST_ROUNDS = 4  # in which the fates of replacing rows must settle
 
 UNDECIDED, KEPT, DROPPED = 0, 1, 2  # as in kernels.buckets, which is not imported for them
 NONE_LEFT = -1
@@ -68,7 +74,7 @@ class Deduplicator:
         opened: the store before the batch.
         method: says what is similar enough, and which index proposes.
         keep: rows are kept although they are duplicates, so that later rows may duplicate them.
-        excluded: item numbers, ascending, that the batch replaces.
+        replaced: item numbers that rows of the batch replace if they are kept, and their rows.
     """
 
     def __init__(
@@ -77,7 +83,7 @@ class Deduplicator:
         method: Method,
         *,
         keep: bool,
-        excluded: npt.NDArray[np.uint32],
+        replaced: Mapping[int, int],
     ) -> None:
         self._opened = opened
         self._signer = opened.signer
@@ -85,16 +91,30 @@ class Deduplicator:
         self._method = method
         self._bound = method.bound
         self._keep = keep
-        self._excluded = excluded
+        self._replaced = np.array(sorted(replaced), np.uint32)
+        self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)
+        self._dropped = np.zeros(0, np.bool_)
         self._prober: Prober | None = None
         if isinstance(method, Exact):
             self._prober = Prober(opened, method.criterion)
 
-    def decide(self, items: Sequence[bytes], signed: Signed) -> Decisions:
-        """Find what each row duplicates.
+    def decide(self, items: Sequence[bytes], signed: Signed) -> Decisions | None:
+        """Find what each row duplicates; None if the batch must be cut to find it.
 
         Exact or probable as a search; similarities are exact.
         """
+        self._dropped = np.zeros(len(items), np.bool_)
+        for _ in range(MOST_ROUNDS):
+            decisions = self._decided(items, signed)
+            dropped = decisions.is_duplicate
+            changed = dropped[self._replacing] != self._dropped[self._replacing]
+            if self._keep or not changed.any():
+                return decisions
+            self._dropped = dropped
+        return None
+
+    def _decided(self, items: Sequence[bytes], signed: Signed) -> Decisions:
+        """Find what each row duplicates if the replacing rows have the fates of last time."""
         count = len(items)
         decisions = Decisions(
             np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count)
@@ -111,7 +131,10 @@ class Deduplicator:
         if not self._collection.manifest.live:
             return
         # Equal rows are looked up once: a class of many equal items is read as a whole.
-        first_equal = _first_equal(items, signed.comparable)
+        # Not if rows replace items: what is stored then differs from row to row.
+        first_equal = np.arange(len(items))
+        if not self._replaced.size:
+            first_equal = _first_equal(items, signed.comparable)
         copies = np.flatnonzero(first_equal != np.arange(len(items)))
         firsts = signed.comparable.copy()
         firsts[copies] = False
@@ -136,10 +159,21 @@ class Deduplicator:
         else:
             assert signed.prefixes is not None
             candidates = _looked_up(self._prober, signed.prefixes, signed.comparable)
-        if not self._excluded.size:
+        if not self._replaced.size:
             return candidates
-        stays = ~np.isin(candidates.numbers, self._excluded)
+        stays = ~self._is_gone(candidates.probes, candidates.numbers)
         return Candidates(candidates.probes[stays], candidates.numbers[stays], candidates.cut)
+
+    def _is_gone(
+        self, rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32]
+    ) -> npt.NDArray[np.bool_]:
+        """Return which stored items a row does not meet any more, its own predecessor included."""
+        places = np.minimum(np.searchsorted(self._replaced, numbers), self._replaced.size - 1)
+        replacing = self._replacing[places]
+        removed = (replacing < rows) & ~self._dropped[replacing]
+        gone: npt.NDArray[np.bool_] = (replacing == rows) | removed
+        gone &= self._replaced[places] == numbers
+        return gone
 
     def _compare_in_order(
         self, items: Sequence[bytes], candidates: Candidates, decisions: Decisions
@@ -171,13 +205,18 @@ class Deduplicator:
     def _decide_by_batch(
         self, items: Sequence[bytes], signed: Signed, decisions: Decisions
     ) -> None:
-        first_equal = _first_equal(items, signed.comparable)
+        # Equal rows of which only some duplicate a stored item are no class: see decide_by_store.
+        open_rows = signed.comparable & (decisions.stored < 0)
+        settled = signed.comparable & ~open_rows
+        arranged = None
+        if self._prober is None:
+            first_equal, other = (_first_equal(items, rows) for rows in (open_rows, settled))
+        else:
+            arranged = self._prober.epoch.arrange(self._signer.symbols(items))
+            first_equal, other = (first_identical(arranged, rows) for rows in (open_rows, settled))
+        first_equal = np.where(settled, other, first_equal)
         if not self._signer.has_symbols:
             self._keep_apart(items, signed, first_equal)
-        arranged = None
-        if self._prober is not None:
-            arranged = self._prober.epoch.arrange(self._signer.symbols(items))
-            first_equal = first_identical(arranged, signed.comparable)
         own = np.arange(len(items))
         takes_part = (first_equal == own) & signed.comparable
         if not self._keep:

@@ -59,6 +59,20 @@ class RowBatch:
         self.metadata += metadata
         self.item_bytes += sum(map(len, items))
 
+    def halves(self) -> Iterator[RowBatch]:
+        """Yield the good rows as two batches."""
+        middle = len(self.rows) // 2
+        for part in (slice(middle), slice(middle, None)):
+            half = RowBatch()
+            half.extend(
+                self.rows[part],
+                self.user_keys[part],
+                self.keys[part],
+                self.items[part],
+                self.metadata[part],
+            )
+            yield half
+
     def is_full(self, most_items: int, most_bytes: int) -> bool:
         """Whether it is to be stored before more is added."""
         return len(self.rows) + len(self.bad) >= most_items or self.item_bytes >= most_bytes
