@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,36 +18,37 @@ import simdb.kinds
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-BOTTOM = {"checks", "results", "errors", "ragged", "work"}
-MATHEMATICS = {"kernels"}
-MIDDLE = {"lsh", "exact", "storage", "kinds"}
-ENGINE = {"opened", "answers", "ingest", "upkeep", "recovery"}
-DATABASE = {"database", "collection", "planning"}
+BOTTOM = {"checks", "errors", "ragged", "results", "work"}
+MATHEMATICS = {"lsh", "exact", "kernels"}
+# Each knows those before it; all know the mathematics, the kinds and the storage.
+ROOMS = ("opened", "answers", "ingest", "upkeep", "recovery")
+BELOW_ROOMS = {"kinds", "storage"} | MATHEMATICS | BOTTOM
 
-# What each part of simdb may import of simdb. "" is the package itself: the public names.
+# What each part of simdb may import of simdb, besides itself. "" is the package: the public names.
 ALLOWED_IMPORTS = {
     "errors": set(),
     "work": {"errors"},
     "ragged": set(),
     "results": {"errors", "work"},
     "checks": {"errors"},
-    "kernels": {"kernels"},
-    "lsh": {"lsh"} | MATHEMATICS | BOTTOM,
-    "exact": {"exact"} | MATHEMATICS | BOTTOM,
-    "storage": {"storage", "kernels"} | BOTTOM,
-    "kinds": {"kinds", "lsh", "exact", "kernels"} | BOTTOM,
-    **dict.fromkeys(ENGINE, ENGINE | MIDDLE | MATHEMATICS | BOTTOM),
-    "opened": {"opened"} | MIDDLE | MATHEMATICS | BOTTOM,
-    "answers": {"answers", "opened"} | MIDDLE | MATHEMATICS | BOTTOM,
-    "recovery": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
-    "planning": {"kinds", "lsh", "exact", "storage", "kernels"} | BOTTOM,
-    "database": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
-    "collection": ENGINE | DATABASE | MIDDLE | MATHEMATICS | BOTTOM,
-    "files": {"files", "kinds"} | DATABASE | BOTTOM,
-    "cli": {"", "cli", "files", "kinds", "lsh", "exact"} | DATABASE | BOTTOM,
-    "__main__": {"cli"},
+    "kernels": set(),
+    "lsh": {"kernels"} | BOTTOM,
+    "exact": {"kernels"} | BOTTOM,
+    "storage": {"kernels"} | BOTTOM,
+    "kinds": MATHEMATICS | BOTTOM,
+    **{room: {*ROOMS[:place]} | BELOW_ROOMS for place, room in enumerate(ROOMS)},
+    "planning": {"kinds", "storage"} | MATHEMATICS | BOTTOM,
+    "collection": {*ROOMS[:-1]} | BELOW_ROOMS,
+    "database": {"collection", *ROOMS} | BELOW_ROOMS,
+    # It writes what it could read into a new store, as a user would.
+    "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,
     "starting": set(),
-    "": DATABASE | BOTTOM | {"kinds", "lsh", "upkeep", "recovery", "starting"},
+    "": {"collection", "database", "kinds", "lsh", "planning", "recovery.repair", "starting"}
+    | {"upkeep"}
+    | BOTTOM,
+    "files": {"kinds"} | BOTTOM,
+    "cli": {"", "files", "kinds", "lsh", "exact", "planning"} | BOTTOM,
+    "__main__": {"cli"},
 }
 
 # Where an outside library may be imported: prefixes of module names.
@@ -62,6 +65,8 @@ OUTSIDE = {
     "rich": ("simdb.cli",),
 }
 
+KIND_FOLDER = re.compile(r"(simdb\.kinds\.\w+)\.\w+")
+
 # Libraries that take long to load: imported on use, inside functions.
 LAZY = ("scipy", "backports", "compression", "simdb.kernels.")
 
@@ -72,8 +77,15 @@ def module_name(path: Path) -> str:
 
 
 def part_of(module: str) -> str:
-    """The part of simdb that a module belongs to: ``lsh`` of ``simdb.lsh.planning``."""
-    return [*module.split("."), ""][1]
+    """The part of simdb that a module, or a name in one, belongs to: ``lsh`` of ``simdb.lsh.x``."""
+    parts = module.split(".")[1:]
+    named = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((part for part in named if part in ALLOWED_IMPORTS), "")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imported(node: ast.AST) -> list[str]:
@@ -85,67 +97,78 @@ def imported(node: ast.AST) -> list[str]:
     return []
 
 
-def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        yield from imported(node)
-
-
-def imports_on_load(path: Path) -> Iterator[str]:
-    """What is imported as soon as the module is: outside functions and TYPE_CHECKING blocks."""
-    remaining: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+def imports(path: Path, *, types: bool = True, functions: bool = True) -> Iterator[str]:
+    """What is imported, with or without TYPE_CHECKING blocks and what functions import on use."""
+    remaining: list[ast.AST] = [tree_of(path)]
     while remaining:
         node = remaining.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not functions:
             continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not types:
             remaining += node.orelse
             continue
         yield from imported(node)
         remaining += ast.iter_child_nodes(node)
 
 
-def target_part(name: str) -> str:
-    """The part that ``simdb.x.y`` belongs to; "" for a public name of the package itself."""
-    part = part_of(name)
-    return part if part in ALLOWED_IMPORTS else ""
+def test_imports_within_simdb_go_downwards():
+    wrong = {}
+    for path in MODULES:
+        part = part_of(module_name(path))
+        inside = {name for name in imports(path) if name == "simdb" or name.startswith("simdb.")}
+        wrong[path] = {
+            name for name in inside if part_of(name) not in {part, *ALLOWED_IMPORTS[part]}
+        }
+    assert {path: names for path, names in wrong.items() if names} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_imports_within_simdb_go_downwards(path):
-    part = part_of(module_name(path))
-    inside = {name for name in imports(path) if name == "simdb" or name.startswith("simdb.")}
-    wrong = {name for name in inside if target_part(name) not in ALLOWED_IMPORTS[part]}
-    assert not wrong, f"{part or 'simdb'} may import only {sorted(ALLOWED_IMPORTS[part])}"
-
-
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_outside_libraries_are_imported_only_where_they_belong(path):
-    module = module_name(path)
-    wrong = {
-        name
+def test_outside_libraries_are_imported_only_where_they_belong():
+    wrong = [
+        (module_name(path), name)
+        for path in MODULES
         for name in imports(path)
         if name.partition(".")[0] in OUTSIDE
-        and not module.startswith(OUTSIDE[name.partition(".")[0]])
-    }
-    assert not wrong
+        and not module_name(path).startswith(OUTSIDE[name.partition(".")[0]])
+    ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_slow_libraries_are_imported_on_use(path):
-    module = module_name(path)
-    wrong = {
-        name
-        for name in imports_on_load(path)
-        if name.startswith(LAZY) and not module.startswith("simdb.kernels")
-    }
-    assert not wrong
+def test_slow_libraries_are_imported_on_use():
+    wrong = [
+        (module_name(path), name)
+        for path in MODULES
+        for name in imports(path, types=False, functions=False)
+        if name.startswith(LAZY) and not module_name(path).startswith("simdb.kernels")
+    ]
+    assert wrong == []
 
 
-def test_the_table_of_imports_has_no_circle():
-    """Parts that may import each other would be one part; only the two public classes are."""
-    for part, allowed in ALLOWED_IMPORTS.items():
-        mutual = {other for other in allowed - {part} if part in ALLOWED_IMPORTS[other]}
-        assert mutual <= DATABASE | ENGINE, part
+def circles(graph: dict[str, set[str]]) -> list[str]:
+    """What is left when names that know none of the others, or that none knows, are taken away."""
+    left = dict(graph)
+    while True:
+        known = set().union(*(targets for name, targets in left.items()))
+        gone = {name for name in left if name not in known or not graph[name] & left.keys()}
+        if not gone:
+            return sorted(left)
+        left = {name: targets for name, targets in left.items() if name not in gone}
+
+
+def test_neither_parts_nor_modules_import_each_other_in_a_circle():
+    assert circles(ALLOWED_IMPORTS) == []
+    modules = {module_name(path) for path in MODULES}
+    graph: dict[str, set[str]] = {}
+    for path in MODULES:
+        known = [name for name in imports(path, types=False) if name.startswith("simdb.")]
+        targets = {name if name in modules else name.rpartition(".")[0] for name in known}
+        # The modules of one kind's folder are one module in parts.
+        name, *others = (KIND_FOLDER.sub(r"\1", one) for one in (module_name(path), *targets))
+        graph[name] = graph.get(name, set()) | {*others} - {name}
+    assert circles(graph) == []
+
+
+def test_every_part_of_the_table_exists():
+    assert {part_of(module_name(path)) for path in MODULES} == set(ALLOWED_IMPORTS)
 
 
 def test_importing_simdb_loads_nothing_slow():
@@ -177,7 +200,9 @@ def test_importing_simdb_loads_nothing_slow():
 def test_imports_on_load_are_those_outside_functions(tmp_path, source, wanted):
     path = tmp_path / "module.py"
     path.write_text(source, encoding="utf-8")
-    assert [name for name in imports_on_load(path) if "scipy" in name] == wanted
+    assert [
+        name for name in imports(path, types=False, functions=False) if "scipy" in name
+    ] == wanted
 
 
 # -- kinds ---------------------------------------------------------------------------------------
@@ -208,14 +233,14 @@ def is_name(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value in NAMES_OF_KINDS
 
 
-@pytest.mark.parametrize("path", OUTSIDE_KINDS, ids=module_name)
-def test_no_module_asks_which_kind_it_has(path):
+def test_no_module_outside_kinds_asks_which_kind_it_has():
     found = [
-        f"line {node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        f"{module_name(path)}, line {node.lineno}: {ast.unparse(node)}"
+        for path in OUTSIDE_KINDS
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.expr) and asks_for_a_kind(node)
     ]
-    assert not found, "the contract of kinds in simdb/kinds/base.py should say it"
+    assert found == [], "the contract of kinds in simdb/kinds/base.py should say it"
 
 
 @pytest.mark.parametrize(

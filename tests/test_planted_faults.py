@@ -1,0 +1,310 @@
+"""A fault planted in any layer is noticed by the tests of that layer.
+
+Each is a small change of one place. It is made in a copy of the checkout, where the test that is
+named must then fail. By default six are tried, other ones every day; all of them with ``--slow``.
+That each of them can still be planted is tried always.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TRIED_BY_DEFAULT = 6
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of one place, and a quick test that must not pass with it.
+
+    Attributes:
+        layer: the room that it is in.
+        module: its path within the package.
+        right, wrong: what stands there, once, and what is put in its place.
+        test: of pytest: a file, a test, or a file and words for ``-k``.
+    """
+
+    layer: str
+    module: str
+    right: str
+    wrong: str
+    test: str
+
+
+FAULTS = (
+    Fault(
+        "kernels",
+        "kernels/runs.py",
+        "        if not is_marked(marks, np.int64(item)):\n",
+        "        if True:\n",
+        "tests/kernels/test_register.py -k runs.merge",
+    ),
+    Fault(
+        "kernels",
+        "kernels/bits.py",
+        "        if distance <= limit:",
+        "        if distance < limit:",
+        "tests/kernels/test_register.py -k scan_hamming",
+    ),
+    Fault(
+        "lsh",
+        "lsh/family.py",
+        "            return matches\n    return rows",
+        "            return matches + 1\n    return rows",
+        "tests/lsh/test_banding.py",
+    ),
+    Fault(
+        "lsh",
+        "lsh/family.py",
+        "state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)",
+        "state = (state ^ (state >> np.uint64(28))) * np.uint64(0x94D049BB133111EB)",
+        "tests/lsh/test_family_words.py",
+    ),
+    Fault(
+        "exact",
+        "exact/thresholds.py",
+        "return max(1, _ceiling(numerator * total_size, numerator + denominator))",
+        "return max(1, numerator * total_size // (numerator + denominator))",
+        "tests/exact/test_thresholds.py",
+    ),
+    Fault(
+        "kinds",
+        "kinds/bits.py",
+        "return self.length == other.length",
+        "return True",
+        "tests/kinds/test_bits_items.py",
+    ),
+    Fault(
+        "kinds/records",
+        "kinds/records/measure.py",
+        'weight * present if field.missing == "ignore" else weight',
+        "weight",
+        "tests/kinds/test_record_measure.py",
+    ),
+    Fault(
+        "kinds/fingerprints",
+        "kinds/fingerprints/items.py",
+        "_SECTOR_BORDER if kind.sectors > 1 else 0",
+        "0",
+        "tests/kinds/test_fingerprint_items.py",
+    ),
+    Fault(
+        "storage/file",
+        "storage/file/environment.py",
+        'metasync=self.sync == "full"',
+        "metasync=False",
+        "tests/storage/test_environment.py",
+    ),
+    Fault(
+        "storage/file",
+        "storage/file/environment.py",
+        "        if self._owner != os.getpid():\n            # The parent's",
+        "        if False:\n            # The parent's",
+        "tests/storage/test_environment_processes.py",
+    ),
+    Fault(
+        "storage/tables",
+        "storage/tables/runs.py",
+        "(len(idle) > 1 or any(r.dead for r in idle))",
+        "len(idle) > 1",
+        "tests/storage/test_runs.py",
+    ),
+    Fault(
+        "storage/tables",
+        "storage/tables/runs.py",
+        "        for key in used_up:\n            self._transaction.delete(self._table, key)\n",
+        "",
+        "tests/storage/test_runs.py",
+    ),
+    Fault(
+        "storage/collection",
+        "storage/collection/writer.py",
+        "written[0] + 1 == self.transaction.identity",
+        "True",
+        "tests/storage",
+    ),
+    Fault(
+        "storage/collection",
+        "storage/collection/tombstones.py",
+        "& (numbers >> 3 < tombstones.size)",
+        "",
+        "tests/storage",
+    ),
+    Fault(
+        "opened",
+        "opened/settings.py",
+        "    if not present.kind.stores_alike(wanted):",
+        "    if False:",
+        "tests/upkeep/test_rebuild.py",
+    ),
+    Fault(
+        "answers",
+        "answers/buckets.py",
+        "enough: npt.NDArray[np.bool_] = (matches >= needed)",
+        "enough: npt.NDArray[np.bool_] = (matches > needed)",
+        "tests/answers/test_search.py",
+    ),
+    Fault(
+        "answers/exact",
+        "answers/exact/method.py",
+        "compared.numerators >= criterion",
+        "compared.numerators > criterion",
+        "tests/answers/exact/test_search_store.py",
+    ),
+    Fault(
+        "answers",
+        "answers/scan.py",
+        "later = others[places] > number",
+        "later = others[places] >= number",
+        "tests/kinds/test_store_of_every_kind.py -k exact_pairs",
+    ),
+    Fault(
+        "ingest",
+        "ingest/add.py",
+        "        if stored == self._stored:\n            return signed\n",
+        "        if True:\n            return signed\n",
+        "tests/database/test_concurrency.py",
+    ),
+    Fault(
+        "ingest",
+        "ingest/dedupe.py",
+        "                status[left[met]] = DROPPED\n",
+        "                pass\n",
+        "tests/ingest/test_dedupe.py",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/rebuild.py",
+        " and not catalogue.is_being_built(transaction)",
+        "",
+        "tests/upkeep",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "        if (live, size) != (state.live, state.item_bytes):\n",
+        "        if live != state.live:\n",
+        "tests/upkeep",
+    ),
+    Fault(
+        "recovery",
+        "recovery/untrusted.py",
+        "    report = database.check(deep=True)\n",
+        "    report = database.check()\n",
+        "tests/recovery/test_untrusted.py",
+    ),
+    Fault(
+        "recovery",
+        "recovery/pages.py",
+        "if len(page) < self._page_size or _NUMBER.unpack_from(page)[0] != number:",
+        "if len(page) < self._page_size:",
+        "tests/recovery/test_salvage.py",
+    ),
+    Fault(
+        "files",
+        "files/separated.py",
+        "        if len(values) != len(header):",
+        "        if len(values) > len(header):",
+        "tests/files",
+    ),
+    Fault(
+        "cli",
+        "cli/pairs.py",
+        "sys.stdout.flush()  # a token must not stand for what could not be written",
+        "pass",
+        "tests/cli/test_resume.py",
+    ),
+)
+
+
+def named(fault: Fault) -> str:
+    return f"{fault.layer}: {fault.right[:40].strip()}"
+
+
+def planted(fault: Fault) -> str:
+    """The text of the module with the fault."""
+    text = (ROOT / "simdb" / fault.module).read_text(encoding="utf-8")
+    assert text.count(fault.right) == 1, "it can no longer be planted there"
+    return text.replace(fault.right, fault.wrong)
+
+
+def of_today() -> Iterator[pytest.ParameterSet]:
+    """All faults, those of other days marked as slow."""
+    first = TRIED_BY_DEFAULT * datetime.now(UTC).timetuple().tm_yday
+    chosen = {(first + step) % len(FAULTS) for step in range(TRIED_BY_DEFAULT)}
+    for number, fault in enumerate(FAULTS):
+        marks = [] if number in chosen else [pytest.mark.slow]
+        yield pytest.param(fault, id=named(fault), marks=marks)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout; with the times of its files, so that compiled kernels are valid."""
+    folder = tmp_path_factory.mktemp("planted")
+    for name in ("simdb", "tests", "tools", "pyproject.toml"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name)
+        else:
+            shutil.copy2(source, folder / name)
+    return folder
+
+
+def tested(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+    file, *words = test.split(" -k ")
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+            *("-p", "no:xdist", file, *(["-k", words[0]] if words else [])),
+        ],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("fault", [*of_today()])
+def test_a_planted_fault_is_found(copy: Path, fault: Fault) -> None:
+    module = copy / "simdb" / fault.module
+    times = module.stat()
+    right = module.read_text(encoding="utf-8")
+    try:
+        module.write_text(planted(fault), encoding="utf-8")
+        outcome = tested(copy, fault.test)
+    finally:
+        module.write_text(right, encoding="utf-8")
+        os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert outcome.returncode == 1, outcome.stdout[-2_000:] + outcome.stderr[-2_000:]
+    assert "ImportError" not in outcome.stdout
+    assert "SyntaxError" not in outcome.stdout
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=named)
+def test_a_fault_can_be_planted(fault: Fault) -> None:
+    compile(planted(fault), fault.module, "exec")
+    assert (ROOT / fault.test.split(" -k ")[0].split("::")[0]).exists()
+
+
+@pytest.mark.slow
+def test_without_a_fault_the_tests_that_find_one_pass(copy: Path) -> None:
+    for test in sorted({fault.test for fault in FAULTS}):
+        assert tested(copy, test).returncode == 0, test
+
+
+def test_every_layer_has_a_fault() -> None:
+    package = ROOT / "simdb"
+    folders = {path.parent.relative_to(package).as_posix() for path in package.rglob("*.py")}
+    folders -= {".", "answers", "storage"}  # what they hold, or lead to, is in folders
+    inside = {Path(fault.module).parent.as_posix() for fault in FAULTS}
+    assert folders == inside - {".", "answers"}
