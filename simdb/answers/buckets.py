@@ -22,14 +22,13 @@ from simdb.answers.compare import (
     ComparesBatches,
     Ranked,
     compare_batch_with_stored,
-    compare_features_with_stored,
     compare_probe_with_stored,
     compare_stored,
     matches,
 )
-from simdb.answers.components import Forest
-from simdb.answers.method import Batches, Method, ProgressCallback
+from simdb.answers.method import Batches, Forest, Method, ProgressCallback
 from simdb.errors import CorruptionError
+from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
 from simdb.lsh.symbols import polynomial_base
 from simdb.opened.opened import Opened
@@ -64,7 +63,7 @@ class Buckets(Method):
         """Find the stored items that are similar to one item."""
         signer = opened.signer
         probe = signer.features([item])
-        hashed = probe if signer.hashes_what_it_compares else signer.hashed([item])
+        hashed = probe if signer.kind.signs_what_it_compares else signer.hashed([item])
         needed = signer.needed_matches(self.bound)
         candidates = propose(opened.reader, signer.sign_hashed(hashed), needed)
         numbers, compared, documents = compare_probe_with_stored(opened, probe, candidates.numbers)
@@ -84,13 +83,10 @@ class Buckets(Method):
         for one, other in candidates:
             new = other >= since
             left, right = one[new], other[new]
-            compared = compare_stored(opened, left, right)
-            met = self.bound.meets_many(compared.numerators, compared.denominators)
-            opened.work.compared += left.size
-            opened.work.found += int(np.count_nonzero(met))
+            compared, met = self._compared(opened, left, right)
             if met.any():
                 values = compared.values()[met]
-                is_distance = opened.signer.is_distance
+                is_distance = opened.signer.kind.is_distance
                 yield PairBatch.of(left[met], right[met], values, is_distance=is_distance), None
 
     def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
@@ -102,11 +98,9 @@ class Buckets(Method):
             for candidates in _candidates_of_probes(right.reader, signed, needed):
                 probes, others = candidates.probes, candidates.numbers
                 left.work.spend(others.size)
-                if features is None:
-                    found = compare_batch_with_stored(right, items, probes, others)
-                else:
-                    found = compare_features_with_stored(right, features, probes, others)
-                places, compared = found
+                places, compared = compare_batch_with_stored(
+                    right, items, probes, others, features=features
+                )
                 met = self.bound.meets_many(compared.numerators, compared.denominators)
                 hits = places[met]
                 left.work.compared += places.size
@@ -116,7 +110,7 @@ class Buckets(Method):
                         numbers[probes[hits]],
                         others[hits],
                         compared.values()[np.flatnonzero(met)],
-                        is_distance=right.signer.is_distance,
+                        is_distance=right.signer.kind.is_distance,
                     )
                     yield batch, None
 
@@ -151,12 +145,19 @@ class Buckets(Method):
             left, right = left[apart], right[apart]
             if not left.size:
                 continue
-            compared = compare_stored(opened, left, right)
-            met = self.bound.meets_many(compared.numerators, compared.denominators)
-            opened.work.compared += left.size
-            opened.work.found += int(np.count_nonzero(met))
+            _, met = self._compared(opened, left, right)
             if met.any():
                 forest.connect(left[met], right[met])
+
+    def _compared(
+        self, opened: Opened, left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
+    ) -> tuple[Compared, npt.NDArray[np.bool_]]:
+        """Compare candidates in full; which are within the bound?"""
+        compared = compare_stored(opened, left, right)
+        met = self.bound.meets_many(compared.numerators, compared.denominators)
+        opened.work.compared += left.size
+        opened.work.found += int(np.count_nonzero(met))
+        return compared, met
 
     def _candidates_of_all(self, opened: Opened) -> Iterator[NumberPairs]:
         needed = opened.signer.needed_matches(self.bound)
@@ -232,7 +233,7 @@ def _live_numbers(reader: CollectionReader, since: int) -> Iterator[npt.NDArray[
 
 def _signed(signer: Signer, items: Sequence[bytes | memoryview]) -> tuple[Any, Signed]:
     """Sign probes; and keep their features, where both need the same."""
-    if signer.hashes_what_it_compares and isinstance(signer.measure, ComparesBatches):
+    if signer.kind.signs_what_it_compares and isinstance(signer.measure, ComparesBatches):
         features = signer.hashed(items)
         return features, signer.sign_hashed(features)
     return None, signer.sign(items)

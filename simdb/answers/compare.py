@@ -113,8 +113,15 @@ def compare_batch_with_stored(
     items: Sequence[bytes | memoryview],
     rows: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.uint32],
+    *,
+    features: Any = None,
 ) -> tuple[npt.NDArray[np.int64], Compared]:
     """Compare given items with stored ones: ``items[rows[i]]`` with item ``numbers[i]``.
+
+    Args:
+        opened: where the stored ones are.
+        items, rows, numbers: see above.
+        features: of the given items, for a measure that compares two batches.
 
     Returns:
         the places i that were compared, ascending: all but those of items that another process
@@ -127,6 +134,15 @@ def compare_batch_with_stored(
         place_of = np.full(distinct.size, -1, np.int64)
         place_of[positions] = np.arange(positions.size)
         wanted = np.flatnonzero(place_of[places] >= 0)
+        if features is not None:
+            assert isinstance(signer.measure, ComparesBatches)
+            others = signer.features(stored)
+            for begin in range(0, wanted.size, PAIRS_COMPARED):
+                part = wanted[begin : begin + PAIRS_COMPARED]
+                right = place_of[places[part]]
+                compared_places.append(part)
+                parts.append(signer.measure.compare_between(features, others, rows[part], right))
+            continue
         for part in _parts_by_row(items, rows, wanted):
             given, left = np.unique(rows[part], return_inverse=True)
             texts = [items[row] for row in given.tolist()]
@@ -134,31 +150,6 @@ def compare_batch_with_stored(
             both = signer.features(texts + [stored[place] for place in here.tolist()])
             compared_places.append(part)
             parts.append(signer.measure.compare_pairs(both, left, right + given.size))
-    return _in_order(compared_places, parts)
-
-
-def compare_features_with_stored(
-    opened: Opened,
-    features: Any,
-    rows: npt.NDArray[np.int64],
-    numbers: npt.NDArray[np.uint32],
-) -> tuple[npt.NDArray[np.int64], Compared]:
-    """Do as ``compare_batch_with_stored`` by a measure of two batches, of given features."""
-    signer = opened.signer
-    assert isinstance(signer.measure, ComparesBatches)
-    compared_places, parts = [], []
-    distinct, places = np.unique(numbers, return_inverse=True)
-    for positions, stored in _read_in_parts(opened.reader, distinct):
-        others = signer.features(stored)
-        place_of = np.full(distinct.size, -1, np.int64)
-        place_of[positions] = np.arange(positions.size)
-        wanted = np.flatnonzero(place_of[places] >= 0)
-        for begin in range(0, wanted.size, PAIRS_COMPARED):
-            part = wanted[begin : begin + PAIRS_COMPARED]
-            compared_places.append(part)
-            parts.append(
-                signer.measure.compare_between(features, others, rows[part], place_of[places[part]])
-            )
     return _in_order(compared_places, parts)
 
 

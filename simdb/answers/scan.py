@@ -101,7 +101,7 @@ class Scan(Method):
                 values.append(similarities)
         if lefts:
             columns = np.concatenate(lefts), np.concatenate(rights), np.concatenate(values)
-            yield PairBatch.of(*columns, is_distance=signer.is_distance), None
+            yield PairBatch.of(*columns, is_distance=signer.kind.is_distance), None
 
 
 def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[npt.NDArray[np.uint32], Any]]:

@@ -19,7 +19,7 @@ from simdb.exact.thresholds import Bound
 from simdb.ingest import postings as exact_indexing
 from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
-from simdb.kinds.bounds import outer_value
+from simdb.kinds.bounds import identical_value, outer_value
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import Prefixes, current_epoch
 from simdb.opened.opened import Opened
@@ -327,7 +327,7 @@ class BatchAdder:
         for position, action in enumerate(actions):
             if action == "duplicate" and stored[position] is not None:
                 outcomes[position] = self._duplicate(
-                    outcomes[position], outcomes[position].key, self._signer.identical_value
+                    outcomes[position], outcomes[position].key, identical_value(self._signer.kind)
                 )
             elif action == "bad" and (number := stored[position]) is not None:
                 refused = self._existing(batch, position, number)
@@ -357,7 +357,7 @@ class BatchAdder:
     def _duplicate(
         self, outcome: Outcome, of: Key | None, value: float, *, within_input: bool = True
     ) -> Outcome:
-        if self._signer.is_distance:
+        if self._signer.kind.is_distance:
             return replace(outcome, duplicate_of=of, distance=value, within_input=within_input)
         similarity = outer_value(self._settings.kind, value)
         return replace(outcome, duplicate_of=of, similarity=similarity, within_input=within_input)

@@ -32,6 +32,7 @@ from simdb.answers.method import Method
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
 from simdb.kinds import Compared
+from simdb.kinds.bounds import identical_value
 from simdb.lsh.family import BucketKeys
 from simdb.opened.epochs import Prefixes
 from simdb.opened.opened import Opened
@@ -215,7 +216,7 @@ class Deduplicator:
             arranged = self._prober.epoch.arrange(self._signer.symbols(items))
             first_equal, other = (first_identical(arranged, rows) for rows in (open_rows, settled))
         first_equal = np.where(settled, other, first_equal)
-        if not self._signer.has_symbols:
+        if not self._signer.kind.has_symbols:
             self._keep_apart(items, signed, first_equal)
         own = np.arange(len(items))
         takes_part = (first_equal == own) & signed.comparable
@@ -234,7 +235,7 @@ class Deduplicator:
         has_target = decisions.row[origin] >= 0
         decisions.row[copies] = np.where(has_target, decisions.row[origin], origin)
         decisions.value[copies] = np.where(
-            has_target, decisions.value[origin], self._signer.identical_value
+            has_target, decisions.value[origin], identical_value(self._signer.kind)
         )
 
     def _keep_apart(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -420,28 +419,15 @@ def remove_records(
     transaction: WriteTransaction, owned: list[tuple[Table, int]], most_bytes: int
 ) -> list[tuple[Table, int]]:
     """Remove so many bytes of the records of owners; return those that may have some left."""
-    left = owned
-    spent = 0
-    while left and spent < most_bytes:
-        table, owner = left[0]
-        doomed = [
-            (bytes(key), len(value))
-            for key, value in _first_records(transaction, table, owner, most_bytes - spent)
-        ]
-        for key, size in doomed:
-            transaction.delete(table, key)
-            spent += size + len(key)
-        if not doomed:
-            left = left[1:]
-    return left
-
-
-def _first_records(
-    transaction: WriteTransaction, table: Table, owner: int, most_bytes: int
-) -> Iterator[tuple[memoryview, memoryview]]:
-    seen = 0
-    for key, value in transaction.scan(table, owner_prefix(owner)):
-        yield key, value
-        seen += len(value) + len(key)
-        if seen >= most_bytes:
-            return
+    for place, (table, owner) in enumerate(owned):
+        doomed: list[bytes] = []
+        for key, value in transaction.scan(table, owner_prefix(owner)):
+            if most_bytes <= 0:
+                break
+            doomed.append(bytes(key))
+            most_bytes -= len(key) + len(value)
+        for name in doomed:
+            transaction.delete(table, name)
+        if most_bytes <= 0:
+            return owned[place:]
+    return []

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.exact.thresholds import Bound
-from simdb.kinds.bounds import identical_value
 from simdb.lsh.family import BucketKeys, Family
 from simdb.lsh.symbols import SymbolSets
 from simdb.opened.catalogue import CollectionSettings
@@ -42,16 +41,21 @@ class Signer:
     """Signs the items of one collection. Safe to use from several threads.
 
     Attributes:
-        settings: of the collection.
+        settings, kind: of the collection.
         items: the canonical form of its items.
+        features, features_of_rows, symbols: of items in canonical form, as ``items`` makes them.
         measure: how two items are compared.
         epoch: the order that prefixes are written in, as it was last seen; set by the writer.
     """
 
     def __init__(self, settings: CollectionSettings) -> None:
-        self.items = settings.kind.make_items(settings.secret)
         self.settings = settings
-        self.measure = settings.kind.make_measure()
+        self.kind = settings.kind
+        self.items = self.kind.make_items(settings.secret)
+        self.features = self.items.features
+        self.features_of_rows = self.items.features_of_rows
+        self.symbols = self.items.symbols
+        self.measure = self.kind.make_measure()
         self.epoch: Epoch | None = None
 
     @cached_property
@@ -64,41 +68,9 @@ class Signer:
         """Words of a band of a signature; 0 where bucket keys come otherwise."""
         return 0 if self.family is None else self.family.band_words
 
-    @property
-    def hashes_what_it_compares(self) -> bool:
-        """Whether ``hashed`` and ``features`` of items are the same."""
-        return self.settings.kind.signs_what_it_compares
-
-    @property
-    def has_symbols(self) -> bool:
-        """Whether items are sets of symbols."""
-        return self.settings.kind.has_symbols
-
-    @property
-    def is_distance(self) -> bool:
-        """Whether items are compared by a distance."""
-        return self.settings.kind.is_distance
-
-    @property
-    def identical_value(self) -> float:
-        """How similar, or how distant, equal items are."""
-        return identical_value(self.settings.kind)
-
-    def features(self, items: Sequence[bytes | memoryview]) -> Any:
-        """Return what items in canonical form are compared by."""
-        return self.items.features(items)
-
-    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        """Return the symbols of items in canonical form, of a kind that has symbols."""
-        return self.items.symbols(items)
-
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:
-        """Return what items of one width, uint8 (n, width), are compared by."""
-        return self.items.features_of_rows(rows)
-
     def hashed(self, items: Sequence[bytes | memoryview]) -> Any:
         """Return what items in canonical form are signed by: symbols where they have any."""
-        return self.symbols(items) if self.has_symbols else self.items.features(items)
+        return self.symbols(items) if self.kind.has_symbols else self.features(items)
 
     def needed_matches(self, bound: Bound) -> int:
         """Return how many equal words of signature a candidate must have to be compared."""
@@ -126,7 +98,7 @@ class Signer:
         floor = self.settings.posted_floor
         parts = [
             epoch.prefixes(self.symbols(part), floor)
-            for part in _slices(items, self.settings.kind.slice_bytes)
+            for part in _slices(items, self.kind.slice_bytes)
         ]
         return Prefixes.concatenated(parts or [epoch.prefixes(self.symbols([]), floor)])
 
@@ -136,16 +108,11 @@ class Signer:
 
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
         """Begin to sign a batch of items; without a pool it is done on return."""
-        parts = list(_slices(items, self.settings.kind.slice_bytes))
+        parts = list(_slices(items, self.kind.slice_bytes))
         epoch = self.epoch
         if pool is None:
             return Signing([self._sign_part(part, epoch) for part in parts], [], self)
         return Signing([], [pool.submit(self._sign_part, part, epoch) for part in parts], self)
-
-    def _slices(
-        self, items: Sequence[bytes | memoryview]
-    ) -> Iterator[Sequence[bytes | memoryview]]:
-        return _slices(items, self.settings.kind.slice_bytes)
 
     def _sign_part(self, items: Sequence[bytes | memoryview], epoch: Epoch | None) -> Signed:
         return self.sign_hashed(self.hashed(items), epoch)

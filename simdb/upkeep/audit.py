@@ -41,7 +41,7 @@ def audit(
     kind, signer, collection = opened.settings.kind, opened.signer, opened.reader
     expected_recall = opened.settings.expected_recall(bound)  # also tells that there is no index
     sampled, items = _sample(collection, sample, seed)
-    if signer.has_symbols:
+    if signer.kind.has_symbols:
         assert isinstance(bound, Threshold)
         symbols = _distinct(signer.symbols(items))
         true_pairs = _true_pairs(opened, bound, sampled, symbols, progress=progress)
@@ -67,7 +67,7 @@ def audit(
         candidates=len(proposed),
         precision=len(found) / len(proposed) if proposed else None,
         bins=()
-        if signer.is_distance
+        if signer.kind.is_distance
         else tuple(_bins(outer_bound(kind, bound), _outer(kind, true_pairs), _outer(kind, found))),
     )
 

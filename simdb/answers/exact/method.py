@@ -16,11 +16,10 @@ import numpy.typing as npt
 
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_with_probe, matches
-from simdb.answers.components import Forest
 from simdb.answers.exact.memory import InMemory, join_order, load
 from simdb.answers.exact.probe import Prober, similarities_of
 from simdb.answers.exact.sweep import Sweep, room_of
-from simdb.answers.method import Batches, Method, ProgressCallback
+from simdb.answers.method import Batches, Forest, Method, ProgressCallback
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.joins import BEGINNING, Place, Workers
 from simdb.exact.measures import Criterion, Measure
@@ -62,7 +61,7 @@ class Exact(Method):
             return Matches((), self.guarantee, self.recall, 0)
         numbers = prober.candidates(keys, keys.size)
         documents = [document for _, document in opened.reader.documents_of(numbers)]
-        probe = symbols if signer.hashes_what_it_compares else signer.features([item])
+        probe = symbols if signer.kind.signs_what_it_compares else signer.features([item])
         compared = compare_with_probe(signer, probe, [document.item for document in documents])
         sizes = compared.denominators + compared.numerators - keys.size
         met = np.flatnonzero(compared.numerators >= criterion.needed_overlaps(keys.size, sizes))

@@ -396,31 +396,24 @@ class Sweep:
         )
 
 
+@dataclass(slots=True)
 class _Part:
     """Candidates that are verified together, with their items."""
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        number: int,
-        candidates: Candidates,
-        numbers: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]],
-        items: list[bytes],
-    ) -> None:
-        self._sweep = sweep
-        self._number = number
-        self._candidates = candidates
-        self._numbers = numbers
-        self._items = items
-        self.done = False
+    sweep: Sweep
+    number: int
+    candidates: Candidates
+    numbers: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]
+    items: list[bytes]
+    done: bool = False
 
     def advance(self, _most: int) -> tuple[ClassPairs, npt.NDArray[np.int64]]:
         """Verify them all."""
-        left, right, overlaps, counts = self._sweep.verified(
-            self._candidates, *self._numbers, self._items
+        left, right, overlaps, counts = self.sweep.verified(
+            self.candidates, *self.numbers, self.items
         )
         self.done = True
-        return ClassPairs(self._number, left, right, overlaps), counts
+        return ClassPairs(self.number, left, right, overlaps), counts
 
 
 def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
