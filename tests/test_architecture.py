@@ -222,10 +222,8 @@ def asks_for_a_kind(node: ast.AST) -> bool:
         return len(keys & NAMES_OF_KINDS) > 1
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]
-        named = [part for side in sides for part in ast.walk(side) if is_name(part)]
-        return bool(named) and any(
-            ast.unparse(side).endswith(("kind", "kind.name")) for side in sides
-        )
+        is_asked = any(is_name(part) for side in sides for part in ast.walk(side))
+        return is_asked and any(ast.unparse(side).endswith(("kind", "kind.name")) for side in sides)
     return False
 
 
