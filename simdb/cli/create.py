@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 import simdb
-from simdb.cli.describing import KindOptions
 from simdb.cli.options import (
     AsJson,
     Bound,
     CollectionName,
     ExactFloor,
     IndexOptions,
+    KindOptions,
     Quiet,
     StorePath,
     rational,

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 import simdb
-from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.inputs import (
     Feed,
@@ -24,7 +23,7 @@ from simdb.cli.inputs import (
     require_inputs,
     require_no_input,
 )
-from simdb.cli.options import AsJson, Bound, Quiet, Recall, SyncMode, rational
+from simdb.cli.options import AsJson, Bound, KindOptions, Quiet, Recall, SyncMode, rational
 from simdb.cli.output import ProgressBar, measured_duplicate, note, print_json
 from simdb.cli.stores import opened
 from simdb.errors import ConfigurationError, UsageError

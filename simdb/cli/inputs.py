@@ -28,10 +28,9 @@ from simdb.files import (
     told_format,
 )
 from simdb.files.compression import STANDARD_STREAM
-from simdb.files.ratings import treatment_from
-from simdb.files.rows import RowProblemError
+from simdb.files.rows import RowProblemError, Tokens
+from simdb.files.separated import treatment_from
 from simdb.files.texts import iter_files
-from simdb.files.tokens import Tokens
 from simdb.kinds import Kind
 from simdb.results import Key, Outcome
 

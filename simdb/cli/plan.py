@@ -18,16 +18,15 @@ import numpy.typing as npt
 import typer
 
 import simdb
-from simdb.cli.describing import KindOptions
 from simdb.cli.inputs import Feed, InputOptions, SampleOptions, require_inputs
-from simdb.cli.options import AsJson, Bands, Bound, Rows, rational
+from simdb.cli.options import AsJson, Bands, Bound, KindOptions, Rows, rational
 from simdb.cli.output import print_json, print_table
 from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.kinds import Kind
 from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
 from simdb.lsh.planning import Plan
-from simdb.planning import ExactPlan
+from simdb.planning import ExactPlan, posted_symbols
 
 _DEFAULT_FLOOR = Fraction(4, 5)
 _SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
@@ -107,8 +106,6 @@ def _measured(
 
 
 def _show_exact(kind: Kind, floor: Threshold, measured: ExactPlan | None, *, as_json: bool) -> None:
-    from simdb.planning import posted_symbols
-
     posted_of_each = posted_symbols(kind, floor.fraction, _SIZES)
     prefixes = list(zip(_SIZES, posted_of_each, strict=True))
     if as_json:
@@ -185,13 +182,16 @@ def _planned(kind: Kind, bound: Bound, wanted: dict[str, Any]) -> _Planned:
 def _draw(path: Path, planned: _Planned) -> None:
     if isnan(planned.plan.expected_recall(float(planned.bound))):
         raise UsageError("no probability is known that could be drawn")
-    axis = Axis(
-        planned.measured, 0.0, planned.end, planned.plan.family.probability, planned.bounded_by
+    plan = planned.plan
+    curve = curve_of(
+        Or(plan.bands, And(plan.rows)),
+        planned.end,
+        plan.family.probability,
+        measured=planned.measured,
+        bounded_by=planned.bounded_by,
+        bound=float(planned.bound),
     )
-    construction = Or(planned.plan.bands, And(planned.plan.rows))
-    curve = curve_of(construction, axis, float(planned.bound))
-    title = planned.kind.index_in_words(planned.plan.bands, planned.plan.rows)
-    draw_curve(path, curve, axis, title)
+    draw_curve(path, curve, planned.kind.index_in_words(plan.bands, plan.rows))
 
 
 def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
@@ -220,61 +220,49 @@ def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """What the horizontal axis of a curve shows.
-
-    Attributes:
-        label: its name.
-        lowest, highest: its ends.
-        probability: that one base function agrees on two items of this similarity or distance; it
-            must rise all along, or fall all along. None: the axis is that probability, which for
-            minhash is the similarity (MMDS 3.3.3).
-        bound: what the value is called that the curve is planned for.
-    """
-
-    label: str = "similarity"
-    lowest: float = 0.0
-    highest: float = 1.0
-    probability: Callable[[float], float] | None = None
-    bound: str = "threshold"
-
-
-@dataclass(frozen=True, slots=True)
 class Curve:
-    """A curve as data, and what is marked on it.
+    """A curve over a similarity or a distance, and what is marked on it.
 
     Attributes:
+        measured, bounded_by: the names of the axis and of the bound that is planned for.
         points: float64 (n, 2): value of the axis, probability of a candidate pair.
-        threshold, fixed_point, steepest: values of the axis, the first of them the similarity or
-            the largest distance that is planned for; None where there is none.
+        bound, fixed_point, steepest: values of the axis; None where they do not lie on it.
         slope: of the curve at ``steepest``, per unit of the base functions' probability.
     """
 
+    measured: str
+    bounded_by: str
     points: npt.NDArray[np.float64]
-    threshold: float | None
+    bound: float | None
     fixed_point: float | None
     steepest: float | None
     slope: float
 
 
 def curve_of(
-    construction: Construction, axis: Axis | None = None, threshold: float | None = None
+    construction: Construction,
+    end: float = 1.0,
+    probability: Callable[[float], float] = float,
+    *,
+    measured: str = "similarity",
+    bounded_by: str = "threshold",
+    bound: float | None = None,
 ) -> Curve:
-    """Compute the S-curve of a construction over an axis, with its threshold, fixed point, slope.
+    """Compute the S-curve of a construction from 0 to an end, with its fixed point and slope.
 
     The fixed point is where amplification leaves the probability of one base function as it is;
-    above it probabilities rise, below it they fall.
+    above it probabilities rise, below it they fall. That probability must rise all along the axis,
+    or fall; of minhash it is the similarity itself (MMDS 3.3.3).
     """
-    axis = axis or Axis()
-    values = np.linspace(axis.lowest, axis.highest, _POINTS)
-    single = values
-    if axis.probability is not None:
-        single = np.array([axis.probability(value) for value in values.tolist()], np.float64)
+    values = np.linspace(0.0, end, _POINTS)
+    single = np.array([probability(value) for value in values.tolist()], np.float64)
     fixed = fixed_point(construction)
     steep, slope = steepest(construction)
     return Curve(
+        measured,
+        bounded_by,
         points=np.column_stack((values, construction.probability(single))),
-        threshold=threshold,
+        bound=bound,
         fixed_point=None if fixed is None else _value_at(fixed, values, single),
         steepest=_value_at(steep, values, single),
         slope=slope,
@@ -291,7 +279,7 @@ def _value_at(
     return float(np.interp(wanted, single[rising], values[rising]))
 
 
-def draw_curve(path: Path, curve: Curve, axis: Axis | None = None, title: str = "") -> None:
+def draw_curve(path: Path, curve: Curve, title: str = "") -> None:
     """Draw a curve with its marks into a file whose suffix says whether it is SVG or PNG.
 
     The same curve gives the same SVG file.
@@ -302,7 +290,6 @@ def draw_curve(path: Path, curve: Curve, axis: Axis | None = None, title: str = 
     """
     if path.suffix.lower() not in _PICTURES:
         raise UsageError(f"a curve is drawn as {' or '.join(_PICTURES)}, not as {path.name!r}")
-    axis = axis or Axis()
     matplotlib = _matplotlib("matplotlib")
     # Text as text, and names of the parts without chance.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simdb"}):
@@ -310,22 +297,19 @@ def draw_curve(path: Path, curve: Curve, axis: Axis | None = None, title: str = 
         axes = figure.subplots()
         axes.plot(curve.points[:, 0], curve.points[:, 1], color="black")
         marks = (
-            (f"{axis.bound} {_shown(curve.threshold)}", curve.threshold, "-"),
-            (f"fixed point {_shown(curve.fixed_point)}", curve.fixed_point, "--"),
-            (f"steepest {_shown(curve.steepest)}, slope {curve.slope:.3g}", curve.steepest, ":"),
+            (curve.bounded_by, curve.bound, "-", ""),
+            ("fixed point", curve.fixed_point, "--", ""),
+            ("steepest", curve.steepest, ":", f", slope {curve.slope:.3g}"),
         )
-        for number, (label, value, style) in enumerate(marks):
+        for number, (name, value, style, more) in enumerate(marks):
             if value is not None:
+                label = f"{name} {value:.4g}{more}"
                 axes.axvline(value, linestyle=style, color=f"C{number}", label=label)
-        axes.set(xlabel=axis.label, ylabel="probability of a candidate pair", title=title)
-        axes.set(xlim=(axis.lowest, axis.highest), ylim=(0, 1.02))
+        axes.set(xlabel=curve.measured, ylabel="probability of a candidate pair", title=title)
+        axes.set(xlim=(0, curve.points[-1, 0]), ylim=(0, 1.02))
         axes.legend()
         dated = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}
         figure.savefig(path, **dated)
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
 
 
 def _matplotlib(module: str) -> Any:

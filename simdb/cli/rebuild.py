@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from simdb.cli.create import indexes_of, report_of
-from simdb.cli.describing import OtherKindOptions
 from simdb.cli.options import (
     AsJson,
     Bound,
     CollectionName,
     ExactFloor,
     OtherIndexOptions,
+    OtherKindOptions,
     Quiet,
     StorePath,
     rational,

@@ -13,16 +13,16 @@ from simdb.files.arrays import ArrayReader
 from simdb.files.baskets import BasketReader, LinesReader
 from simdb.files.compression import STANDARD_STREAM, InputStream, plain_name
 from simdb.files.jsonl import JsonLinesReader, item_of_json
-from simdb.files.ratings import RatingsReader
-from simdb.files.reader import RowReader, StreamReader
 from simdb.files.rows import (
     LONGEST_RECORD,
     Elements,
     Item,
     ReadingOptions,
     Row,
+    RowReader,
+    StreamReader,
 )
-from simdb.files.separated import SeparatedReader
+from simdb.files.separated import RatingsReader, SeparatedReader
 from simdb.files.texts import TextReader, iter_files, leads_out
 from simdb.files.writing import Output, json_line, printable, written_together
 from simdb.kinds.base import Format

@@ -17,8 +17,14 @@ import numpy.typing as npt
 
 from simdb.errors import BadItemError, ConfigurationError, StorageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
-from simdb.files.reader import RowReader
-from simdb.files.rows import Item, ReadingOptions, Row, RowProblemError, whole_number
+from simdb.files.rows import (
+    Item,
+    ReadingOptions,
+    Row,
+    RowProblemError,
+    RowReader,
+    whole_number,
+)
 from simdb.kinds.base import Format
 from simdb.results import Key
 
@@ -176,9 +182,6 @@ class ArrayReader(RowReader):
     def bytes_total(self) -> int | None:
         """How many bytes the array has, None before it is opened."""
         return self._bytes_total
-
-    def close(self) -> None:
-        """Do nothing: the file is closed as soon as nothing refers to the array."""
 
 
 @contextlib.contextmanager

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from simdb.files.compression import InputStream
-from simdb.files.reader import StreamReader
 from simdb.files.rows import (
     LONGEST_RECORD,
     Item,
     ReadingOptions,
     RowProblemError,
+    StreamReader,
     decoded,
+    present,
     whole_number,
 )
 from simdb.files.separated import iter_records, values_of
-from simdb.files.tokens import present
 from simdb.kinds.base import Format
 from simdb.results import Key
 

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import InputStream
-from simdb.files.reader import KINDS_OF_VALUES, NamedFieldsReader
 from simdb.files.rows import (
+    KINDS_OF_VALUES,
     LONGEST_RECORD,
     Item,
+    NamedFieldsReader,
     ReadingOptions,
     RowProblemError,
     decoded,

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from simdb.errors import BadItemError, MissingExtraError, UsageError
 from simdb.files.compression import STANDARD_STREAM, InputStream
-from simdb.files.reader import RowReader
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
     LONGEST_RECORD,
@@ -18,6 +17,7 @@ from simdb.files.rows import (
     ReadingOptions,
     Row,
     RowProblemError,
+    RowReader,
     decoded,
     whole_number,
 )
@@ -120,9 +120,6 @@ class TextReader(RowReader):
     def naming(self, key: Key) -> str:
         """Return the name of a file in the folder, as the message about one has it that is read."""
         return "" if self._folder is None else f"{str(key)!a}: "
-
-    def close(self) -> None:
-        """Do nothing: every file is closed as soon as it was read."""
 
 
 def _check_path(raw: bytes) -> None:

@@ -7,8 +7,7 @@ import json
 import pytest
 
 import simdb
-from simdb.cli.describing import KindOptions
-from simdb.cli.options import Bound
+from simdb.cli.options import Bound, KindOptions
 from simdb.errors import ConfigurationError, UsageError
 from tests.support.cli_stores import done, run
 from tests.support.kind_cases import RECORD

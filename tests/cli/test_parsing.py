@@ -12,10 +12,9 @@ import typer.main
 from typer.testing import CliRunner, Result
 
 from simdb.cli.app import app
-from simdb.cli.describing import KindOptions
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.inputs import Feed
-from simdb.cli.options import key_from
+from simdb.cli.options import KindOptions, key_from
 from simdb.cli.output import ProgressBar, excerpt
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import ReadingOptions, printable

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from simdb.cli.plan import Axis, curve_of, draw_curve
+from simdb.cli.plan import curve_of, draw_curve
 from simdb.errors import MissingExtraError, UsageError
 from simdb.lsh.amplification import And, Or, fixed_point, steepest
 from simdb.lsh.curves import line_probability
@@ -16,21 +16,20 @@ BANDING = Or(16, And(6))
 
 
 def test_a_curve_over_the_similarity_has_its_marks():
-    curve = curve_of(BANDING, threshold=0.8)
+    curve = curve_of(BANDING, bound=0.8)
     assert curve.points[0].tolist() == [0, 0]
     assert curve.points[-1].tolist() == [1, 1]
     assert curve.points[250] == pytest.approx([0.5, 1 - (1 - 0.5**6) ** 16])
     point, slope = steepest(BANDING)
-    assert (curve.threshold, curve.slope) == (0.8, slope)
+    assert (curve.bound, curve.slope) == (0.8, slope)
     assert curve.fixed_point == pytest.approx(fixed_point(BANDING))
     assert curve.steepest == pytest.approx(point)
 
 
 def test_a_curve_over_a_distance_falls_and_has_its_marks_where_the_probability_is_theirs():
-    axis = Axis("Euclidean distance", 0, 20, lambda distance: line_probability(distance, 4))
-    curve = curve_of(BANDING, axis)
+    curve = curve_of(BANDING, 20, lambda distance: line_probability(distance, 4))
     assert (np.diff(curve.points[:, 1]) <= 0).all()
-    assert curve.threshold is None
+    assert curve.bound is None
     assert curve.fixed_point is not None
     assert curve.steepest is not None
     assert line_probability(curve.fixed_point, 4) == pytest.approx(fixed_point(BANDING), abs=1e-4)
@@ -39,14 +38,14 @@ def test_a_curve_over_a_distance_falls_and_has_its_marks_where_the_probability_i
 
 def test_what_does_not_lie_on_the_axis_is_not_marked():
     assert curve_of(Or(3)).fixed_point is None
-    narrow = curve_of(BANDING, Axis(highest=0.3))
+    narrow = curve_of(BANDING, 0.3)
     assert (narrow.fixed_point, narrow.steepest) == (None, None)
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG")])
 def test_a_curve_is_drawn_into_a_file(tmp_path, name, begins):
     pytest.importorskip("matplotlib")
-    curve = curve_of(BANDING, threshold=0.8)
+    curve = curve_of(BANDING, bound=0.8)
     for folder in (tmp_path / "one", tmp_path / "other"):
         folder.mkdir()
         draw_curve(folder / name, curve, title="16 bands of 6 rows")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import simdb
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.files import ReadingOptions, Row, open_rows
-from simdb.files.ratings import treatment_from
+from simdb.files.separated import treatment_from
 from simdb.kinds.ratings import (
     Liked,
     LikedOrHated,

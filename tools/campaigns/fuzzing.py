@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.cli.describing import KindOptions
+from simdb.cli.options import KindOptions
 from simdb.errors import MissingExtraError
 from simdb.files import open_rows
 from simdb.files.compression import zstandard
