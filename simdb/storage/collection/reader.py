@@ -217,10 +217,10 @@ class CollectionReader:
 
     def live_documents(self, start: int = 0) -> Iterator[Document]:
         """Yield the documents of live items in the order of their numbers."""
-        tombstones = self.tombstones
+        self.load_tombstones()
         live = 0
         for block in self.documents.scan(start):
-            dead = deleted(tombstones, block.numbers)
+            dead = ~self.alive(block.numbers)
             live += int(np.count_nonzero(~dead))
             for place, number in enumerate(block.numbers.tolist()):
                 if number >= start and not dead[place]:
@@ -253,14 +253,18 @@ class CollectionReader:
     @property
     def tombstones(self) -> npt.NDArray[np.uint8]:
         """Bitmap of the deleted items by number; empty when none has one."""
-        if self._tombstones is None:
-            self._tombstones = self._load_tombstones()
+        self.load_tombstones()
+        assert self._tombstones is not None
         return self._tombstones
 
-    def _load_tombstones(self) -> npt.NDArray[np.uint8]:
-        if not self.manifest.tombstones:
-            return np.empty(0, np.uint8)
-        return read_all(self.transaction, self.number, self.manifest.next_number)
+    def load_tombstones(self) -> None:
+        """Read all tombstones, for calls of ``alive`` about many items."""
+        if self._tombstones is None:
+            self._tombstones = np.empty(0, np.uint8)
+            if self.manifest.tombstones:
+                self._tombstones = read_all(
+                    self.transaction, self.number, self.manifest.next_number
+                )
 
     def alive(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
         """Return which of the item numbers have no tombstone."""
@@ -320,11 +324,11 @@ def live_batches(
 
 
 def _live_blocks(collection: CollectionReader, start: int) -> Iterator[Items]:
-    tombstones = collection.tombstones
+    collection.load_tombstones()
     live = 0
     blocks = collection.documents if collection.items is None else collection.items
     for block in blocks.scan(start):
-        places = np.flatnonzero(~deleted(tombstones, block.numbers) & (block.numbers >= start))
+        places = np.flatnonzero(collection.alive(block.numbers) & (block.numbers >= start))
         live += places.size
         if not places.size:
             continue
