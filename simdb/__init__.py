@@ -26,7 +26,7 @@ Where to look:
   ``groups``, ``join``; ``rebuild``, ``self_audit``. ``CollectionView``: one of a snapshot.
 - ``Match``, ``Pair``, ``Group``, ``Entry``, ``Outcome``, ``AddReport``: what they return.
 - ``plan``, ``plan_exact``: what an index will find, and take, before it is made.
-- ``repair``: all that can be read of a damaged file.
+- ``repair``: all that can be read of a damaged file. ``restore``: a backup in a store's place.
 - ``SimdbError``: what every error derives from; many name their ``Remedy``.
 """
 
@@ -78,6 +78,7 @@ from simdb.kinds import (
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan, plan, plan_exact
 from simdb.recovery.repair import repair
+from simdb.recovery.restore import restore
 from simdb.results import (
     AddReport,
     AuditBin,
@@ -165,6 +166,7 @@ __all__ = [
     "plan",
     "plan_exact",
     "repair",
+    "restore",
 ]
 
 starting.finish()

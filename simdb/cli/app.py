@@ -25,6 +25,7 @@ from simdb.cli import (
     plan,
     rebuild,
     repair,
+    restore,
     search,
     stats,
 )
@@ -114,6 +115,7 @@ for command in (
     compact.compact,
     backup.backup,
     repair.repair,
+    restore.restore,
     rebuild.rebuild,
     audit.audit,
     plan.plan,

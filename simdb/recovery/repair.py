@@ -10,8 +10,6 @@ Nothing is read through LMDB, which damage can make end the process (``recovery.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import struct
 from collections.abc import Iterable, Iterator
@@ -19,13 +17,11 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 
 from simdb.database import Database, open_database
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
-    DatabaseBusyError,
     DatabaseNotFoundError,
     StorageError,
 )
@@ -48,7 +44,7 @@ from simdb.results import Problem, RepairedCollection, RepairReport
 from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
 from simdb.storage.file import creation
 from simdb.storage.file.errors import translated
-from simdb.storage.file.preflight import file_mode, parse_path
+from simdb.storage.file.preflight import file_mode, no_writer, parse_path
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block
 from simdb.storage.tables.layout import (
@@ -99,7 +95,7 @@ def repair(
     try:
         with translated(target):
             creation.create(temporary, mode)
-        with translated(source), _no_writer(source), DamagedFile(source) as file:
+        with translated(source), no_writer(source), DamagedFile(source) as file:
             salvage = Salvage(file)
             with (
                 translated(target),
@@ -113,27 +109,12 @@ def repair(
             target.hardlink_to(temporary)  # fails, unlike a rename, where the target exists
         except FileExistsError as error:
             raise StorageError(f"{target} exists; name a file that does not") from error
+        creation.sync_folder(target.parent)
         return RepairReport(
             tuple(found), tuple(salvage.lost), salvage.certain, tuple(salvage.problems())
         )
     finally:
         creation.discard(temporary)
-
-
-@contextlib.contextmanager
-def _no_writer(path: Path) -> Iterator[None]:
-    """Hold the lock that writers of a store take, on a descriptor that is only for reading."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise DatabaseBusyError(
-                f"{path}: somebody writes to it; repair it afterwards"
-            ) from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _copy(database: Database, salvage: Salvage, number: int) -> RepairedCollection:

@@ -36,6 +36,7 @@ COMMANDS = [
     "compact",
     "backup",
     "repair",
+    "restore",
     "rebuild",
     "plan",
     "audit",

@@ -79,6 +79,7 @@ NAMES = [
     "plan",
     "plan_exact",
     "repair",
+    "restore",
 ]
 
 

@@ -277,7 +277,7 @@ def create(path: Path, mode: int | None = None) -> None:
                 transaction.put(HEADER_KEY, header, db=handles[Table.META])
         with contextlib.suppress(FileExistsError):  # another process was first
             os.link(temporary, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         discard(temporary)
 
@@ -312,7 +312,7 @@ def written_whole(target: Path, mode: int) -> Iterator[int]:
                 raise StorageError(f"{target} exists; name a file that does not") from error
         finally:
             discard(temporary)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 def temporary_beside(target: Path) -> Path:
@@ -328,7 +328,8 @@ def discard(temporary: Path) -> None:
             file.unlink()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, as a new file's has to be."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

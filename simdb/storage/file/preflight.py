@@ -450,6 +450,24 @@ def held_alone(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def no_writer(path: Path) -> Iterator[None]:
+    """Keep writers away from a store, by their lock, on a descriptor that is only for reading.
+
+    Raises:
+        DatabaseBusyError: one is at work.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DatabaseBusyError(f"{path}: somebody writes to it; wait for it") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _lock_bytes(descriptor: int, kind: int, begin: int, count: int) -> bool:
     """Lock bytes of a file for an open descriptor; return whether that could be done at once."""
     try:

@@ -1,0 +1,31 @@
+"""The command that puts a backup in the place of a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import simdb
+from simdb.cli.options import AsJson, Quiet
+from simdb.cli.output import note, print_json_line
+
+
+def restore(
+    *,
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="The file to restore from.")],
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="The store that it replaces.")],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Replace a store by a copy of a backup, unless somebody has it open.
+
+    Processes that have it open are named; the backup is verified first and stays as it is.
+    """
+    simdb.restore(backup, store)
+    size = store.stat().st_size
+    if as_json:
+        print_json_line({"backup": str(backup), "store": str(store), "bytes": size})
+    else:
+        note(f"restored {store} from {backup}: {size:,} bytes", quiet=quiet)

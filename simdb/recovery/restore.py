@@ -1,0 +1,83 @@
+"""Restore: a backup takes the place of a store that nobody has open.
+
+To copy or move a file over a store is not safe: who has the old file open goes on with it, and
+LMDB's lock file, which both then share, speaks of the old one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from simdb.errors import ConfigurationError, CorruptionError, StorageError
+from simdb.storage.file import creation, environment, preflight
+from simdb.storage.file.errors import translated
+
+
+def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> None:
+    """Put a copy of a backup in the place of a store, all of it or not at all.
+
+    The copy is verified page by page before. The store may be damaged, or not exist; one that
+    exists keeps its mode. The backup stays as it is.
+
+    Args:
+        backup: a file that ``Database.backup`` or ``repair`` wrote, or another store.
+        store: what is replaced.
+
+    Raises:
+        DatabaseBusyError: the store is open somewhere, in the processes that are named.
+        DatabaseNotFoundError: there is no such backup, or no folder for the store.
+        CorruptionError, NotADatabaseError, FormatVersionError: the backup cannot be used.
+    """
+    source, target = preflight.resolved_path(backup), preflight.resolved_path(store)
+    if source == target:
+        raise ConfigurationError(f"{source} is both the backup and the store")
+    temporary = creation.temporary_beside(target)
+    try:
+        with translated(source):
+            mode = preflight.file_mode(target if target.exists() else source)
+            with preflight.no_writer(source):
+                _copy(source, temporary, mode)
+            _verify(source, temporary)
+        with translated(target):
+            _put_in_place(temporary, target)
+            creation.sync_folder(target.parent)
+    finally:
+        creation.discard(temporary)
+
+
+def _copy(source: Path, temporary: Path, mode: int) -> None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with (
+        source.open("rb") as read,
+        open(temporary, "wb", opener=lambda name, _: os.open(name, flags, mode)) as written,
+    ):
+        os.fchmod(written.fileno(), mode)
+        shutil.copyfileobj(read, written, 2**20)
+        written.flush()
+        os.fsync(written.fileno())
+
+
+def _verify(source: Path, temporary: Path) -> None:
+    """Raise unless the copy is a sound simdb store."""
+    try:
+        problems = creation.structure_problems(temporary)
+        if problems:
+            raise CorruptionError(f"{source} is damaged: {problems[0]}; nothing was replaced")
+        # What is said of the header is said here, before anything is replaced.
+        opened = environment.acquire(temporary, read_only=True, sync="full", map_size=None)
+    except StorageError as error:
+        raise type(error)(str(error).replace(str(temporary), str(source))) from error
+    environment.release(opened)
+
+
+def _put_in_place(temporary: Path, target: Path) -> None:
+    if not target.exists():
+        try:
+            target.hardlink_to(temporary)  # fails, unlike a rename, where somebody was first
+        except FileExistsError as error:
+            raise StorageError(f"{target} was made meanwhile; nothing was replaced") from error
+        return
+    with preflight.held_alone(target):
+        temporary.replace(target)

@@ -1,0 +1,146 @@
+"""A backup takes the place of a store, safely, or says who is in the way."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import simdb
+from simdb.cli.app import app
+from tests.support.forked import Child
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store of five items with a backup of the first three of them beside it."""
+    path = tmp_path / "store.simdb"
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.5)
+        collection.add_many((number, [number]) for number in range(3))
+        database.backup(tmp_path / "backup.simdb")
+        collection.add_many((number, [number]) for number in range(3, 5))
+    return path
+
+
+@pytest.fixture
+def backup(store):
+    return store.with_name("backup.simdb")
+
+
+def count(path):
+    with simdb.open(path, read_only=True, threads=1) as database:
+        assert database.check(deep=True).sound
+        return len(database["c"])
+
+
+def names(path):
+    return sorted(file.name for file in path.parent.iterdir() if not file.name.endswith("-turn"))
+
+
+def test_a_restored_store_is_the_backup_and_the_backup_stays(store, backup):
+    store.chmod(0o600)
+    simdb.restore(backup, str(store))
+    assert (count(store), count(backup)) == (3, 3)
+    assert store.stat().st_mode & 0o777 == 0o600
+    with simdb.open(store, threads=1) as database:
+        database["c"].add("new", [9])
+    assert (count(store), count(backup)) == (4, 3)
+    assert not [name for name in names(store) if ".tmp" in name]
+
+
+def test_a_store_that_is_lost_or_damaged_is_restored(store, backup):
+    store.write_bytes(b"damaged" * 1_000)
+    simdb.restore(backup, store)
+    assert count(store) == 3
+    store.unlink()
+    simdb.restore(backup, store)
+    assert count(store) == 3
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_that_is_open_is_left_alone_and_who_has_it_is_named(store, backup, read_only):
+    def work(child):
+        with simdb.open(store, read_only=read_only, threads=1) as database:
+            child.say(len(database["c"]))
+            child.hear()
+
+    child = Child(work)
+    assert child.hear() == "5"
+    with pytest.raises(simdb.DatabaseBusyError, match=f"open in process {child.pid};"):
+        simdb.restore(backup, store)
+    child.say("end")
+    assert child.end() == 0
+    with (
+        simdb.open(store, read_only=read_only, threads=1),
+        pytest.raises(simdb.DatabaseBusyError, match="open in this process"),
+    ):
+        simdb.restore(backup, store)
+    assert count(store) == 5
+    simdb.restore(backup, store)
+    assert count(store) == 3
+
+
+def test_a_backup_that_cannot_be_used_replaces_nothing(store, backup):
+    data = bytearray(backup.read_bytes())
+    data[3 * 4_096 :] = b"\xff" * len(data[3 * 4_096 :])
+    (damaged := store.with_name("damaged")).write_bytes(data)
+    (short := store.with_name("short")).write_bytes(data[: 2 * 4_096])
+    (foreign := store.with_name("foreign")).write_text("no store at all" * 1_000)
+    before = names(store)
+    for source, error in (
+        (damaged, simdb.CorruptionError),
+        (short, simdb.CorruptionError),
+        (foreign, simdb.NotADatabaseError),
+        (store.with_name("absent"), simdb.DatabaseNotFoundError),
+        (store, simdb.ConfigurationError),
+    ):
+        with pytest.raises(error, match=source.name):
+            simdb.restore(source, store)
+    assert names(store) == before
+    assert count(store) == 5
+
+
+def test_a_restored_store_is_synced_and_so_is_its_name(store, backup, monkeypatch):
+    synced = []
+    fsync, replace = os.fsync, os.replace
+
+    def noted(descriptor):
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    def renamed(*names):
+        synced.append("renamed")
+        replace(*names)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "replace", renamed)
+    simdb.restore(backup, store)
+    assert [name for name in synced if name.endswith(".tmp")]
+    assert synced[-2:] == ["renamed", str(store.parent)]
+
+
+def test_the_command_restores_and_says_who_is_in_the_way(store, backup):
+    done = CliRunner().invoke(app, ["restore", str(backup), str(store), "--json"])
+    assert done.exit_code == 0
+    assert f'"bytes": {store.stat().st_size}' in done.output
+    with simdb.open(store, threads=1):
+        refused = CliRunner().invoke(app, ["restore", str(backup), str(store)])
+    assert refused.exit_code == 3
+    assert "open in this process" in refused.output
+
+
+def test_what_a_file_moved_over_an_open_store_would_lose_a_restored_one_keeps(store, backup):
+    shutil.copyfile(store, latest := store.with_name("latest.simdb"))
+    simdb.restore(backup, store)
+    for number in range(3):
+        with simdb.open(store, threads=1) as database:
+            database["c"].add(f"new{number}", [number])
+    assert count(store) == 6
+    simdb.restore(latest, store)
+    assert count(store) == 5
