@@ -384,9 +384,7 @@ def _enough_words(
     if signed.comparable.size > 1:  # several probes may propose one item
         distinct, places = np.unique(numbers, return_inverse=True)
     words, present = stored_signatures(reader, distinct)
-    matches, _ = kernels.sketches.compare_signatures(
-        signed.signatures[probes], words[places], 1, words.shape[1]
-    )
+    matches = kernels.sketches.matching_rows(signed.signatures[probes], words[places])
     enough: npt.NDArray[np.bool_] = (matches >= needed) & present[places]
     return enough
 

@@ -225,51 +225,41 @@ class _Range:
 
     def advance(self, most: int) -> _Found:
         """Join on until so many pairs are found or all is done."""
-        join = self._join
+        postings, join = kernels.postings, self._join
         if self._room is None:
             columns = (np.empty(join.chunk, np.uint32) for _ in range(4))
-            self._room = kernels.postings.Candidates(*columns), np.empty(join.chunk, np.int64)
+            self._room = postings.Candidates(*columns), np.empty(join.chunk, np.int64)
         found, overlaps = self._room
         counts = np.zeros(4, np.int64)
         chunks: list[Represented] = []
         pairs = 0
         while pairs < most and not self.done:
-            kept = self._step(found, overlaps, counts)
+            count = postings.bucket_candidates(
+                join.left_postings,
+                join.right_postings,
+                needed=join.needed,
+                minimum=join.minimum,
+                same=join.same,
+                bounded=True,
+                stop=self._stop,
+                state=self._state,
+                found=found,
+                counters=counts,
+            )
+            kept = postings.verify_candidates(
+                join.left,
+                join.right,
+                needed=join.needed,
+                count=count,
+                found=found,
+                overlaps=overlaps,
+                counters=counts,
+            )
             if kept:
                 pairs += kept
                 part = found.left[:kept].copy(), found.right[:kept].copy(), overlaps[:kept].copy()
                 chunks.append(part)
         return _Found(self._number, counts, chunks)
-
-    def _step(
-        self,
-        found: Candidates,
-        overlaps: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int64],
-    ) -> int:
-        """Join until there is no more room for candidates; return how many pairs are left."""
-        postings, join = kernels.postings, self._join
-        count = postings.bucket_candidates(
-            join.left_postings,
-            join.right_postings,
-            needed=join.needed,
-            minimum=join.minimum,
-            same=join.same,
-            bounded=True,
-            stop=self._stop,
-            state=self._state,
-            found=found,
-            counters=counts,
-        )
-        return postings.verify_candidates(
-            join.left,
-            join.right,
-            needed=join.needed,
-            count=count,
-            found=found,
-            overlaps=overlaps,
-            counters=counts,
-        )
 
 
 def pairs(

@@ -87,7 +87,7 @@ ENTRIES = (
     Entry("sketches.fast_sketches", "symbols, about ln rows rounds", "3.3, FOCS 2017"),
     Entry("sketches.classical_sketches", "symbols rows; values below 2^61 - 1", "3.3.5"),
     Entry("sketches.bucket_keys", "n bands rows; collisions below (rows + 1) / 2^58", "3.4.1"),
-    Entry("sketches.compare_signatures", "m bands rows", "3.3.3, 3.4.1"),
+    Entry("sketches.matching_rows", "m rows", "3.3.3"),
     Entry("vectors.compare_rows", "m d; errors of the last bit", "3.5.2, 3.5.4"),
     Entry("vectors.scan", "n d", "3.5.2, 3.5.4"),
     Entry("vectors.set_sign_words", "n functions, and d of those in doubt", "3.7.2"),

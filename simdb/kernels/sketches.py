@@ -175,39 +175,15 @@ def bucket_keys(
     return keys
 
 
-@inlined
-def _band_is_shared(
-    left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16], start: int, stop: int
-) -> bool:
-    """Return whether two signatures agree in every row of a range."""
-    shared = True
-    for row in range(start, stop):
-        if left[row] != right[row]:
-            shared = False
-            break
-    return shared
-
-
 @kernel
-def compare_signatures(
-    left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16], bands: int, rows: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Compare signature left[i] with right[i], both uint16 (m, bands * rows).
-
-    Returns:
-        int32 (m,), in how many rows they agree; int32 (m,), the first band in which they agree in
-        all rows, -1 if none.
-    """
-    matching_rows = np.zeros(left.shape[0], np.int32)
-    first_band = np.full(left.shape[0], -1, np.int32)
+def matching_rows(
+    left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16]
+) -> npt.NDArray[np.int32]:
+    """Count in how many rows signature left[i] agrees with right[i], both uint16 (m, rows)."""
+    matching = np.empty(left.shape[0], np.int32)
     for pair in range(left.shape[0]):
-        matching = 0
+        equal = 0
         for row in range(left.shape[1]):
-            matching += 1 if left[pair, row] == right[pair, row] else 0
-        matching_rows[pair] = matching
-        if matching >= rows:  # or no band can agree
-            for band in range(bands):
-                if _band_is_shared(left[pair], right[pair], band * rows, (band + 1) * rows):
-                    first_band[pair] = band
-                    break
-    return matching_rows, first_band
+            equal += 1 if left[pair, row] == right[pair, row] else 0
+        matching[pair] = equal
+    return matching

@@ -170,6 +170,7 @@ class BandedFamily(ABC):
         """Return the signatures, uint16 (n, words), of a batch of items."""
 
 
+@lru_cache(maxsize=256)
 def minimum_matches(threshold: Fraction, rows: int, loss: Fraction = FILTER_LOSS) -> int:
     """Return how many of ``rows`` rows a similar pair must share not to be dropped.
 
@@ -247,12 +248,7 @@ class MinHash:
 
     def needed_matches(self, least: Fraction) -> int:
         """Return how many rows a pair at a similarity shares but for 1 in 10,000 times."""
-        return _needed_matches(least, self.words)
-
-
-@lru_cache(maxsize=256)
-def _needed_matches(least: Fraction, rows: int) -> int:
-    return minimum_matches(least, rows)
+        return minimum_matches(least, self.words)
 
 
 # -- what is random ------------------------------------------------------------------------------

@@ -814,7 +814,7 @@ def sketched_sets(random: np.random.Generator) -> None:
     assert found.tolist() == [oracle.classical_sketch(own, rows, secret) for own in sets]
 
 
-@twin_of("sketches.bucket_keys", "sketches.compare_signatures")
+@twin_of("sketches.bucket_keys", "sketches.matching_rows")
 def bands_of_signatures(random: np.random.Generator) -> None:
     bands, rows = 4, 3
     signatures = random.integers(0, 3, (20, bands * rows)).astype(np.uint16)
@@ -828,13 +828,8 @@ def bands_of_signatures(random: np.random.Generator) -> None:
         for one in cut
     ]
     left, right = drawn_pairs(random, 20, 60)
-    equal, first = kernels.sketches.compare_signatures(
-        signatures[left], signatures[right], bands, rows
-    )
-    for one, other, count, band in zip(left, right, equal.tolist(), first.tolist(), strict=True):
-        assert count == (signatures[one] == signatures[other]).sum()
-        same = [n for n in range(bands) if cut[one][n] == cut[other][n]]
-        assert band == (same[0] if same else -1)
+    equal = kernels.sketches.matching_rows(signatures[left], signatures[right])
+    assert equal.tolist() == (signatures[left] == signatures[right]).sum(axis=1).tolist()
 
 
 # -- vectors -------------------------------------------------------------------------------------

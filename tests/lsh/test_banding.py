@@ -52,12 +52,9 @@ def test_keys_are_equal_exactly_where_the_rows_of_a_band_are(bands, rows, data):
         for band in range(bands)
     ]
     assert (keys[0] == keys[1]).tolist() == by_rows
-    matching, first = kernels.sketches.compare_signatures(
-        np.array([left], np.uint16), np.array([right], np.uint16), bands, rows
-    )
+    sides = np.array([left], np.uint16), np.array([right], np.uint16)
+    matching = kernels.sketches.matching_rows(*sides)
     assert matching.tolist() == [sum(i == j for i, j in zip(left, right, strict=True))]
-    assert first.tolist() == [by_rows.index(True) if any(by_rows) else -1]
-    assert matching.dtype == first.dtype == np.int32
 
 
 def test_equal_rows_in_different_bands_have_different_keys():
@@ -144,8 +141,6 @@ def test_pairs_at_the_threshold_fall_below_the_minimum_as_seldom_as_allowed(sche
         sets, jaccard = random_pairs(generator, 90, 0.8, 50)
         assert jaccard == Fraction(4, 5)
         sketches = Sketcher(scheme, 96, bytes([number])).sketch(sets)
-        matching, _ = kernels.sketches.compare_signatures(
-            np.ascontiguousarray(sketches[0::2]), np.ascontiguousarray(sketches[1::2]), 16, 6
-        )
+        matching = kernels.sketches.matching_rows(sketches[0::2].copy(), sketches[1::2].copy())
         lost.append(matching < least)
     assert np.concatenate(lost).mean() <= 0.05 + 4.5 * sqrt(0.05 * 0.95 / 2000)
