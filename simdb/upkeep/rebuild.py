@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb.answers.exact.memory import sampled_order
 from simdb.errors import DatabaseFailedError, StorageError
@@ -15,17 +17,13 @@ from simdb.ingest import postings as exact_indexing
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.epochs import Epoch
-from simdb.opened.signer import Signer
+from simdb.opened.signer import Signed, Signer
 from simdb.results import Progress
 from simdb.storage.collection.manifest import IndexManifest, write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
 from simdb.storage.file.environment import Environment, ReadTransaction, WriteTransaction
 from simdb.storage.tables.blocks import BlockWriter
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
 
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
 REBUILT_AT_ONCE = 10_000  # items
@@ -215,20 +213,20 @@ def rebuild(
             if index.exact is not None:
                 write_frequent(transaction, index.exact.current, order.frequent, made_at)
                 signer.epoch = Epoch(index.exact.current.number, order)
-        work = _Rebuild(signer, index, settings, pool, memory)
+        work = _Rebuild(signer, index, pool, memory)
         report = _Reporter("signing", progress)
         while True:
             with environment.read() as snapshot:
                 _require_unchanged(snapshot, before)
-                prepared = work.prepare(CollectionReader(snapshot, settings.number))
+                numbers, signed = work.prepare(CollectionReader(snapshot, settings.number))
             with environment.write(busy_timeout) as transaction:
                 _require_unchanged(transaction, before)
                 writer = CollectionWriter(transaction, settings.number)
-                work.store(transaction, writer, prepared)
+                work.store(writer, numbers, signed)
                 if work.position == writer.manifest.next_number:
                     _switch(transaction, writer, settings, index)
                     break
-            report.advance(len(prepared.numbers))
+            report.advance(numbers.size)
     clear_up(environment, busy_timeout)
 
 
@@ -253,64 +251,42 @@ def _switch(
     catalogue.write_settings(transaction, settings)
 
 
-class _Prepared:
-    """Items read and signed for the new index."""
-
-    def __init__(self, signer: Signer, first: int, end: int) -> None:
-        self.first = first
-        self.end = end
-        self.numbers = np.empty(0, np.uint32)
-        self.signed = signer.empty()
-
-
 class _Rebuild:
     """An index that is being made."""
 
     def __init__(
-        self,
-        signer: Signer,
-        index: IndexManifest,
-        settings: CollectionSettings,
-        pool: Executor | None,
-        memory: int,
+        self, signer: Signer, index: IndexManifest, pool: Executor | None, memory: int
     ) -> None:
         self.position = 0
         self._signer = signer
         self._index = index
-        self._settings = settings
         self._pool = pool
         self._most_bytes = max(1, memory // SHARE_OF_MEMORY)
 
-    def prepare(self, collection: CollectionReader) -> _Prepared:
-        """Read and sign the next items."""
+    def prepare(self, collection: CollectionReader) -> tuple[npt.NDArray[np.uint32], Signed]:
+        """Read and sign the next items; none if there are no more."""
         batches = live_batches(
             collection, self.position, most_items=REBUILT_AT_ONCE, most_bytes=self._most_bytes
         )
         batch = next(batches, None)
         if batch is None:
-            return _Prepared(self._signer, self.position, collection.manifest.next_number)
-        prepared = _Prepared(self._signer, self.position, int(batch.numbers[-1]) + 1)
-        prepared.numbers = batch.numbers
-        prepared.signed = self._signer.sign(batch.items, self._pool)
-        return prepared
+            self.position = collection.manifest.next_number
+            return np.empty(0, np.uint32), self._signer.empty()
+        self.position = int(batch.numbers[-1]) + 1
+        return batch.numbers, self._signer.sign(batch.items, self._pool)
 
     def store(
-        self, transaction: WriteTransaction, writer: CollectionWriter, prepared: _Prepared
+        self, writer: CollectionWriter, numbers: npt.NDArray[np.uint32], signed: Signed
     ) -> None:
-        """Write what was prepared; items deleted since are marked, as for every index."""
-        if prepared.numbers.size:
-            target = IndexWriter(transaction, self._index, writer)
-            buckets = prepared.signed.buckets
-            target.insert(
-                prepared.numbers, prepared.signed.signatures, buckets.values, buckets.sizes
-            )
-            exact, prefixes = self._index.exact, prepared.signed.prefixes
-            if exact is not None and prefixes is not None and self._signer.epoch is not None:
-                exact_indexing.insert(
-                    transaction, exact, self._signer.epoch, prepared.numbers, prefixes
-                )
-            target.merge_after(prepared.numbers.size)
-        self.position = prepared.end
+        """Write what was prepared; items deleted since have tombstones, as for every index."""
+        if not numbers.size:
+            return
+        target = IndexWriter(writer.transaction, self._index, writer)
+        target.insert(numbers, signed.signatures, signed.buckets.values, signed.buckets.sizes)
+        exact, epoch, prefixes = self._index.exact, self._signer.epoch, signed.prefixes
+        if exact is not None and epoch is not None and prefixes is not None:
+            exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)
+        target.merge_after(numbers.size)
 
 
 class _Reporter:
