@@ -276,7 +276,8 @@ class AuditReport:
         true_pairs: (sampled item, other item) pairs at or above the threshold.
         found_pairs: those of them that a search finds.
         recall: their ratio, None without true pairs.
-        recall_interval: its 95 % Wilson interval.
+        recall_interval: its 95 % interval, which reckons with pairs of one item being found or
+            missed together.
         expected_recall: what the settings promise at the threshold.
         candidates: pairs that the index proposed for the sample.
         precision: the share of those that are true, None without candidates. (The *answers* of
@@ -291,7 +292,7 @@ class AuditReport:
     found_pairs: int
     recall: float | None
     recall_interval: tuple[float, float] | None
-    expected_recall: float
+    expected_recall: float = field(compare=False)
     candidates: int
     precision: float | None
     bins: tuple[AuditBin, ...] = field(default=())

@@ -7,7 +7,8 @@ are held against.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from math import sqrt
 
@@ -26,7 +27,6 @@ from simdb.results import AuditBin, AuditReport, Progress
 from simdb.storage.collection.reader import CollectionReader, live_batches
 
 BIN_WIDTH = 0.05
-WILSON_95 = 1.959963984540054  # two-sided 95 % point of the normal distribution
 
 
 def audit(
@@ -62,7 +62,7 @@ def audit(
         true_pairs=total,
         found_pairs=len(found),
         recall=len(found) / total if total else None,
-        recall_interval=wilson_interval(len(found), total) if total else None,
+        recall_interval=recall_interval(_by_probe(true_pairs), _by_probe(found)) if total else None,
         expected_recall=expected_recall,
         candidates=len(proposed),
         precision=len(found) / len(proposed) if proposed else None,
@@ -77,12 +77,48 @@ def _outer(kind: Kind, pairs: dict[tuple[int, int], float]) -> list[float]:
     return values
 
 
-def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a proportion (E. B. Wilson, JASA 1927)."""
-    share = successes / trials
-    square = WILSON_95**2
+def _by_probe(pairs: Iterable[tuple[int, int]]) -> Counter[int]:
+    return Counter(probe for probe, _ in pairs)
+
+
+def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, float]:
+    """Return the 95 % interval of the share of true pairs that are found.
+
+    Pairs of one item are found or missed together: their items, not they, were drawn at random. So
+    as many independent pairs are reckoned with as would make the share as uncertain as the items
+    make it (the variance of a ratio of sums; Cochran, Sampling Techniques, 6.3), or, where all or
+    none are found and nothing varies, as many as there would be if those of an item were one.
+
+    Args:
+        true: true pairs of each item that has any.
+        found: those of them that were found.
+    """
+    total = true.total()
+    share = found.total() / total
+    errors = [found[item] - share * pairs for item, pairs in true.items()]
+    variance = sum(error**2 for error in errors) / total**2
+    if variance:
+        variance *= len(errors) / (len(errors) - 1)
+        independent = share * (1 - share) / variance
+    else:
+        independent = total**2 / sum(pairs**2 for pairs in true.values())
+    return wilson_interval(share, min(independent, total), freedom=max(1, len(errors) - 1))
+
+
+def wilson_interval(share: float, trials: float, *, freedom: int) -> tuple[float, float]:
+    """Return the 95 % interval of a proportion (E. B. Wilson, JASA 1927), by Student's points.
+
+    Args:
+        share: of successes.
+        trials: how many, also between whole numbers.
+        freedom: degrees of freedom in the number of trials, if that is an estimate.
+    """
+    from scipy.special import stdtrit  # takes long to load
+
+    point = float(stdtrit(freedom, 0.975))
+    square = point**2
     center = share + square / (2 * trials)
-    spread = WILSON_95 * sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+    spread = point * sqrt(share * (1 - share) / trials + square / (4 * trials**2))
     scale = 1 + square / trials
     return max(0.0, (center - spread) / scale), min(1.0, (center + spread) / scale)
 
