@@ -591,7 +591,8 @@ class CollectionView:
                 yield transaction
             return
         self._require_open()
-        yield self._snapshot
+        with self._snapshot.translated():
+            yield self._snapshot
 
     @contextmanager
     def _collection(self) -> Iterator[CollectionReader]:

@@ -45,7 +45,8 @@ class Snapshot:
 
     def collection_names(self) -> list[str]:
         """Return the names of all collections, sorted."""
-        return catalogue.names(self._transaction)
+        with self._transaction.translated():
+            return catalogue.names(self._transaction)
 
     def __getitem__(self, name: str) -> CollectionView:
         """Return the reading half of a collection.

@@ -65,6 +65,28 @@ def test_a_merge_that_another_process_began_verifies_the_rest_of_a_chunk(path, m
     environments.release(environment)
 
 
+def test_damage_that_a_snapshot_meets_is_told_as_damage(path):
+    filled(path)
+    with simdb.open(path, threads=1) as database, database.snapshot() as state:
+        view = state["c"]
+        assert len(view.search("text number 7 of many"))
+        with path.open("r+b") as file:
+            for place in range(2 * 4_096, path.stat().st_size, 4_096):
+                file.seek(place + 10)
+                file.write(b"\0\0")  # the flags of a page that is neither a branch nor a leaf
+        with pytest.raises(CorruptionError):
+            state.collection_names()
+        for ask in (  # of a transaction that LMDB has given up
+            lambda: state["c"],
+            lambda: view.get("k7"),
+            lambda: list(view.items()),
+            lambda: view.search("text number 7 of many"),
+            lambda: list(view.pairs()),
+        ):
+            with pytest.raises(StorageError):
+                ask()
+
+
 # -- files that are not trusted --------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
@@ -196,6 +197,14 @@ class ReadTransaction:
 
     def __del__(self) -> None:
         self.close()
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn what LMDB raises into simdb's errors, in a transaction that goes on."""
+        try:
+            yield
+        except lmdb.Error as error:
+            self.environment.raise_translated(error)
 
 
 class WriteTransaction(ReadTransaction):
