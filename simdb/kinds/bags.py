@@ -29,7 +29,7 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.kinds.base import TOKENS, Floats, Format, Items, SymbolKind
-from simdb.kinds.elements import (
+from simdb.kinds.sets import (
     PLAIN_COLLECTIONS,
     UNSIGNED,
     ElementForm,
@@ -71,31 +71,24 @@ class Bag(SymbolKind, frozen=True):
     in_the_name: ClassVar[tuple[str, ...]] = ("union",)
 
     def make_items(self, secret: bytes) -> BagItems:
-        """Return what encodes bags and hashes their occurrences."""
         return BagItems(secret)
 
     def inner_similarity(self, similarity: Fraction) -> Fraction:
-        """Return the Jaccard similarity of the expanded sets of bags that similar."""
         return jaccard_of_sum(similarity) if self.union == "sum" else similarity
 
     def outer_similarity(self, similarity: Fraction) -> Fraction:
-        """Return the similarity of bags whose expanded sets have a Jaccard similarity."""
         return sum_of_jaccard(similarity) if self.union == "sum" else similarity
 
     def outer_values(self, values: Floats) -> Floats:
-        """Return the similarities of bags whose expanded sets have such ones."""
         return values / (1 + values) if self.union == "sum" else values
 
     def outer_curve(self, curve: Curve) -> Curve:
-        """Return the curve over the similarity of bags."""
         return SumCurve() if self.union == "sum" else curve
 
     def plain_item(self, item: Counter[Any]) -> list[Any]:
-        """Return the occurrences in order."""
         return sorted(item.elements())
 
     def shown_item(self, item: Counter[Any]) -> str:
-        """Return the elements in order, with their counts."""
         return " ".join(
             f"{element} x{count}" if count > 1 else f"{element}"
             for element, count in sorted(item.items())
@@ -172,11 +165,6 @@ class BagItems(Items):
         return _encode(Counter(_FORM.plain(elements)))
 
     def decode(self, data: bytes | memoryview) -> Counter[int] | Counter[str]:
-        """Return the bag of its stored form, its elements in order.
-
-        Raises:
-            CorruptionError: it is no stored form of a bag.
-        """
         try:
             elements, counts = _parts(data)
         except (ValueError, KeyError, IndexError, struct.error) as error:
@@ -185,11 +173,6 @@ class BagItems(Items):
         return cast("Counter[int] | Counter[str]", bag)
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        """Return the symbols of stored bags, one an occurrence, without repeats.
-
-        Raises:
-            CorruptionError: one of them is no stored form of a bag.
-        """
         ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)), dtype=np.int64)
         data = np.frombuffer(b"".join(items), np.uint8)
         sets, set_ends, counts, offsets = kernels.elements.bag_parts(data, ends, LARGEST_BAG)

@@ -71,17 +71,14 @@ class Bits(SymbolKind, frozen=True):
 
     @property
     def is_distance(self) -> bool:
-        """Whether the measure is Hamming's distance."""
         return self.measure == "hamming"
 
     @property
     def largest_distance(self) -> Fraction:
-        """The length: all bits differ."""
         return Fraction(self.length)
 
     @property
     def has_symbols(self) -> bool:
-        """Whether vectors are the sets of their set bits: by Tanimoto's measure."""
         return self.measure == "tanimoto"
 
     @property
@@ -95,31 +92,25 @@ class Bits(SymbolKind, frozen=True):
         return not self.has_symbols
 
     def make_items(self, secret: bytes) -> BitsItems:
-        """Return what encodes bit vectors and hashes their set bits."""
         return BitsItems(self, secret)
 
     def make_measure(self) -> Measure:
-        """Return Hamming distance or Tanimoto similarity."""
         return BitsMeasure(self.measure)
 
     def make_curve(self, bound: Fraction) -> Curve:
-        """Return that of bit sampling, or of minhash."""
         return super().make_curve(bound) if self.has_symbols else HammingCurve(self.length)
 
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
     ) -> Family:
-        """Return bit sampling, or minhash of the positions of set bits."""
         if self.has_symbols:
             return super().make_family(bound, bands=bands, rows=rows, sketch=sketch, secret=secret)
         return BitSampling(self.length, bands, rows, secret)
 
     def stores_alike(self, other: Self) -> bool:
-        """Whether other vectors are of the same length."""
         return self.length == other.length
 
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
-        """Return a list of bits, or what a text spells."""
         if isinstance(value, list):
             return value
         return self.item_of_tokens([value]) if isinstance(value, str) else NotImplemented
@@ -143,14 +134,12 @@ class Bits(SymbolKind, frozen=True):
         return int(found[1], 16)
 
     def item_of_row(self, row: npt.NDArray[Any]) -> Any:
-        """Return the bits in a row of an array, packed where it has as many bytes."""
         packed = -(-self.length // 8)
         if row.dtype == np.uint8 and row.size == packed != self.length:
             return row.tobytes()
         return np.array(row)
 
     def joined(self, parts: list[Any]) -> Any:
-        """Return bits one behind the other."""
         if len(parts) == 1:
             return parts[0]
         bits: list[Any] = []
@@ -164,7 +153,6 @@ class Bits(SymbolKind, frozen=True):
         return bits
 
     def plain_item(self, item: npt.NDArray[np.uint8]) -> str:
-        """Return the bits as a text of 0 and 1."""
         return "".join(map(str, item.tolist()))
 
     shown_item = plain_item
@@ -209,35 +197,20 @@ class BitsItems(Items):
         )
 
     def decode(self, data: bytes | memoryview) -> npt.NDArray[np.uint8]:
-        """Return the bits of a stored form, uint8 (length,) of 0 and 1.
-
-        Raises:
-            CorruptionError: it is no stored form of a vector of this length.
-        """
         words = self.features([data])
         return np.unpackbits(words.view(np.uint8)[0])[: self._length]
 
     def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-        """Return stored vectors that lie one after the other, uint8 (n, width), as they are."""
         vectors: npt.NDArray[np.uint64] = np.ascontiguousarray(rows).view(np.uint64)
         return vectors
 
     def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.uint64]:
-        """Return stored vectors as words, uint64 (n, width / 8).
-
-        Raises:
-            CorruptionError: one of them is no stored form of a vector of this length.
-        """
         words = rows_of(items, self.width, "bit vector").view("<u8")
         require_sound(words[:, -1] & self._past_end == 0, "bit vector")
         return words.astype(np.uint64, copy=False)
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        """Return the symbols of the set bits: different bits never share one.
-
-        Raises:
-            CorruptionError: one of them is no stored form of a vector of this length.
-        """
+        """Return the symbols of the set bits: different bits never share one."""
         return SymbolSets(
             *kernels.bits.bit_symbols(self.features(items), self._length, self._secret)
         )
@@ -326,14 +299,12 @@ class BitsMeasure(Measure):
         self._hamming = measure == "hamming"
 
     def compare_probe(self, probe: Words, features: Words) -> Compared:
-        """Compare the one vector of ``probe``, uint64 (1, words), with each of ``features``."""
         rows = np.arange(len(features), dtype=np.int64)
         return self._compare(probe, features, np.zeros_like(rows), rows)
 
     def compare_pairs(
         self, features: Words, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
     ) -> Compared:
-        """Compare ``features[left[i]]`` with ``features[right[i]]``, both of uint64 (n, words)."""
         return self._compare(features, features, left, right)
 
     def finder(self, probe: Words, bound: Bound) -> Finder:

@@ -1,35 +1,39 @@
-"""Sets of strings or of integers: their stored form and their elements as 64-bit symbols.
+"""Sets of strings or of integers, and what sets and bags store of their elements.
 
-The stored form is that of ``kinds.elements``: sorted elements without repeats. Many sets of
-integers are brought to it together, as one array: what it costs to handle a set in Python is more
-than what its elements cost, if they are few.
+The stored form is canonical: equal elements, sorted and without repeats, are equal bytes. Integers
+take the fewest bytes that hold all of them (1, 2 or 4 unsigned, else 8 signed), strings are their
+lengths and their UTF-8; ``kernels.elements`` has the layout. No element is no byte at all. Elements
+are compared as they are: ``1`` is not ``"1"``, and two spellings of a character in Unicode are two
+strings. Many sets of integers are brought to it together, as one array: what it costs to handle a
+set in Python is more than what its elements cost, if they are few.
 """
 
 from __future__ import annotations
 
+import reprlib
 import struct
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any, ClassVar, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import accumulate, chain, pairwise
+from typing import Any, ClassVar, NoReturn, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb import kernels
-from simdb.errors import CorruptionError
+from simdb.errors import BadItemError, CorruptionError
 from simdb.kinds.base import MAXIMUM_ITEM_BYTES, TOKENS, Format, Integers, Items, SymbolKind
-from simdb.kinds.elements import (
-    INTEGERS,
-    PLAIN_COLLECTIONS,
-    UNSIGNED,
-    ElementForm,
-    distinct,
-    stored_elements,
-)
 from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
 
+PLAIN_COLLECTIONS = (set, frozenset, list, tuple)
+INTEGERS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}  # by width, which is the first byte
+UNSIGNED = {1: "B", 2: "H", 4: "I"}  # the letters of struct, by width
+
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_NO_COLLECTIONS = (str, bytes, bytearray, memoryview, Mapping)
+_PLAIN: tuple[set[type], ...] = ({int}, {str}, set())  # the types of elements taken as they are
+_STRINGS = 16
 _WIDEST = 8
 _MOST_ELEMENTS = (MAXIMUM_ITEM_BYTES - 1) // _WIDEST  # which fit however wide they are
-_FORM = ElementForm("set")
 
 
 class Set(SymbolKind, frozen=True):
@@ -47,15 +51,12 @@ class Set(SymbolKind, frozen=True):
     probe_format: ClassVar[Format | None] = "lines"
 
     def make_items(self, secret: bytes) -> SetItems:
-        """Return what encodes sets and hashes their elements."""
         return SetItems(secret)
 
     def plain_item(self, item: frozenset[Any]) -> list[Any]:
-        """Return the elements in order."""
         return sorted(item)
 
     def shown_item(self, item: frozenset[Any]) -> str:
-        """Return the elements in order, between blanks."""
         return " ".join(map(str, sorted(item)))
 
 
@@ -103,11 +104,6 @@ class SetItems(Items):
         return list(map(self.encode, items)) if stored is None else stored
 
     def decode(self, data: bytes | memoryview) -> frozenset[int] | frozenset[str]:
-        """Return the set of its stored form.
-
-        Raises:
-            CorruptionError: it is no stored form of a set.
-        """
         try:
             elements = stored_elements(data)
         except (ValueError, struct.error) as error:
@@ -115,11 +111,6 @@ class SetItems(Items):
         return cast("frozenset[int] | frozenset[str]", frozenset(elements))
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        """Return the symbols of stored sets, without repeats, in the order of their elements.
-
-        Raises:
-            CorruptionError: one of them is no stored form of a set.
-        """
         ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)), dtype=np.int64)
         data = np.frombuffer(b"".join(items), np.uint8)
         values, offsets = kernels.elements.element_symbols(data, ends, self._keys)
@@ -185,3 +176,223 @@ def _stored(values: Integers, ends: Integers) -> list[bytes]:
         heads[width] + forms[width][start * width : end * width] if start < end else b""
         for width, start, end in zip(widths.tolist(), starts.tolist(), ends.tolist(), strict=True)
     ]
+
+
+# -- elements, of sets and bags ------------------------------------------------------------------
+
+
+class ElementForm:
+    """Checks and stores the elements of one kind of item.
+
+    Args:
+        noun: what messages call an item: ``"set"`` or ``"bag"``.
+    """
+
+    def __init__(self, noun: str) -> None:
+        self._noun = noun
+
+    # -- what is taken ---------------------------------------------------------------------------
+
+    def require_collection(self, item: object) -> Collection[Any]:
+        """Return what can be read again and again: a list, a range, the keys of a mapping.
+
+        Raises:
+            BadItemError: it is something else: a text, a mapping, an iterator.
+        """
+        again = isinstance(item, Iterable) and isinstance(item, Sized)
+        if again and not isinstance(item, _NO_COLLECTIONS):
+            return cast("Collection[Any]", item)
+        hint = ""
+        if isinstance(item, str | bytes):
+            hint = f"; a text is no {self._noun} of its characters: split it, or put it into a list"
+        elif isinstance(item, Iterator):
+            hint = "; make a list of what can be read only once"
+        elif isinstance(item, float) and item != item:  # noqa: PLR0124 - only nan differs from itself
+            hint = f" (a nan usually stands for a missing {self._noun})"
+        raise BadItemError(
+            f"a {self._noun} must be a collection of integers or of strings, not "
+            f"{type(item).__name__} {reprlib.repr(item)}{hint}"
+        )
+
+    def plain(self, elements: Collection[Any]) -> Collection[Any]:
+        """Return elements as Python's own integers or strings, all of one type.
+
+        Raises:
+            BadItemError: one is neither, or there are both.
+        """
+        if set(map(type, elements)) in _PLAIN:
+            return elements
+        plain: list[Any] = []
+        for element in elements:
+            if isinstance(element, str):
+                plain.append(str.__str__(element))  # str() of an enumeration is its name
+            elif isinstance(element, int | np.integer) and not isinstance(element, bool):
+                plain.append(int(element))
+            else:
+                self._refuse_element(type(element).__name__, element)
+            if type(plain[-1]) is not type(plain[0]):
+                raise BadItemError(
+                    f"the elements of a {self._noun} must be all integers or all strings, not "
+                    f"both: {reprlib.repr(plain[0])} and {reprlib.repr(plain[-1])}"
+                )
+        return plain
+
+    def sorted_array(self, item: npt.NDArray[Any]) -> npt.NDArray[Any] | list[Any]:
+        """Return an array's elements sorted, repeats included; a list unless they are integers.
+
+        Raises:
+            BadItemError: it has several dimensions, or elements of another type.
+        """
+        if item.ndim != 1:
+            raise BadItemError(
+                f"a {self._noun} must be an array of one dimension, not of {item.ndim}"
+            )
+        if item.dtype.kind in "UTO":
+            return sorted(self.plain(item.tolist()))
+        if not item.size:
+            return []
+        if item.dtype.kind not in "iu":
+            self._refuse_element(str(item.dtype), item[0])
+        return np.sort(item)
+
+    def _refuse_element(self, kind: str, element: object) -> NoReturn:
+        raise BadItemError(
+            f"an element of a {self._noun} must be an integer or a string, not {kind} "
+            f"{reprlib.repr(element)}"
+        )
+
+    # -- the stored form -------------------------------------------------------------------------
+
+    def stored(self, ordered: list[Any]) -> bytes:
+        """Return the stored form of plain elements, sorted and without repeats.
+
+        Raises:
+            BadItemError: an integer has more than 64 bits, a string is no Unicode, or they take
+                more than ``MAXIMUM_ITEM_BYTES``.
+        """
+        if not ordered:
+            return b""
+        if type(ordered[0]) is int:
+            width = self._width_of(ordered[0], ordered[-1])
+            self.require_room(len(ordered), 1 + len(ordered) * width)
+            letter = UNSIGNED.get(width, "q")
+            return struct.pack(f"<B{len(ordered)}{letter}", width, *ordered)
+        return self._stored_strings(ordered)
+
+    def stored_array(self, ordered: npt.NDArray[Any]) -> bytes:
+        """Return the stored form of an array of integers, sorted and without repeats."""
+        width = self._width_of(int(ordered[0]), int(ordered[-1]))
+        self.require_room(ordered.size, 1 + ordered.size * width)
+        return bytes([width]) + ordered.astype(INTEGERS[width]).tobytes()
+
+    def require_room(self, count: int, size: int) -> None:
+        """Raise BadItemError if an item would be longer than ``MAXIMUM_ITEM_BYTES``."""
+        if size > MAXIMUM_ITEM_BYTES:
+            raise BadItemError(
+                f"the {self._noun} of {count:,} elements takes {size:,} bytes, more than the "
+                f"{MAXIMUM_ITEM_BYTES:,} of an item; split it"
+            )
+
+    def _width_of(self, low: int, high: int) -> int:
+        """Return the bytes of an integer among those between the smallest and the largest."""
+        if low >= 0:
+            if high < 1 << 8:
+                return 1
+            if high < 1 << 16:
+                return 2
+            if high < 1 << 32:
+                return 4
+        if low < _SMALLEST or high > _LARGEST:
+            wrong = low if low < _SMALLEST else high
+            raise BadItemError(
+                f"an integer of a {self._noun} must lie between -2^63 and 2^63 - 1, which "
+                f"{reprlib.repr(wrong)} does not; use strings"
+            )
+        return 8
+
+    def _stored_strings(self, ordered: list[str]) -> bytes:
+        try:
+            data = "".join(ordered).encode()
+        except UnicodeEncodeError:
+            _refuse_surrogate(ordered)
+        if len(data) > MAXIMUM_ITEM_BYTES:
+            self.require_room(len(ordered), len(data))
+        if data.isascii():
+            lengths = list(map(len, ordered))
+        else:
+            lengths = [len(element.encode()) for element in ordered]
+        longest = max(lengths)
+        width = 1 if longest < 1 << 8 else 2 if longest < 1 << 16 else 4
+        count = len(ordered)
+        self.require_room(count, 5 + count * width + len(data))
+        letter = UNSIGNED[width]
+        return struct.pack(f"<BI{count}{letter}", _STRINGS + width, count, *lengths) + data
+
+
+def distinct(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which values of a sorted array differ from the one before; the first does."""
+    first = np.ones(ordered.size, np.bool_)  # np.unique takes ten times as long
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
+def element_count(data: bytes | memoryview) -> tuple[int, int]:
+    """Return how many elements begin in ``data``, and the bytes of each if they are integers.
+
+    Of integers the count is how many fit into what follows; of strings it is what is stored, and
+    the bytes are 0.
+
+    Raises:
+        ValueError, struct.error: no stored elements begin so.
+    """
+    form = data[0]
+    if form in INTEGERS:
+        return (len(data) - 1) // form, form
+    if form - _STRINGS not in UNSIGNED:
+        raise ValueError(f"{form} is no form of elements")
+    (count,) = struct.unpack_from("<I", data, 1)
+    return count, 0
+
+
+def stored_elements(data: bytes | memoryview) -> list[int] | list[str]:
+    """Return the elements of their stored form.
+
+    Raises:
+        ValueError, struct.error: it is none.
+    """
+    if not len(data):
+        return []
+    count, size = element_count(data)
+    if size:
+        integers: list[int] = np.frombuffer(data, INTEGERS[size], offset=1).tolist()
+        return integers
+    width = data[0] - _STRINGS
+    lengths = struct.unpack_from(f"<{count}{UNSIGNED[width]}", data, 5)
+    return _strings(bytes(data[5 + count * width :]), lengths)
+
+
+def _strings(data: bytes, lengths: tuple[int, ...]) -> list[str]:
+    """Cut UTF-8 into strings of so many bytes each."""
+    ends = list(accumulate(lengths, initial=0))
+    if ends[-1] != len(data):
+        raise ValueError(f"{len(data)} bytes of strings where {ends[-1]} are expected")
+    if data.isascii():
+        text = data.decode()
+        return [text[start:end] for start, end in pairwise(ends)]
+    return [data[start:end].decode() for start, end in pairwise(ends)]
+
+
+def _refuse_surrogate(ordered: list[str]) -> NoReturn:
+    # Halves of a pair that meet at the seam of two elements do not become a character.
+    for element in ordered:
+        try:
+            element.encode()
+        except UnicodeEncodeError as error:
+            raise BadItemError(
+                f"the element {ascii(element)[:60]} holds half a surrogate pair, "
+                f"U+{ord(element[error.start]):04X}, which is no character"
+            ) from None
+    raise AssertionError("one of the elements cannot be encoded")
+
+
+_FORM = ElementForm("set")

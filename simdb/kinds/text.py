@@ -147,7 +147,6 @@ class Text(SymbolKind, frozen=True):
     probe_format: ClassVar[Format | None] = "text"
 
     def make_items(self, secret: bytes) -> TextItems:
-        """Return what encodes texts and cuts them into symbols."""
         return TextItems(self, secret)
 
     @property
@@ -172,15 +171,12 @@ class Text(SymbolKind, frozen=True):
         return {**described, "shingles": {"of": name, **sized}}
 
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
-        """Return a text."""
         return value if isinstance(value, str) else NotImplemented
 
     def item_of_text(self, text: str) -> str:
-        """Return the text itself."""
         return text
 
     def joined(self, parts: list[Any]) -> str:
-        """Return texts one below the other."""
         return "\n".join(parts)
 
 
@@ -287,7 +283,6 @@ class TextItems(Items):
         return text.lower() if self._settings.lowercase else text
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
-        """Return ``encode`` of many items; quicker than one by one."""
         if set(map(type, items)) == {str}:
             with suppress(UnicodeEncodeError):  # said below, with the text that it is
                 encoded = list(map(str.encode, cast("Sequence[str]", items)))
@@ -322,11 +317,6 @@ class TextItems(Items):
         return data
 
     def decode(self, data: bytes | memoryview) -> str:
-        """Return the text of its stored form.
-
-        Raises:
-            CorruptionError: it is no stored form of a text.
-        """
         try:
             return str(data, "utf-8")
         except UnicodeDecodeError as error:

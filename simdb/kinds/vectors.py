@@ -95,24 +95,19 @@ class Vector(Kind, frozen=True):
 
     @property
     def is_distance(self) -> bool:
-        """Whether vectors are compared by a distance: they are."""
         return True
 
     @property
     def largest_distance(self) -> Fraction:
-        """180 degrees, else 2^160: of numbers below 2^128 in fewer than 2^60 dimensions."""
         return Fraction(180) if self.measure == "cosine" else super().largest_distance
 
     def make_items(self, secret: bytes) -> VectorItems:
-        """Return what encodes vectors."""
         return VectorItems(self)
 
     def make_measure(self) -> Measure:
-        """Return an angle or an Lr norm."""
         return VectorMeasure(self.measure)
 
     def make_curve(self, bound: Fraction) -> Curve:
-        """Return that of random hyperplanes or random lines."""
         if self.measure == "cosine":
             return AngleCurve() if self.directions == "gaussian" else UnstatedCurve(falls=True)
         return LineCurve(self._width_for(bound), self.dimension, _NORMS[self.measure])
@@ -120,7 +115,6 @@ class Vector(Kind, frozen=True):
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
     ) -> Family:
-        """Return random hyperplanes for angles, random lines for norms."""
         if self.measure == "cosine":
             return RandomHyperplanes(
                 self.dimension, bands, rows, secret, gaussian=self.directions == "gaussian"
@@ -128,7 +122,6 @@ class Vector(Kind, frozen=True):
         return RandomLines(self.dimension, self._width_for(bound), bands, rows, secret)
 
     def stores_alike(self, other: Self) -> bool:
-        """Whether other vectors are of the same dimension."""
         return self.dimension == other.dimension
 
     def _width_for(self, distance: Fraction) -> float:
@@ -137,22 +130,18 @@ class Vector(Kind, frozen=True):
         return float(self.bucket_width or planned or 1.0)
 
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
-        """Return a list of numbers; among several fields also a number."""
         if several and type(value) in (int, float):
             return [value]
         return value if isinstance(value, list) else NotImplemented
 
     def item_of_tokens(self, tokens: list[str]) -> list[float]:
-        """Return the numbers that words spell."""
         return list(map(number_of, tokens))
 
     def plain_item(self, item: Vectors) -> list[float]:
-        """Return the components."""
         components: list[float] = item.tolist()
         return components
 
     def shown_item(self, item: Vectors) -> str:
-        """Return the components, between blanks."""
         return " ".join(f"{component:g}" for component in item.tolist())
 
 
@@ -208,25 +197,14 @@ class VectorItems(Items):
         return vector.tobytes()
 
     def decode(self, data: bytes | memoryview) -> npt.NDArray[np.float32]:
-        """Return the vector of a stored form, float32 (dimension,).
-
-        Raises:
-            CorruptionError: it is no stored form of a vector of this dimension.
-        """
         vector: npt.NDArray[np.float32] = self.features([data])[0]
         return vector
 
     def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """Return stored vectors that lie one after the other, uint8 (n, width), as they are."""
         vectors: npt.NDArray[np.float32] = np.ascontiguousarray(rows).view(np.float32)
         return vectors
 
     def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.float32]:
-        """Return stored vectors, float32 (n, dimension).
-
-        Raises:
-            CorruptionError: one of them is no stored form of a vector of this dimension.
-        """
         vectors = rows_of(items, self.width, "vector").view("<f4")
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.vecdot(vectors, vectors)
@@ -304,7 +282,6 @@ class VectorMeasure(Measure):
         return self._compare(probe, features, np.zeros_like(rows), rows)
 
     def compare_pairs(self, features: Vectors, left: Integers, right: Integers) -> Compared:
-        """Return the distances of ``features[left[i]]`` and ``features[right[i]]``."""
         return self._compare(features, features, left, right)
 
     def finder(self, probe: Vectors, bound: Bound) -> Finder:

@@ -16,11 +16,12 @@ from simdb.kinds.distances import (
     longest_common_subsequence,
 )
 from simdb.kinds.records import Field, Record
-from simdb.kinds.records.family import RecordFamily, candidate_pairs
+from simdb.kinds.records.family import RecordFamily
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
 from simdb.upkeep.calibrate import fraction_of_matches
 from tests.support.calibrating import calibrate, mean_difference
+from tests.support.record_candidates import candidate_pairs
 
 EXERCISE_3_5_7 = {
     "a": ("abcdef", "bdaefc"),
@@ -141,7 +142,7 @@ def scored(left: dict[str, str], right: dict[str, str]) -> float:
     items, comparing = RecordItems(CHAPTER), RecordMeasure(CHAPTER)
     features = items.features([items.encode(left), items.encode(right)])
     compared = comparing.compare_pairs(features, np.array([0]), np.array([1]))
-    return float(comparing.scores(compared)[0])
+    return float(compared.values()[0] * CHAPTER.total_weight)
 
 
 PERSON = {"name": "William Clinton", "address": "15 Main Street", "phone": "415-555-0123"}

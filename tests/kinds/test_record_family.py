@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
 
@@ -14,12 +16,13 @@ from simdb.kinds.records import Equal, Field, Record
 from simdb.kinds.records.family import (
     Keys,
     RecordFamily,
-    candidate_pairs,
+    certain_above,
     large_bucket_warnings,
     rule_costs,
 )
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
+from tests.support.record_candidates import candidate_pairs
 
 RULES = (
     "phone",
@@ -209,10 +212,10 @@ def test_a_large_bucket_is_warned_of_and_nothing_of_it_is_left_out():
     ],
 )
 def test_a_pair_more_similar_than_that_is_a_candidate(settings, certain):
-    family = RecordFamily(settings, b"secret")
-    assert float(family.certain_above) == certain
-    assert family.probability(certain) == 0
-    assert family.probability(1.1) == 1
+    assert float(certain_above(settings)) == certain
+    curve = settings.make_curve(Fraction(1))
+    assert math.isnan(curve.probability(certain))
+    assert curve.probability(1.1) == 1
 
 
 texts = st.text("ab ", max_size=4)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.kinds.fingerprints.family import SquaresFamily, packed, simulated_rates
+from simdb.kinds.fingerprints.family import SquaresFamily
 from tools.benchmarks import bits, print_stores, vectors
 from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure
+from tools.print_rates import packed, simulated_rates
 
 
 @pytest.fixture

@@ -15,20 +15,14 @@ import numpy.typing as npt
 
 import simdb
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.family import (
-    SquaresFamily,
-    candidate_pairs,
-    packed,
-    second_prints,
-    share_of_functions,
-    simulated_rates,
-)
+from simdb.kinds.fingerprints.family import SquaresFamily, share_of_functions
 from simdb.lsh.amplification import And, Or
 from simdb.storage.file.creation import FORMAT_VERSION
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.registry import Bench, Figure
 from tools.benchmarks.timing import timed_each
+from tools.print_rates import candidate_pairs, packed, second_prints, simulated_rates
 
 HERE = "tools.benchmarks.print_stores"
 LONGEST_ROW = 1_000  # squares

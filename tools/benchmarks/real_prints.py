@@ -25,20 +25,14 @@ import numpy.typing as npt
 
 import simdb
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.family import (
-    Rates,
-    SquaresFamily,
-    candidate_pairs,
-    rates_of,
-    share_of_functions,
-    simulated_rates,
-)
+from simdb.kinds.fingerprints.family import SquaresFamily, share_of_functions
 from simdb.kinds.fingerprints.items import FingerprintItems, Prints
 from simdb.kinds.fingerprints.measure import FingerprintMeasure
 from simdb.lsh.amplification import And, Or
 from tools.benchmarks import stores
 from tools.benchmarks.timing import timed_each
 from tools.make_fingerprints import SIDE, Statistics, made_prints, read_minutiae
+from tools.print_rates import Rates, candidate_pairs, rates_of, simulated_rates
 
 HERE = "tools.benchmarks.real_prints"
 REAL_FILE = "fingerprints/fvc_minutiae.csv"

@@ -23,7 +23,7 @@ from simdb.kinds.base import Items, shortened
 from simdb.kinds.vectors import number_of
 
 if TYPE_CHECKING:
-    from simdb.kinds.fingerprints.settings import Fingerprint
+    from simdb.kinds.fingerprints import Fingerprint
 
 LENGTH_UNITS = 16  # of a unit of length
 DIRECTION_UNITS = 64  # of a degree
@@ -104,11 +104,6 @@ class FingerprintItems(Items):
         return self._encode_minutiae(_array_of(item))
 
     def decode(self, data: bytes | memoryview) -> tuple[Minutia, ...] | frozenset[int]:
-        """Return the print of its stored form: minutiae in ascending order, or square numbers.
-
-        Raises:
-            CorruptionError: it is no stored form of a print.
-        """
         if self._kind.items == "squares":
             (words,) = self._grids_of_squares([data])
             occupied = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little")
@@ -120,11 +115,6 @@ class FingerprintItems(Items):
         return tuple((x, y, direction) for (x, y), direction in pairs)
 
     def features(self, items: Sequence[bytes | memoryview]) -> Prints:
-        """Return stored prints as arrays.
-
-        Raises:
-            CorruptionError: one of them is no stored form of a print.
-        """
         if self._kind.items == "squares":
             none = np.zeros(len(items) + 1, np.int64)
             return Prints(self._grids_of_squares(items), np.empty((0, 3), np.int32), none)
@@ -144,7 +134,6 @@ class FingerprintItems(Items):
     # -- what is taken as a print ----------------------------------------------------------------
 
     def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Prints:
-        """Return prints of squares that lie one after the other, uint8 (n, width)."""
         padded = rows
         # Kernels are compiled for aligned arrays that could be written to.
         if self.width % 8 or not (rows.flags.carray and rows.ctypes.data % 8 == 0):

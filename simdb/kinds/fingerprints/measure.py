@@ -12,7 +12,7 @@ from simdb.kinds.base import Compared, Integers, Measure
 from simdb.kinds.fingerprints.items import Prints
 
 if TYPE_CHECKING:
-    from simdb.kinds.fingerprints.settings import Fingerprint
+    from simdb.kinds.fingerprints import Fingerprint
 
 
 class FingerprintMeasure(Measure):
@@ -35,7 +35,6 @@ class FingerprintMeasure(Measure):
         self._settings = np.array(kind.aligning, np.int64)
 
     def compare_probe(self, probe: Prints, features: Prints) -> Compared:
-        """Compare the one print of ``probe`` with each of ``features``."""
         count = features.offsets.size - 1
         positions = np.arange(count, dtype=np.int64)
         if self._squares:
@@ -49,7 +48,6 @@ class FingerprintMeasure(Measure):
         return self._align(minutiae, offsets, np.full(count, count, np.int64), positions)
 
     def compare_pairs(self, features: Prints, left: Integers, right: Integers) -> Compared:
-        """Compare ``features[left[i]]`` with ``features[right[i]]``."""
         if self._squares:
             return Compared(*kernels.bits.compare_rows(features.grids, features.grids, left, right))
         return self._align(features.minutiae, features.offsets, left, right)

@@ -1,7 +1,364 @@
-"""Records: settings, values and stored form, points, and the rules that propose candidates."""
+"""Records: their fields, and which fields of two records make them candidates (MMDS 3.8)."""
 
 from __future__ import annotations
 
-from simdb.kinds.records.settings import Equal, Field, Record
+import datetime
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast, get_args
 
-__all__ = ["Equal", "Field", "Record"]
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
+
+from simdb.errors import ConfigurationError
+from simdb.kinds.base import JSON_LINES, Floats, Format, Items, Kind, Measure, Settings
+from simdb.kinds.records.family import RecordFamily, certain_above, describe_candidates
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.measure import RecordMeasure
+from simdb.lsh.curves import CertainCurve, Curve
+from simdb.lsh.family import Family, SketchScheme
+from simdb.lsh.planning import Plan
+
+TextComparison: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "words", "exact"]
+Comparison: TypeAlias = Literal[
+    "edit", "levenshtein", "alignment", "damerau", "words", "exact", "numeric", "date"
+]
+
+TEXT_COMPARISONS: tuple[str, ...] = get_args(TextComparison)
+# What a text can be turned into; "first:4" and "last:4" take a number.
+TRANSFORMATIONS: tuple[str, ...] = (
+    *("lowercase", "unaccented", "collapse", "alphanumeric", "digits", "letters"),
+    *("sorted-words", "first-word", "last-word", "initials"),
+)
+COUNTED_TRANSFORMATIONS: tuple[str, ...] = ("first", "last")
+
+LARGEST_WEIGHT = 1_000_000
+LARGEST_TOLERANCE = 1_000_000
+LARGEST_WHOLE_TOLERANCE = 65_535
+MOST_FIELDS = 64
+MOST_RULES = 64
+
+
+def _require_transformations(owner: str, given: object) -> tuple[str, ...]:
+    """Return the names of transformations, one alone as a tuple of one."""
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Iterable):
+        raise ConfigurationError(f"{owner} must be a sequence of names, not {given!r}")
+    kept = tuple(names)
+    for name in kept:
+        if isinstance(name, str):
+            stem, colon, count = name.partition(":")
+            if name in TRANSFORMATIONS:
+                continue
+            positive = count.isascii() and count.isdigit() and 0 < int(count[:9]) < 10**8
+            if colon and stem in COUNTED_TRANSFORMATIONS and positive:
+                continue
+        raise ConfigurationError(
+            f"{owner} names {name!r}, which is none of {', '.join(TRANSFORMATIONS)}, first:4, "
+            "last:4 (or another number)"
+        )
+    return kept
+
+
+class Field(Settings, frozen=True):
+    """One field of a record: how two values of it are compared, and what that counts.
+
+    Two values at the difference d get ``weight * max(0, 1 - (d / tolerance)^2)`` points, cut to
+    whole hundredths. With the weight of 100 and the tolerance of 10 that is 100 - d^2: as in MMDS
+    3.8.2 the penalty grows quadratically with the distance.
+
+    Attributes:
+        name: the key of its value in a record.
+        weight: the points of two equal values; 0 keeps a field that is not scored, such as the one
+            that scores are calibrated by (MMDS 3.8.3).
+        compare: the difference. Of texts: ``"edit"`` counts insertions and deletions of characters
+            (MMDS 3.5.5), ``"levenshtein"`` also mutations, ``"damerau"`` also transpositions
+            (exercise 3.5.8) and ``"alignment"`` does that five times as fast where nothing is
+            edited twice; ``"words"`` gives the points by the Jaccard similarity of the words
+            instead, ``"exact"`` gives all or none. ``"numeric"`` is the difference of numbers,
+            ``"date"`` of days.
+        tolerance: the difference that leaves no points; a whole number for all but numbers.
+        prepare: transformations of a text, in their order, before anything is compared.
+        equivalents: groups of words or values that stand for each other: ``[("william", "bill")]``.
+            Values that are equal but for such words differ in one letter (MMDS 3.8.2); ``"words"``
+            takes them for the same word.
+        missing: the points if one value is missing or both are: by default 0, as if nothing were
+            alike. ``"ignore"`` takes the field out of the score and of the total that it is
+            measured against; then two records that share a single field can be equal by it.
+        invalid: what a value is that cannot be read, such as the 31st of February: ``"refuse"`` it
+            with an error, or store it and take it for ``"missing"`` when comparing.
+    """
+
+    name: Annotated[str, Meta(min_length=1)]
+    weight: Annotated[int, Meta(ge=0, le=LARGEST_WEIGHT)] = 100
+    compare: Comparison = "edit"
+    tolerance: (
+        Annotated[int, Meta(gt=0, le=LARGEST_TOLERANCE)]
+        | Annotated[float, Meta(gt=0, le=LARGEST_TOLERANCE)]
+    ) = 10
+    prepare: str | Sequence[str] = ("lowercase", "collapse")
+    equivalents: Sequence[Sequence[str]] = ()
+    missing: Annotated[int, Meta(ge=0)] | Literal["ignore"] = 0
+    invalid: Literal["refuse", "missing"] = "refuse"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that are wrong, or contradict one another."""
+        prepare = _require_transformations(f"field {self.name!r}: prepare", self.prepare)
+        self._set("prepare", prepare)
+        self._set("equivalents", self._require_equivalents())
+        super().__post_init__()
+        whole = math.trunc(self.tolerance) == self.tolerance <= LARGEST_WHOLE_TOLERANCE
+        if self.compare != "numeric" and not whole:
+            raise ConfigurationError(
+                f"field {self.name!r}: the tolerance of {self.compare!r} must be a whole number of "
+                f"at most {LARGEST_WHOLE_TOLERANCE:,}, not {self.tolerance!r}"
+            )
+        if self.missing != "ignore" and self.missing > self.weight:
+            raise ConfigurationError(
+                f"field {self.name!r}: missing must be 'ignore' or points from 0 to the weight of "
+                f"{self.weight}, not {self.missing!r}"
+            )
+        if self.equivalents and not self.is_text:
+            raise ConfigurationError(
+                f"field {self.name!r}: equivalents are of texts, not of compare={self.compare!r}"
+            )
+
+    def _named(self, setting: str) -> str:
+        return "Field.name" if setting == "name" else f"field {self.name!r}: {setting}"
+
+    @property
+    def is_text(self) -> bool:
+        """Tell whether its values are compared as texts."""
+        return self.compare in TEXT_COMPARISONS
+
+    def _require_equivalents(self) -> tuple[tuple[str, ...], ...]:
+        given: object = self.equivalents
+        wrong = ConfigurationError(
+            f"field {self.name!r}: equivalents must be groups of two strings or more that stand "
+            f"for each other, such as [('william', 'bill')], not {given!r}"
+        )
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise wrong
+        groups: list[tuple[str, ...]] = []
+        for group in given:
+            if isinstance(group, str) or not isinstance(group, Iterable):
+                raise wrong
+            groups.append(tuple(group))
+            if len(groups[-1]) < 2 or not all(
+                isinstance(value, str) and value for value in groups[-1]
+            ):
+                raise wrong
+        return tuple(groups)
+
+
+class Equal(Settings, frozen=True):
+    """Two records agree if this field of both is equal, both values being there (MMDS 3.8.2).
+
+    ``Equal("phone", "digits")`` compares the digits, ``Equal("surname", "first:4")`` the first four
+    letters. The field's own preparation comes first, and words of one group of its equivalents are
+    equal. Numbers and dates are equal if they are the same number or day, however written.
+
+    Attributes:
+        field: the name of the field.
+        transformations: what the value is turned into, in their order.
+    """
+
+    field: str
+    transformations: str | Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse transformations that there are not."""
+        names = _require_transformations(f"Equal({self.field!r})", self.transformations)
+        self._set("transformations", names)
+        super().__post_init__()
+
+    def __str__(self) -> str:
+        """Name the field and the transformations."""
+        return " ".join((self.field, *self.transformations))
+
+
+Rule: TypeAlias = tuple[Equal, ...]
+
+
+class Record(Kind, frozen=True):
+    """Records: mappings of field names to strings, numbers or dates (MMDS 3.8.1 to 3.8.3).
+
+    The similarity of two records is the points of all fields by the sum of the weights. Only
+    candidates are compared, those that agree in one of the rules: answers are exact among them, and
+    what agrees in no rule is missed.
+
+    Attributes:
+        fields: all that a record may have; another field is refused.
+        candidates: the rules. Each is an ``Equal``, the name of a field for its equality, or a
+            tuple of several that must all hold. Nothing given means as in MMDS 3.8.2: one field
+            that is scored must be equal, whichever.
+        large_bucket: records that agree in one rule beyond which there is a warning, since
+            each of them is compared with each: 1,000 records are half a million pairs.
+    """
+
+    fields: Sequence[Field]
+    candidates: Sequence[str | Equal | Sequence[str | Equal]] = ()
+    large_bucket: Annotated[int, Meta(ge=1)] = 1_000
+
+    plural: ClassVar[str] = "records"
+    suffixes: ClassVar[Mapping[str, Format]] = {**JSON_LINES, ".csv": "csv"}
+
+    def __post_init__(self) -> None:
+        """Refuse fields and rules that are wrong, or contradict one another."""
+        fields: object = self.fields
+        kept = tuple(fields) if isinstance(fields, Iterable) else ()
+        if not kept or not all(isinstance(field, Field) for field in kept):
+            raise ConfigurationError(f"Record.fields must be a sequence of Field, not {fields!r}")
+        if len(kept) > MOST_FIELDS:
+            raise ConfigurationError(
+                f"Record.fields are {len(kept)}, more than the {MOST_FIELDS} of a record"
+            )
+        self._set("fields", kept)
+        names = [field.name for field in kept]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigurationError(f"Record.fields has the field {twice!r} twice")
+        if not self.total_weight:
+            raise ConfigurationError("Record.fields must have a weight above 0 somewhere")
+        self._set("candidates", self._require_rules())
+        super().__post_init__()
+
+    @property
+    def total_weight(self) -> int:
+        """The points of two records that are equal in all fields."""
+        return sum(field.weight for field in self.fields)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of ``candidates``, each as all that must be equal."""
+        return cast("tuple[Rule, ...]", self.candidates)
+
+    def _require_rules(self) -> tuple[Rule, ...]:
+        given: object = self.candidates
+        if isinstance(given, str | Equal) or not isinstance(given, Iterable):
+            raise ConfigurationError(
+                f"Record.candidates must be a sequence of rules, not {given!r}; put it into a list"
+            )
+        rules = tuple(_rule(one) for one in given)
+        if not rules:
+            rules = tuple((Equal(field.name),) for field in self.fields if field.weight)
+        if len(rules) > MOST_RULES:
+            raise ConfigurationError(
+                f"Record.candidates are {len(rules)}, more than the {MOST_RULES} of a record"
+            )
+        by_name = {field.name: field for field in self.fields}
+        for equal in (equal for rule in rules for equal in rule):
+            if equal.field not in by_name:
+                raise ConfigurationError(
+                    f"Record.candidates names the field {equal.field!r}, which is none of "
+                    f"{', '.join(by_name)}"
+                )
+        return rules
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    def make_items(self, secret: bytes) -> Items:
+        return RecordItems(self)
+
+    def make_measure(self) -> Measure:
+        return RecordMeasure(self)
+
+    def make_curve(self, bound: Fraction) -> Curve:
+        return CertainCurve(float(certain_above(self)))
+
+    def make_family(
+        self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
+    ) -> Family:
+        return RecordFamily(self, secret)
+
+    def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
+        """Return the rules in place of bands.
+
+        Raises:
+            ConfigurationError: bands or rows are given.
+        """
+        if bands is not None or rows is not None:
+            raise ConfigurationError("records have rules (candidates=...), not bands and rows")
+        return Plan(bound, len(self.rules), 1, self.make_curve(bound))
+
+    def can_have(self, bands: int, rows: int) -> bool:
+        return (bands, rows) == (len(self.rules), 1)
+
+    def index_in_words(self, bands: int, rows: int) -> str:
+        return f"candidates by {bands:,} {'rule' if bands == 1 else 'rules'}"
+
+    def stores_alike(self, other: Self) -> bool:
+        return [field.name for field in self.fields] == [field.name for field in other.fields]
+
+    def candidate_stats(
+        self, family: Family, signatures: Callable[[], Iterator[npt.NDArray[np.uint16]]], live: int
+    ) -> dict[str, Any]:
+        return describe_candidates(self, family, signatures)
+
+    def field_differences(self, field: str) -> Callable[[Sequence[bytes], Sequence[bytes]], Floats]:
+        """Return what computes the differences of a field that is not scored.
+
+        Raises:
+            ConfigurationError: there is no such field, or pairs are chosen by it.
+        """
+        return RecordItems(self._scored_by(field)).differences(field)
+
+    def _scored_by(self, name: str) -> Record:
+        """Return settings that compare a record by one field that it is not scored by."""
+        names = [field.name for field in self.fields]
+        if name not in names:
+            raise ConfigurationError(f"there is no field {name!r}; there are {', '.join(names)}")
+        if self.fields[names.index(name)].weight:
+            raise ConfigurationError(
+                f"the field {name!r} is scored: what is calibrated by must not be; rebuild with "
+                "its weight 0"
+            )
+        if any(equal.field == name for rule in self.rules for equal in rule):
+            raise ConfigurationError(
+                f"a rule for candidates names the field {name!r}: of what is equal by the rule it "
+                "tells nothing; rebuild without that rule"
+            )
+        fields = [field.changed(weight=int(field.name == name), missing=0) for field in self.fields]
+        return self.changed(fields=fields, candidates=[name])
+
+    @classmethod
+    def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings in which a field may be its name alone."""
+        fields = described.get("fields")
+        if not isinstance(fields, list):
+            return dict(described)
+        named = [{"name": field} if isinstance(field, str) else field for field in fields]
+        return {**described, "fields": named}
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    def plain_item(self, item: Mapping[str, object]) -> dict[str, object]:
+        return {
+            name: value.isoformat() if isinstance(value, datetime.date) else value
+            for name, value in item.items()
+        }
+
+    def shown_item(self, item: Mapping[str, object]) -> str:
+        return "; ".join(f"{name}: {value}" for name, value in item.items())
+
+
+def _rule(given: object) -> Rule:
+    """Return a rule as the tuple of all that must be equal."""
+    parts = (given,) if isinstance(given, str | Equal) else given
+    if not isinstance(parts, Iterable):
+        raise ConfigurationError(
+            f"a rule must be an Equal, a field's name or a tuple of them, not {given!r}"
+        )
+    rule = []
+    for part in parts:
+        equal = Equal(part) if isinstance(part, str) else part
+        if not isinstance(equal, Equal):
+            raise ConfigurationError(f"a rule is made of Equal and names, not {part!r}")
+        rule.append(equal)
+    if not rule:
+        raise ConfigurationError("a rule must name a field: all records would be candidates")
+    return tuple(rule)

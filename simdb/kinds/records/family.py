@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from simdb.kinds.base import Integers
 from simdb.kinds.records.items import RecordFeatures
 from simdb.kinds.records.measure import HUNDREDTHS
 from simdb.kinds.records.values import chained, transformation
@@ -25,12 +24,11 @@ from simdb.lsh.family import BucketKeys, Family
 from simdb.lsh.symbols import secret_words
 
 if TYPE_CHECKING:
-    from simdb.kinds.records.settings import Equal, Field, Record
+    from simdb.kinds.records import Equal, Field, Record
 
 Keys: TypeAlias = npt.NDArray[np.uint64]
 
 WORDS_A_RULE = 4
-PAIRS_A_BATCH = 1 << 18
 _MOST_FIELDS_SEARCHED = 12
 _SECRET_WORDS = 4
 _NO_DIGEST = bytes(8)
@@ -107,12 +105,7 @@ class RecordFamily:
         return BucketKeys(keys[there], offsets)
 
     def needed_matches(self, bound: object) -> int:
-        """Return 0: no candidate is dropped before it is compared."""
         return 0
-
-    def probability(self, value: float) -> float:
-        """Return 1 for a similarity that only candidates can have, else 0: nothing is promised."""
-        return 1.0 if value > float(self.certain_above) else 0.0
 
 
 def _hashes(features: RecordFeatures, equal: Equal, secret: bytes) -> Keys:
@@ -133,43 +126,7 @@ def _hashes(features: RecordFeatures, equal: Equal, secret: bytes) -> Keys:
     return hashes[column.codes]
 
 
-# -- candidates ----------------------------------------------------------------------------------
-
-
-def candidate_pairs(
-    left: Keys, right: Keys | None = None, *, most: int = PAIRS_A_BATCH
-) -> Iterator[tuple[Integers, Integers]]:
-    """Yield the pairs of records that agree in a rule, each once, in batches.
-
-    Memory does not grow with the number of pairs: a pair comes in the bucket of its first common
-    rule, so that none need be remembered.
-
-    Args:
-        left: keys of the records, uint64 (n, rules), 0 for no bucket.
-        right: of another collection to link it with; None gives the pairs within the one.
-        most: pairs that are looked at in one batch.
-
-    Yields:
-        positions in ``left`` and in ``right``; within one collection the smaller comes first.
-    """
-    others = left if right is None else right
-    for rule in range(left.shape[1]):
-        order, starts, counts = _buckets(left[:, rule], others[:, rule])
-        ends = np.cumsum(counts)
-        begin = 0
-        while begin < len(left):
-            done = ends[begin - 1] if begin else 0
-            stop = max(begin + 1, int(np.searchsorted(ends, done + most, side="right")))
-            rows = np.repeat(np.arange(begin, stop, dtype=np.int64), counts[begin:stop])
-            within = np.arange(rows.size, dtype=np.int64) + done
-            partners = order[starts[rows] + within - (ends[rows] - counts[rows])]
-            wanted = rows < partners if right is None else np.ones(rows.size, np.bool_)
-            for earlier in range(rule):
-                keys = left[rows, earlier]
-                wanted &= (keys != others[partners, earlier]) | (keys == 0)
-            if wanted.any():
-                yield rows[wanted], partners[wanted]
-            begin = stop
+# -- what rules cost ----------------------------------------------------------------------------
 
 
 def rule_costs(settings: Record, left: Keys, right: Keys | None = None) -> list[RuleCost]:
@@ -227,16 +184,6 @@ def describe_candidates(
         "rules": [asdict(cost) for cost in costs],
         "warnings": large_bucket_warnings(kind, costs),
     }
-
-
-def _buckets(left: Keys, right: Keys) -> tuple[Integers, Integers, Integers]:
-    """Return the order of ``right`` by key; where each of ``left`` begins in it, and how many."""
-    order = np.argsort(right, kind="stable")
-    ordered = right[order]
-    starts = np.searchsorted(ordered, left, side="left")
-    counts = np.searchsorted(ordered, left, side="right") - starts
-    counts[left == 0] = 0
-    return order, starts, counts
 
 
 # -- what cannot be missed -----------------------------------------------------------------------

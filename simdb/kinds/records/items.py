@@ -36,7 +36,7 @@ from simdb.kinds.records.values import (
 )
 
 if TYPE_CHECKING:
-    from simdb.kinds.records.settings import Field, Record
+    from simdb.kinds.records import Field, Record
 
 ABSENT, NONE, STRING, INTEGER, FLOAT, DATE = range(6)
 MISSING = -1
@@ -206,21 +206,11 @@ class RecordItems(Items):
                 numbers[position] = text_size(name, item[name])
 
     def decode(self, data: bytes | memoryview) -> dict[str, Any]:
-        """Return the record of its stored form, its fields in the order of the settings.
-
-        Raises:
-            CorruptionError: it is no stored form of a record.
-        """
         stored = bytes(data)
         rows = zip(self._names, _decoded(stored, len(self._names)), stored, strict=False)
         return {name: value for name, value, form in rows if form != ABSENT}
 
     def features(self, items: Sequence[bytes | memoryview]) -> RecordFeatures:
-        """Return the columns of stored records: each different value is prepared once.
-
-        Raises:
-            CorruptionError: one of them is no stored form of a record.
-        """
         rows = [_decoded(bytes(item), len(self._names)) for item in items]
         by_field = zip(*rows, strict=True) if rows else [()] * len(self._names)
         columns = {}

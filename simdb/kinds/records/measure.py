@@ -17,8 +17,8 @@ from simdb.kinds.base import Compared, Integers, Measure
 from simdb.kinds.distances import StringDistance, pair_common_lengths, pair_distances
 
 if TYPE_CHECKING:
+    from simdb.kinds.records import Field, Record
     from simdb.kinds.records.items import RecordColumn, RecordFeatures
-    from simdb.kinds.records.settings import Field, Record
 
 HUNDREDTHS = 100
 
@@ -37,17 +37,14 @@ class RecordMeasure(Measure):
     def __init__(self, settings: Record, *, workers: int = 1) -> None:
         self._fields = tuple(field for field in settings.fields if field.weight)
         self._workers = workers
-        self.total_weight = settings.total_weight
 
     def compare_probe(self, probe: RecordFeatures, features: RecordFeatures) -> Compared:
-        """Compare one record with each of many."""
         count = len(features)
         return self.compare_between(
             probe, features, np.zeros(count, np.int64), np.arange(count, dtype=np.int64)
         )
 
     def compare_pairs(self, features: RecordFeatures, left: Integers, right: Integers) -> Compared:
-        """Compare record ``left[i]`` with record ``right[i]`` of one batch, for every i."""
         return self.compare_between(features, features, left, right)
 
     def compare_between(
@@ -67,10 +64,6 @@ class RecordMeasure(Measure):
             weight = HUNDREDTHS * field.weight
             denominators += weight * present if field.missing == "ignore" else weight
         return Compared(numerators, denominators)
-
-    def scores(self, compared: Compared) -> npt.NDArray[np.float64]:
-        """Return similarities as points of all weights together, such as 240 of 300."""
-        return compared.values() * self.total_weight
 
     def field_points(
         self,

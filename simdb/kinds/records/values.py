@@ -15,7 +15,7 @@ import numpy as np
 from simdb.errors import BadItemError, ConfigurationError
 
 if TYPE_CHECKING:
-    from simdb.kinds.records.settings import Field
+    from simdb.kinds.records import Field
 
 Value: TypeAlias = str | int | float | datetime.date
 Transform: TypeAlias = Callable[[str], str]
