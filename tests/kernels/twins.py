@@ -435,7 +435,8 @@ def keys_of_symbols(random: np.random.Generator) -> None:
             expected = holes[moved.index(symbol)] if symbol in moved else symbol
             assert of[symbol] == expected
     ranks = SymbolOrder(np.array(frequent, np.uint64)).ranks
-    assert not kernels.order.fill_ranks(ranks._replace(frequent=np.zeros(2, np.uint64)))
+    twice = ranks._replace(frequent=np.zeros(2, np.uint64), table=np.full(32, -1, np.int32))
+    assert not kernels.order.fill_ranks(twice)
 
 
 @twin_of("order.sort_sets", "order.drop_repeats", "order.count_symbols")
