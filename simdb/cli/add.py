@@ -14,7 +14,7 @@ from simdb.cli.options import AsJson, Bound, CollectionName, Quiet, StorePath, S
 from simdb.cli.output import ProgressBar, measured_duplicate, note, print_json
 from simdb.cli.stores import opened_collection
 from simdb.errors import UsageError
-from simdb.files import Output, json_line, written_together
+from simdb.files import Output, json_line, require_fitting_name, written_together
 from simdb.results import AddReport, Outcome
 
 
@@ -60,6 +60,7 @@ def add(
     the work is cut short, the same command with --on-existing skip continues it.
     """
     require_inputs(inputs)
+    require_fitting_name(duplicates, "jsonl")
     require_no_input([duplicates], inputs, reading.pattern)
     with opened_collection(context, store, collection, sync=sync) as target:
         policy: dict[str, Any] = {

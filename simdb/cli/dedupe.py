@@ -27,11 +27,20 @@ from simdb.cli.options import AsJson, Bound, KindOptions, Quiet, Recall, SyncMod
 from simdb.cli.output import ProgressBar, measured_duplicate, note, print_json
 from simdb.cli.stores import opened
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files import Output, json_line, written_together
+from simdb.files import (
+    Output,
+    ReadingOptions,
+    json_line,
+    require_fitting_name,
+    told_format,
+    written_together,
+)
 from simdb.files.writing import held, remove_abandoned
 from simdb.results import AddReport, Outcome
 
 _DEFAULT_RECALL = "0.99"
+_MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
+_NEARLY_ALL = 0.9
 _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown away
 
 
@@ -69,6 +78,10 @@ def dedupe(
     bound: Bound,
     recall: Recall = None,
     reading: InputOptions,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Also where more than 90 % are like rows stored before."),
+    ] = False,
     sync: SyncMode = "full",
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -89,13 +102,18 @@ def dedupe(
         # Refuses a wrong setting before anything is made.
         reading.sources([source], reading.of(wanted.settings()["kind"]))
     require_no_input([output, removed], [source], reading.pattern)
+    require_fitting_name(removed, "jsonl")
     began = time.monotonic()
     with _workspace(context, store, output, sync) as database:
         present = wanted.present(database, collection)
         kind = described.new() if present is None else present.kind
         options = reading.of(kind, present)
+        sources = reading.sources([source], options)
+        require_fitting_name(output, told_format(sources[0], options) if sources else "jsonl")
+        if present is not None and reading.id_field is None:
+            _require_line_numbers(present, sources, options)
         feed = Feed(
-            reading.sources([source], options),
+            sources,
             options,
             on_bad=reading.on_bad,
             keep_raw=True,
@@ -123,8 +141,36 @@ def dedupe(
                 )
             except UsageError as error:
                 raise feed.placed(error) from error
+            rows = feed.done + feed.bad - report.bad
+            _require_few_removed(report, rows, confirmed=yes)
             splitting.finish()
     _tell(report, splitting, feed, time.monotonic() - began, as_json=as_json, quiet=quiet)
+
+
+def _require_line_numbers(
+    collection: simdb.Collection, sources: list[str], options: ReadingOptions
+) -> None:
+    """Raise if the keys stored are no line numbers, which those of the input are.
+
+    Else every row that is stored under its own key would be removed as a copy of itself.
+    """
+    stored = next(iter(collection.items()), None)
+    paths = any(told_format(source, options) == "text" for source in sources)
+    if stored is not None and isinstance(stored.key, str) and not paths:
+        raise UsageError(
+            f"the keys in the collection {collection.name!r} are texts, such as {stored.key!r}, "
+            "and those of this input are line numbers: --id-field names the field of the key"
+        )
+
+
+def _require_few_removed(report: AddReport, rows: int, *, confirmed: bool) -> None:
+    """Raise if nearly all rows are removed for rows stored before, unless that is meant."""
+    if confirmed or rows < _MANY or report.duplicates_old <= _NEARLY_ALL * rows:
+        return
+    raise UsageError(
+        f"{report.duplicates_old:,} of {rows:,} rows are like rows stored before under other keys "
+        "and would be removed: if that is meant, the same command with --yes writes the outputs"
+    )
 
 
 def _left_by(feed: Feed, output: str, store: str | None) -> str:

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from simdb import kinds
-from simdb.cli.get import told_as_usage
+from simdb.cli.get import stored_line
 from simdb.cli.options import AsJson, CollectionName, Quiet, StorePath
 from simdb.cli.output import ProgressBar, counted, note, print_json_line
 from simdb.cli.stores import viewed_collection
 from simdb.errors import UsageError
-from simdb.files import json_line, written_together
+from simdb.files import require_fitting_name, written_together
 from simdb.results import Entry
 
 
@@ -51,6 +51,7 @@ def export(
         raise UsageError("the key and the item cannot go to one field: name the item's too")
     if as_json and output == "-":
         raise UsageError("--json and an output cannot both go to standard output")
+    require_fitting_name(output, "jsonl")
     count = 0
     with (
         viewed_collection(context, store, collection) as source,
@@ -89,5 +90,4 @@ def _exported(kind: kinds.Kind, record: Entry, id_field: str, item_field: str | 
             raise UsageError(
                 f"the metadata of {record.key!r} has a field {field!r}: name another with {option}"
             )
-    with told_as_usage(record.key):
-        return json_line({id_field: record.key, **item, **metadata})
+    return stored_line(record.key, {id_field: record.key, **item, **metadata})

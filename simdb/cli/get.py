@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import Annotated
+import sys
+from math import isfinite
+from typing import Annotated, Any
 
 import typer
 
 from simdb.cli.options import AsJson, CollectionName, IntegerKeys, StorePath, key_from
-from simdb.cli.output import print_json_line, shown_key
+from simdb.cli.output import note, shown_key
 from simdb.cli.stores import viewed_collection
-from simdb.errors import UsageError
-from simdb.files import printable
-from simdb.kinds import Kind
-from simdb.results import Entry, Key
+from simdb.files import json_line, printable
+from simdb.results import Key
 
 
 def get(
@@ -31,7 +29,9 @@ def get(
         for text in keys:
             record = source.get(key_from(text, integer_keys=integer_keys))
             if as_json:
-                _print_record(source.kind, record)
+                item = source.kind.plain_item(record.item)
+                fields = {"key": record.key, "item": item, "metadata": record.metadata}
+                sys.stdout.buffer.write(stored_line(record.key, fields))
                 continue
             print(f"key: {shown_key(record.key)}")
             for name, value in (record.metadata or {}).items():
@@ -40,21 +40,24 @@ def get(
             print(printable(source.kind.shown_item(record.item), keep="\n\t"))
 
 
-def _print_record(kind: Kind, record: Entry) -> None:
-    with told_as_usage(record.key):
-        print_json_line(
-            {
-                "key": record.key,
-                "item": kind.plain_item(record.item),
-                "metadata": record.metadata,
-            }
-        )
+def stored_line(key: Key, fields: dict[str, Any]) -> bytes:
+    """Return what is stored as a line of JSON.
 
-
-@contextlib.contextmanager
-def told_as_usage(key: Key) -> Iterator[None]:
-    """Tell an item that JSON cannot hold as the wish that cannot be met."""
+    Metadata of earlier versions may have NaN, infinities or bytes, which stand there as text, and
+    that is said; one item must not keep the others from being read.
+    """
     try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the item {key!r} cannot be written as JSON: {error}") from error
+        return json_line(fields)
+    except (TypeError, ValueError):
+        note(f"the metadata of {key!r} is not all JSON: NaN, infinities and bytes are text here")
+        return json_line(_expressible(fields))
+
+
+def _expressible(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _expressible(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_expressible(part) for part in value]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value.hex() if isinstance(value, bytes) else value

@@ -140,19 +140,19 @@ class InputOptions:
         """Return the files that the inputs are; a folder may be one input or many shards.
 
         Raises:
-            UsageError: an option that was given does nothing for one of them.
+            UsageError: an option that was given does nothing for any of them.
         """
         if self.pattern is not None and not any(Path(name).is_dir() for name in names):
             raise UsageError("--pattern is for folders")
         found = [file for name in names for file in inputs_of(name, options)]
-        for file in found:
-            told = told_format(file, options)
-            idle: dict[str, object] = {"--separator": self.separator} if told == "jsonl" else {}
-            if told == "text":
-                idle = {"--id-field": self.id_field, "--text-field": self.text_field}
-            for option, value in idle.items():
-                if value is not None:
-                    raise UsageError(f"{option} does nothing for {file}, which is read as {told}")
+        formats = {told_format(file, options) for file in found}
+        idle: dict[str, object] = {"--separator": self.separator} if formats == {"jsonl"} else {}
+        if formats == {"text"}:
+            idle = {"--id-field": self.id_field, "--text-field": self.text_field}
+        for option, value in idle.items():
+            if value is not None:
+                told = "each a text" if formats == {"text"} else "lines of JSON"
+                raise UsageError(f"{option} does nothing for {', '.join(names)}: {told}")
         return found
 
     def _require_options_of(self, kind: Kind) -> None:

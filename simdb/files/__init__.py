@@ -24,7 +24,13 @@ from simdb.files.rows import (
 )
 from simdb.files.separated import RatingsReader, SeparatedReader
 from simdb.files.texts import TextReader, iter_files, leads_out
-from simdb.files.writing import Output, json_line, printable, written_together
+from simdb.files.writing import (
+    Output,
+    json_line,
+    printable,
+    require_fitting_name,
+    written_together,
+)
 from simdb.kinds.base import Format
 
 __all__ = [
@@ -42,6 +48,7 @@ __all__ = [
     "json_line",
     "open_rows",
     "printable",
+    "require_fitting_name",
     "told_format",
     "written_together",
 ]

@@ -18,12 +18,24 @@ from pathlib import Path
 from typing import IO, Any
 
 from simdb.errors import UsageError
-from simdb.files.compression import STANDARD_STREAM, compressing
+from simdb.files.compression import STANDARD_STREAM, compressing, plain_name
 
 # Where the first page of an LMDB file has its magic number, and what that is.
 _MAGIC_AT = 16
 _MAGIC = bytes.fromhex("dec0efbe")
 _BESIDE_A_STORE = ("-lock", "-turn")
+# What readers expect by the name of a file; other names promise nothing.
+_PROMISED = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".npy": "an array",
+    ".npz": "an array",
+}
 _SECONDS_TO_HOLD = 10  # that a folder may be there before it is held
 # Besides those below a blank, which JSON escapes anyway: DEL, the C1 controls, marks of direction.
 _OBEYED = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -169,6 +181,18 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def require_fitting_name(target: str | None, written: str) -> None:
+    """Raise if the name of an output promises another format than what is written there.
+
+    Raises:
+        UsageError: it does.
+    """
+    promised = None if target is None else _PROMISED.get(Path(plain_name(target)).suffix.lower())
+    if promised is not None and promised != written:
+        words = {"text": "a list of files", "numpy": "a list of keys"}.get(written, written)
+        raise UsageError(f"the name of {target} promises {promised}, but {words} is written")
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ def test_adding_below_the_threshold_names_no_option_that_adding_lacks(store, tmp
         failed("add", store, "news", "-", *adding, "--threshold", "0.5", stdin=ROWS),
         failed(
             *("dedupe", "-", "-o", tmp_path / "out", "--store", store, "--collection", "news"),
-            *("--threshold", "0.5"),
+            *("--threshold", "0.5", "--id-field", "id"),
             stdin=ROWS,
         ),
     ):
@@ -103,7 +103,7 @@ def test_a_fault_of_simdb_is_told_as_one(store, monkeypatch, fault):
     def fail(*arguments: object, **options: object) -> None:
         raise fault("of ours")
 
-    monkeypatch.setattr(search, "_print_matches", fail)
+    monkeypatch.setattr(search, "_shown", fail)
     monkeypatch.delenv("SIMDB_TRACEBACK", raising=False)
     result = run("search", store, "news", "--text", "one")
     assert result.exit_code == 70

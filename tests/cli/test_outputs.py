@@ -1,0 +1,78 @@
+"""Outputs of commands: names that promise another format, runs that would remove nearly all."""
+
+import json
+
+import msgpack
+import pytest
+
+import simdb
+from simdb.ingest import rows as rows_of
+from tests.support.cli_failures import failed
+from tests.support.cli_stores import ROWS, done, text_of, write_rows
+
+
+@pytest.mark.parametrize(
+    "name", ["k.parquet", "out.csv", "out.CSV.gz", "k.npy", "k.arrow", "rows.tsv.zst"]
+)
+def test_an_output_whose_name_promises_another_format_is_refused(tmp_path, name):
+    source = write_rows(tmp_path / "in.jsonl", ROWS)
+    store = tmp_path / "s.simdb"
+    done("create", store, "c")
+    for command in (
+        ["dedupe", source, "-o", tmp_path / name],
+        ["dedupe", source, "-o", tmp_path / "kept", "--removed", tmp_path / name],
+        ["add", store, "c", source, "--duplicates", tmp_path / name],
+        ["export", store, "c", "-o", tmp_path / name],
+    ):
+        assert f"the name of {tmp_path / name} promises " in failed(*command)
+    assert not (tmp_path / name).exists()
+    (tmp_path / "in.csv").write_text("text\none\n")
+    assert "promises jsonl, but csv is written" in failed(
+        "dedupe", tmp_path / "in.csv", "-o", tmp_path / "out.jsonl"
+    )
+    done("dedupe", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
+
+
+def test_line_numbers_are_refused_where_texts_are_keys(tmp_path):
+    source = write_rows(tmp_path / "in.jsonl", ROWS)
+    arguments = ["dedupe", source, "-o", tmp_path / "kept.jsonl", "--store", tmp_path / "s.simdb"]
+    done(*arguments, "--id-field", "id")
+    kept = (tmp_path / "kept.jsonl").read_bytes()
+    refused = failed(*arguments)
+    assert "are texts, such as 'a', and those of this input are line numbers" in refused
+    assert (tmp_path / "kept.jsonl").read_bytes() == kept
+    done(*arguments, "--id-field", "id")
+    assert (tmp_path / "kept.jsonl").read_bytes() == kept
+
+
+def test_a_run_that_would_remove_nearly_all_rows_asks_first(tmp_path):
+    for name in ("old", "new"):
+        rows = [{"id": f"{name}{seed}", "text": text_of(seed)} for seed in range(120)]
+        write_rows(tmp_path / f"{name}.jsonl", rows)
+    arguments = ["-o", tmp_path / "kept.jsonl", "--store", tmp_path / "s.simdb", "--id-field", "id"]
+    done("dedupe", tmp_path / "old.jsonl", *arguments)
+    assert (tmp_path / "kept.jsonl").read_bytes().count(b"\n") == 120
+    refused = failed("dedupe", tmp_path / "new.jsonl", *arguments)
+    assert "120 of 120 rows are like rows stored before under other keys" in refused
+    assert (tmp_path / "kept.jsonl").read_bytes().count(b"\n") == 120
+    done("dedupe", tmp_path / "new.jsonl", *arguments, "--yes")
+    assert (tmp_path / "kept.jsonl").read_bytes() == b""
+    done("dedupe", tmp_path / "old.jsonl", *arguments)  # rows that are themselves are kept
+
+
+def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_path, monkeypatch):
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as db:
+        texts = db.collection("c", simdb.Text())
+        texts.add("a", "a text", metadata={"n": 1})
+        with monkeypatch.context() as earlier:
+            earlier.setattr(rows_of, "encode_metadata", msgpack.packb)
+            texts.add("b", "another", metadata={"x": [float("nan"), {"y": b"\xff"}], "z": -1e999})
+        texts.add("c", "a third one")
+    result = done("export", path, "c")
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["id"] for line in lines] == ["a", "b", "c"]
+    assert lines[1] == {"id": "b", "text": "another", "x": ["nan", {"y": "ff"}], "z": "-inf"}
+    assert result.stderr.count("is not all JSON") == 1
+    assert "'b'" in result.stderr
+    assert json.loads(done("get", path, "c", "b", "--json").stdout)["metadata"]["z"] == "-inf"
