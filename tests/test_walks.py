@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 import simdb
 
 PACKAGE = Path(simdb.__file__).resolve().parent
-CAPS = {"search": 24, "pairs": 27}
+DESIGN = PACKAGE.parent / "docs" / "design.md"
+CAPS = {"search": 20, "pairs": 22}
 WORDS = [f"word{number % 7}{number}" for number in range(40)]
 TEXTS = [" ".join(WORDS[start : start + 12]) for start in range(20)] * 2
 KINDS: dict[str, tuple[Any, list[Any]]] = {
@@ -66,3 +68,17 @@ def test_a_call_passes_through_few_modules(walks):
         sys.stdout.write("\n  ".join([f"\n{name}: {len(modules)}", *modules]))  # shown by -s
     for name, most in CAPS.items():
         assert len(walks[name]) <= most, walks[name]
+
+
+def drawn(call: str) -> set[str]:
+    """The modules that the document draws in the walk of a call."""
+    (section,) = re.findall(
+        rf"^#### The walk of `{call}`\n(.*?)(?=^##)", DESIGN.read_text("utf-8"), re.M | re.S
+    )
+    return set(re.findall(r"\b[a-z_/]+\.py", section))
+
+
+@pytest.mark.parametrize("walks", ["texts"], indirect=True)
+def test_the_walks_are_drawn_as_they_are(walks):
+    for call, modules in walks.items():
+        assert drawn(call) == set(modules), call
