@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from pathlib import Path
 
 import lmdb
 import pytest
 
 from simdb.errors import DatabaseNotFoundError, FormatVersionError, NotADatabaseError, StorageError
+from simdb.storage.file import creation
 from simdb.storage.file import environment as environments
 from simdb.storage.file.creation import FORMAT_VERSION
 from simdb.storage.tables import layout
@@ -148,3 +151,41 @@ def test_a_copy_does_not_overwrite(path, environment, tmp_path):
     with pytest.raises(DatabaseNotFoundError):
         environment.copy(tmp_path / "no folder" / "copy", compact=False)
     assert not list(tmp_path.glob(".*"))
+
+
+# -- what is made durable ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The files and folders that are synced, and names that are given, in their order."""
+    steps: list[str] = []
+    fsync, link = os.fsync, os.link
+
+    def noted(descriptor):
+        steps.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    def linked(*names, **options):
+        steps.append("linked")
+        link(*names, **options)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "link", linked)
+    return steps
+
+
+def test_the_name_of_a_new_store_is_synced_after_it_is_given(path, synced):
+    creation.create(path)
+    assert synced[-2:] == ["linked", str(path.parent)]
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_a_backup_is_synced_before_it_gets_its_name_and_the_name_after(path, synced, compact):
+    environment = acquire(path)
+    synced.clear()
+    environment.copy(path.with_name("copy"), compact=compact)
+    written, linked, folder = synced
+    assert written.endswith(".tmp")
+    assert (linked, folder) == ("linked", str(path.parent))
+    environments.release(environment)
