@@ -10,8 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import lmdb
 import pytest
@@ -151,6 +153,25 @@ def test_a_folder_that_cannot_be_written_is_read_without_a_lock_file(path, monke
     assert get(reader, b"a") is None
     environments.release(reader)
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("refused", ["", "-lock", "-turn"])
+def test_who_may_not_use_a_file_of_the_store_is_told_which(refused):
+    if os.geteuid():
+        pytest.skip("needs another user")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.simdb"
+        path.parent.chmod(0o777)
+        environments.release(acquire(path))
+        for end in ("", "-lock", "-turn"):
+            path.with_name(path.name + end).chmod(0o600 if end == refused else 0o666)
+
+        def opened():
+            os.setresuid(65_534, 65_534, 65_534)
+            acquire(path)
+
+        answer = answer_of(opened)
+        assert answer.startswith(f"StorageError: {path}{refused}: Permission denied"), answer
 
 
 def test_a_read_only_file_system_is_read_and_refuses_writers(path, tmp_path):

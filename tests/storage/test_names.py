@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
 
+import lmdb
 import pytest
 
 import simdb
-from simdb.errors import DatabaseBusyError, StorageError
+from simdb.errors import CorruptionError, DatabaseBusyError, StorageError
 from simdb.storage.file import environment as environments
 from simdb.storage.file import preflight
 from simdb.storage.tables.layout import Table
@@ -249,3 +251,62 @@ def test_a_store_that_is_being_replaced_is_waited_for(path, monkeypatch):
     with pytest.raises(DatabaseBusyError, match=rf"open in process {child.pid}"), held:
         pass
     end(child)
+
+
+@pytest.mark.parametrize("commits", [1, 5])
+def test_a_reader_without_a_lock_file_is_told_when_its_snapshot_may_be_overwritten(path, commits):
+    stored(path, *[b"%d" % number for number in range(50)])
+    for beside in path.parent.glob("store.simdb-*"):
+        beside.unlink()
+
+    def work(child):
+        os.access = lambda *_: False
+        environment = acquire(path, read_only=True)
+        transaction = environment.read()
+        scan = transaction.scan(Table.KEYS, b"")
+        next(scan)
+        assert not path.with_name("store.simdb-lock").exists()
+        child.say("reading")
+        child.hear()
+        for use in (
+            lambda: next(scan),
+            lambda: transaction.get(Table.KEYS, b"7"),
+            lambda: transaction.get_many(Table.KEYS, [b"7"]),
+            lambda: transaction.floor(Table.KEYS, b"7"),
+        ):
+            try:
+                child.say(use())
+            except DatabaseBusyError as error:
+                child.say("lock file" in str(error))
+        child.say(get(environment, b"7"))
+
+    child = Child(work)
+    assert child.hear() == "reading"
+    stored(path, *[b"7"] * commits)
+    child.say("go on")
+    assert child.hear_all() == ["True"] * 4 + ["b'7'"]
+    assert child.end() == 0
+
+
+def test_damage_that_lmdb_notices_has_a_type_wherever_it_is_met(environment):
+    put(environment, b"a")
+    transaction = environment.read()
+    for method in ("get", "cursor"):
+
+        class Damaged:
+            def __getattr__(self, name, method=method):
+                if name == method:
+                    raise lmdb.CorruptedError("found a page that is none")
+                return getattr(self, name)
+
+        whole, transaction._transaction = transaction._transaction, Damaged()
+        for use in (
+            lambda: transaction.get(Table.KEYS, b"a"),
+            lambda: transaction.get_many(Table.KEYS, [b"a"]),
+            lambda: transaction.floor(Table.KEYS, b"a"),
+            lambda: next(transaction.scan(Table.KEYS, b"")),
+        )[method == "cursor" : 4 if method == "cursor" else 1]:
+            with pytest.raises(CorruptionError, match="simdb repair"):
+                use()
+        transaction._transaction = whole
+    transaction.close()

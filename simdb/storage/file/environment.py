@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, NoReturn, Self, TypeAlias
 
 import lmdb
 
@@ -101,44 +101,61 @@ class ReadTransaction:
         return int(self._transaction.id())
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
-        """Return the value of a key, or None."""
+        """The value of a key, or None."""
         if not self.environment.users.present or self._owner != os.getpid():
             self.require_open()
-        value: memoryview | None = self._transaction.get(key, None, self._handles[table])
+        try:
+            value: memoryview | None = self._transaction.get(key, None, self._handles[table])
+        except lmdb.Error as error:
+            self._raise_translated(error)
         return value
 
     def get_many(self, table: Table, keys: list[bytes]) -> list[tuple[memoryview, memoryview]]:
-        """Return key and value of those of the keys that are stored."""
+        """Key and value of those of the keys that are stored."""
         self.require_open()
-        cursor = self._transaction.cursor(self._handles[table])
-        return cursor.getmulti(keys)  # type: ignore[no-any-return]
+        try:
+            cursor = self._transaction.cursor(self._handles[table])
+            return cursor.getmulti(keys)  # type: ignore[no-any-return]
+        except lmdb.Error as error:
+            self._raise_translated(error)
 
     def floor(self, table: Table, key: bytes) -> tuple[memoryview, memoryview] | None:
-        """Return the record with the greatest key that is at most ``key``, or None."""
+        """The record with the greatest key that is at most ``key``, or None."""
         self.require_open()
-        cursor = self._transaction.cursor(self._handles[table])
-        if cursor.set_range(key):
-            if cursor.key() == key:
-                return cursor.item()  # type: ignore[no-any-return]
-            found = cursor.prev()
-        else:
-            found = cursor.last()
-        return cursor.item() if found else None
+        try:
+            cursor = self._transaction.cursor(self._handles[table])
+            if cursor.set_range(key):
+                if cursor.key() == key:
+                    return cursor.item()  # type: ignore[no-any-return]
+                found = cursor.prev()
+            else:
+                found = cursor.last()
+            return cursor.item() if found else None
+        except lmdb.Error as error:
+            self._raise_translated(error)
 
     def scan(
         self, table: Table, prefix: bytes, start: bytes | None = None
     ) -> Iterator[tuple[memoryview, memoryview]]:
         """Yield the records whose keys begin with ``prefix``, in order, from ``start`` on."""
         self.require_open()
-        cursor = self._transaction.cursor(self._handles[table])
-        found = cursor.set_range(prefix if start is None else start)
-        while found:
-            key, value = cursor.item()
-            if bytes(key[: len(prefix)]) != prefix:
-                return
-            yield key, value
-            self.require_open()
-            found = cursor.next()
+        try:
+            cursor = self._transaction.cursor(self._handles[table])
+            found = cursor.set_range(prefix if start is None else start)
+            while found:
+                key, value = cursor.item()
+                if bytes(key[: len(prefix)]) != prefix:
+                    return
+                yield key, value
+                self.require_open()
+                found = cursor.next()
+        except lmdb.Error as error:
+            self._raise_translated(error)
+
+    def _raise_translated(self, error: Exception) -> NoReturn:
+        """Raise simdb's error for one of LMDB's."""
+        self.environment.raise_translated(error)
+        raise error
 
     def statistics(self, table: Table) -> dict[str, int]:
         """Return LMDB's own figures of a table: entries and pages."""
@@ -205,6 +222,32 @@ class ReadTransaction:
             yield
         except lmdb.Error as error:
             self.environment.raise_translated(error)
+
+
+class _UnprotectedSnapshot(ReadTransaction):
+    """A snapshot of a process that can make no lock file: a writer may take its pages.
+
+    LMDB does so from the second commit after it on, so all that is read is given out only if
+    nobody has committed since it began.
+    """
+
+    def get(self, table: Table, key: bytes) -> memoryview | None:
+        """The value of a key, or None."""
+        value = super().get(table, key)
+        self._require_unchanged()
+        return value
+
+    def require_open(self) -> None:
+        """Raise unless it can be read, and may be believed."""
+        super().require_open()
+        self._require_unchanged()
+
+    def _require_unchanged(self) -> None:
+        self.environment.require_unchanged(self.identity)
+
+    def _raise_translated(self, error: Exception) -> NoReturn:
+        self._require_unchanged()
+        super()._raise_translated(error)
 
 
 class WriteTransaction(ReadTransaction):
@@ -409,7 +452,7 @@ class Environment:
 
     def read(self) -> ReadTransaction:
         """Begin a snapshot of the last commit."""
-        transaction = ReadTransaction(self)
+        transaction = ReadTransaction(self) if self.has_lock else _UnprotectedSnapshot(self)
         with self._gate:
             try:
                 self._require_open()
@@ -597,6 +640,18 @@ class Environment:
     def room_to_rewrite(self, transaction: Any) -> int:
         """Return the bytes of the map that a transaction can surely use for large values."""
         return creation.room_to_rewrite(self._environment, self.pages_in_use(transaction))
+
+    def require_unchanged(self, commit: int) -> None:
+        """Raise if somebody has committed since.
+
+        Raises:
+            DatabaseBusyError: somebody has.
+        """
+        if self._watch is not None and self._watch.newest_commit() != commit:
+            raise DatabaseBusyError(
+                f"{self.path} was written to while this process read it without a lock file, which "
+                f"it may not make in {self.path.parent}: read again, or let it write there"
+            )
 
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""

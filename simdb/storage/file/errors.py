@@ -29,6 +29,7 @@ from simdb.storage.file import preflight
 CUT_SHORT = 2**21  # with less free space than this a failed write is one cut short by a full disk
 
 _FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+_REFUSED = {errno.EACCES, errno.EPERM}
 _FAILED = {errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE}
 
 
@@ -87,10 +88,24 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
         ) from error
     if code == errno.ENOENT:
         raise DatabaseNotFoundError(f"{path} does not exist") from error
+    if code in _REFUSED:
+        raise StorageError(
+            f"{_refused_file(path)}: {os.strerror(code or 0)}; who uses a store, if only to read, "
+            "has to write to its lock file, or to its folder where there is none"
+        ) from error
     if code == errno.EROFS:
         hint = "; read_only=True opens a store there" if path.exists() else ""
         raise StorageError(f"{path}: the file system is read-only{hint}") from error
     raise StorageError(f"{path}: {error}") from error
+
+
+def _refused_file(path: Path) -> Path:
+    """Which of the files of a store this process may not use."""
+    for file in (path, Path(f"{path}-lock"), Path(f"{path}-turn")):
+        wanted = os.R_OK if file == path else os.R_OK | os.W_OK
+        if file.exists() and not os.access(file, wanted, effective_ids=True):
+            return file
+    return path
 
 
 def _is_empty(path: Path) -> bool:
