@@ -71,7 +71,7 @@ class Threshold:
         if not isinstance(value, int | float | str | Fraction | Decimal | np.number):
             raise TypeError(f"{name} must be a number or text, not {type(value).__name__}")
         try:
-            fraction = _exact(value)
+            fraction = exact_fraction(value)
         except (ValueError, ArithmeticError):
             raise _out_of_range(name, value) from None
         if not 0 < fraction <= 1:
@@ -191,7 +191,7 @@ class MaximumDistance:
         fraction = Fraction(-1)
         if not isinstance(value, bool | np.bool_):
             with suppress(ValueError, ArithmeticError):
-                fraction = _exact(value)
+                fraction = exact_fraction(value)
         if fraction < 0:
             raise ConfigurationError(f"{name} must be a number of at least 0, not {value!r}")
         return cls(fraction)
@@ -262,7 +262,7 @@ def _shown(fraction: Fraction) -> str:
     return str(fraction)
 
 
-def _exact(value: ThresholdLike | np.number) -> Fraction:
+def exact_fraction(value: ThresholdLike | np.number) -> Fraction:
     """Turn a number or text into the fraction that it prints as."""
     if isinstance(value, Fraction):
         return value

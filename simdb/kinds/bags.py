@@ -42,6 +42,7 @@ from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
 
 LARGEST_BAG = 1_000_000  # occurrences
 LARGEST_SUM = Fraction(1, 2)
+_LONGEST_FRACTION = 64  # denominators at least double in two steps
 
 _FORM = ElementForm("bag")
 
@@ -80,7 +81,7 @@ class Bag(SymbolKind, frozen=True):
         return sum_of_jaccard(similarity) if self.union == "sum" else similarity
 
     def outer_values(self, values: Floats) -> Floats:
-        return values / (1 + values) if self.union == "sum" else values
+        return sums_of_jaccards(values) if self.union == "sum" else values
 
     def outer_curve(self, curve: Curve) -> Curve:
         return SumCurve() if self.union == "sum" else curve
@@ -125,6 +126,31 @@ def sum_of_jaccard(similarity: Fraction) -> Fraction:
 
 def _shown(value: Fraction) -> str:
     return str(float(value)) if Fraction(str(float(value))) == value else str(value)
+
+
+def sums_of_jaccards(values: Floats) -> Floats:
+    """Return ``sum_of_jaccard`` of quotients of bags that were rounded, each rounded once again.
+
+    J / (1 + J) of the rounded J may be off by its last bit, 5/12 be 0.41666666666666663. But a
+    quotient o / u of bags has u of at most ``2 * LARGEST_BAG`` and differs from others by 1 / u^2
+    or more: of its continued fraction the first convergent that rounds to the value is it.
+    """
+    sums = values / (1 + values)
+    places = np.arange(values.size)
+    before, present = np.zeros((2, values.size)), np.zeros((2, values.size))
+    before[1], present[0] = 1, 1  # numerators and denominators of the last two convergents
+    rest = values
+    for _ in range(_LONGEST_FRACTION):
+        whole = np.floor(rest)
+        before, present = present, whole * present + before
+        found = present[0] / present[1] == values[places]
+        sums[places[found]] = (present[0] / (present[0] + present[1]))[found]
+        left = ~found & (present[1] <= 2 * LARGEST_BAG)
+        if not left.any():
+            break
+        places, before, present = places[left], before[:, left], present[:, left]
+        rest = 1 / (rest[left] - whole[left])
+    return sums
 
 
 class BagItems(Items):

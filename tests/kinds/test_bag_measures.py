@@ -12,10 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import simdb
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold
 from simdb.kinds import Compared
-from simdb.kinds.bags import Bag, BagItems, jaccard_of_sum, sum_of_jaccard
+from simdb.kinds.bags import LARGEST_BAG, Bag, BagItems, jaccard_of_sum, sum_of_jaccard
 from simdb.kinds.base import SetMeasure
 from simdb.kinds.sets import SetItems
 from tests.support import similarities
@@ -125,3 +126,27 @@ def test_a_refused_threshold_is_named_as_it_was_written():
 def test_quotients_of_floats_and_of_nothing():
     compared = Compared(np.array([1.5, 0.0]), np.array([2.0, 0.0]))
     assert compared.values().tolist() == [0.75, 0.0]
+
+
+def test_a_sum_similarity_is_its_quotient_rounded_once():
+    """5/12 and not 0.41666666666666663, whatever J = 5/7 was rounded to."""
+    generator = np.random.default_rng(4)
+    small = [(o, u) for u in range(1, 120) for o in range(u + 1)]
+    unions = generator.integers(1, 2 * LARGEST_BAG, 20_000, endpoint=True)
+    large = zip(generator.integers(0, unions, endpoint=True).tolist(), unions.tolist(), strict=True)
+    both = np.array([*small, *large], np.int64).T
+    expected = [float(Fraction(o, o + u)) for o, u in both.T.tolist()]
+    assert SUM.outer_values(both[0] / both[1]).tolist() == expected
+    assert SUM.outer_values(np.empty(0)).size == 0
+
+
+def test_every_question_gives_a_sum_similarity_rounded_once(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        for name, settings in (("exact", {"exact_floor": "1/10"}), ("both", {"threshold": "2/5"})):
+            bags = database.collection(name, SUM, **{"threshold": None, **settings})
+            bags.add_many([(0, {"a": 5}), (1, {"a": 5, "b": 2})])
+            assert 5 / 12 in [match.similarity for match in bags.search({"a": 5}, threshold="2/5")]
+            (pair,) = bags.pairs("2/5")
+            assert pair.similarity == 5 / 12
+            outcome = bags.add(2, {"a": 5, "b": 2, "c": 0}, find_duplicates=True)
+            assert (outcome.duplicate_of, outcome.similarity) == (0, 5 / 12)

@@ -141,9 +141,12 @@ def test_features_have_each_prepared_value_once():
     assert list(features.columns) == ["name", "born", "height", "code"]  # note is not compared
     name, born, height, code = features.columns.values()
     assert (name.codes.tolist(), name.values) == ([0, 0, 1, -1, 2], ["ann lee", "bob", "7"])
-    assert (born.codes.tolist(), born.values) == ([0, 0, 0, -1, -1], ["2001-12-31"])
-    assert born.numbers.tolist() == [datetime.date(2001, 12, 31).toordinal()]
-    assert (height.codes.tolist(), height.values) == ([0, 0, 1, 1, -1], ["1.5", "0.0"])
+    day = datetime.date(2001, 12, 31).toordinal()
+    assert (born.codes.tolist(), born.values) == ([0, 0, 0, -1, -1], [str(day)])
+    assert born.canonical == ["2001-12-31"]
+    assert born.numbers == [day]
+    assert (height.codes.tolist(), height.values) == ([0, 0, 1, 1, -1], ["3/2", "0"])
+    assert height.canonical == ["1.5", "0.0"]
     assert (code.codes.tolist(), code.values) == ([-1] * 5, [])
     assert not len(ITEMS.features([]))
 

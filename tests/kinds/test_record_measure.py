@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import simdb
 from simdb.kinds import distances as strings
 from simdb.kinds.records import Field, Record
 from simdb.kinds.records import measure as records_module
@@ -63,8 +64,8 @@ def slow_points(field: Field, one: Any, other: Any) -> int | None:
         left, right = set(replaced(one).split()), set(replaced(other).split())
         return full * len(left & right) // len(left | right)
     if field.compare == "numeric":
-        share: float = 1 - min(abs(one - other) / field.tolerance, 1.0) ** 2
-        return math.floor(full * share)
+        apart = abs(Fraction(str(one)) - Fraction(str(other))) / Fraction(str(field.tolerance))
+        return math.floor(full * max(0, 1 - apart**2))
     if field.compare == "date":
         distance = abs((one - other).days)
     elif field.compare == "exact":
@@ -208,3 +209,36 @@ def test_each_pair_of_values_is_compared_once(monkeypatch):
     left, right = (part.ravel() for part in np.indices((300, 300)))
     comparing.compare_pairs(features, left, right)
     assert seen == [6]  # of three values, those that differ, in both orders
+
+
+def numbers_of(generator: np.random.Generator) -> list[Any]:
+    whole = generator.integers(-50, 50, 12).tolist()
+    decimals = [round(float(x), d) for d, x in enumerate(generator.normal(0, 9, 12))]
+    far = [2**53, 2**53 + 1, "9007199254740993.5", 10**15 + 1, -(2**63), 1e300, "1e-300"]
+    return [*whole, *decimals, *generator.normal(0, 9, 8).tolist(), *map(str, whole[:3]), *far]
+
+
+@pytest.mark.parametrize("tolerance", [10, 1, 0.1, 7.3, 1e-300, 1_000_000, 3.3333333333333335])
+@pytest.mark.parametrize("weight", [1, 100, 333, 1_000_000])
+def test_numbers_get_the_points_of_exact_arithmetic(tolerance, weight):
+    """30 and 38 have 36 points of 100 at the tolerance of 10, not 35.99."""
+    field = Field("n", weight, "numeric", tolerance=tolerance)
+    items, comparing = RecordItems(Record([field])), RecordMeasure(Record([field]))
+    generator = np.random.default_rng(weight)
+    within = Fraction(str(tolerance))
+    for values in ([30, 38, 2**53, 2**53 + 1], ["0.1", 0.4, 0.1], numbers_of(generator)):
+        features = items.features([items.encode({"n": value}) for value in values])
+        left, right = map(np.ravel, np.indices((len(values), len(values))))
+        found = comparing.compare_pairs(features, left, right)
+        for one, other, points in zip(left, right, found.numerators.tolist(), strict=True):
+            apart = abs(Fraction(str(values[one])) - Fraction(str(values[other]))) / within
+            assert points == math.floor(100 * weight * max(0, 1 - apart**2)), values[one]
+
+
+def test_a_pair_exactly_at_the_threshold_is_found(tmp_path):
+    kind = Record([Field("age", compare="numeric", tolerance=10)])
+    with simdb.open(tmp_path / "s.simdb") as database:
+        people = database.collection("people", kind, threshold=0.36)
+        people.add_many([(1, {"age": 30}), (2, {"age": 38}), (3, {"age": 39})])
+        found = {(p.left, p.right, p.similarity) for p in people.pairs(0.36, guarantee="exact")}
+        assert found == {(1, 2, 0.36), (2, 3, 0.99)}

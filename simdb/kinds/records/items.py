@@ -14,6 +14,7 @@ import reprlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -51,16 +52,21 @@ class RecordColumn:
 
     Attributes:
         codes: int64 (n,), the place of each record's value in ``values``; -1 where it is missing.
-        values: the prepared texts; of a date or a number its one way of writing.
-        canonical: the same with words of one group of equivalents replaced; ``values`` itself
-            where the field has none.
-        numbers: float64, the number or the day of each of ``values``; empty for texts.
+        values: the prepared texts; of a number or a day its exact value.
+        canonical: what rules compare: the same with words of one group of equivalents replaced,
+            ``values`` itself where the field has none; of a number its float64, of a date itself.
+        numbers: the number or the day of each of ``values``; empty for texts.
     """
 
     codes: npt.NDArray[np.int64]
     values: list[str]
     canonical: list[str]
-    numbers: npt.NDArray[np.float64]
+    numbers: list[Fraction]
+
+    @property
+    def floats(self) -> Floats:
+        """The numbers, rounded to float64."""
+        return np.array(list(map(float, self.numbers)), np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +101,8 @@ class _Reader:
         """Return the column of one value a record; each different one is read once."""
         places: dict[str, int] = {}
         known: dict[Value | None, int] = {None: MISSING}
-        numbers: list[float] = []
+        numbers: list[Fraction] = []
+        rounded: list[str] = []
         for value in dict.fromkeys(values):
             if value is None:
                 continue
@@ -103,16 +110,18 @@ class _Reader:
                 text = self._read_text(value)
                 prepared = "" if text is None else self._prepare(text)
             else:
-                prepared, number = self._read_number(value)
-                if prepared and prepared not in places:
+                number = self._read_number(value)
+                prepared = "" if number is None else str(number)
+                if number is not None and prepared not in places:
                     numbers.append(number)
+                    rounded.append(self._written(number))
             known[value] = places.setdefault(prepared, len(places)) if prepared else MISSING
         codes = np.fromiter(map(known.__getitem__, values), np.int64, len(values))
         texts = list(places)
-        canonical = texts
+        canonical = texts if self.is_text else rounded
         if self._equivalents is not None:
             canonical = [self._equivalents.replaced(text) for text in texts]
-        return RecordColumn(codes, texts, canonical, np.array(numbers, np.float64))
+        return RecordColumn(codes, texts, canonical, numbers)
 
     def _read_text(self, value: Value) -> str | None:
         if isinstance(value, str):
@@ -124,18 +133,23 @@ class _Reader:
                 return None
             raise
 
-    def _read_number(self, value: Value) -> tuple[str, float]:
-        """Return the one way of writing a number or day, and the number; "" if it is missing."""
+    def _read_number(self, value: Value) -> Fraction | None:
+        """Return the number, or the day counted from 0001-01-01; None if it is missing."""
         try:
             if self.field.compare == "numeric":
-                number = read_number(self.field.name, value)
-                return ("", 0.0) if number is None else (repr(number + 0.0), number)
+                return read_number(self.field.name, value)
             day = read_date(self.field.name, value)
-            return ("", 0.0) if day is None else (day.isoformat(), float(day.toordinal()))
+            return None if day is None else Fraction(day.toordinal())
         except BadItemError:
             if self.field.invalid == "missing":
-                return "", 0.0
+                return None
             raise
+
+    def _written(self, number: Fraction) -> str:
+        """Return the text by which rules know a number; signatures of all versions hash it."""
+        if self.field.compare == "numeric":
+            return repr(float(number) + 0.0)
+        return datetime.date.fromordinal(int(number)).isoformat()
 
 
 class RecordItems(Items):
@@ -233,9 +247,10 @@ class RecordItems(Items):
             column = self.features([*left, *right]).columns[field]
             one, other = column.codes[: len(left)], column.codes[len(left) :]
             missing = (one < 0) | (other < 0)
-            if column.numbers.size:
+            if column.numbers:
+                numbers = column.floats
                 with np.errstate(over="ignore"):  # beyond all numbers is unknown, too
-                    apart = np.abs(column.numbers[one] - column.numbers[other])
+                    apart = np.abs(numbers[one] - numbers[other])
             else:
                 places: dict[str, int] = {}
                 same = [places.setdefault(text, len(places)) for text in column.canonical]

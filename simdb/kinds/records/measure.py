@@ -7,12 +7,15 @@ hundredths, or none. Words give ``floor(100 w J)`` by their Jaccard similarity J
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from simdb.exact.thresholds import exact_fraction
 from simdb.kinds.base import Compared, Integers, Measure
 from simdb.kinds.distances import StringDistance, pair_common_lengths, pair_distances
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 HUNDREDTHS = 100
 
 _MOST_LETTERS = 0x110000
+_LARGEST_WHOLE = 2**62
+_ROUNDINGS = 2.0**-48  # what the few roundings of a share are together, and more
 _DENSE = 4  # cells of a table of all pairs of values, for each pair of records
 
 
@@ -87,14 +92,8 @@ class RecordMeasure(Measure):
     ) -> Integers:
         """Return the hundredths of pairs of values that are there."""
         full = HUNDREDTHS * field.weight
-        if field.compare == "numeric":
-            with np.errstate(over="ignore"):
-                differences = np.abs(one.numbers[left] - other.numbers[right]) / field.tolerance
-            shares = 1.0 - np.square(np.minimum(differences, 1.0))
-            return np.floor(full * shares).astype(np.int64)
-        if field.compare == "date":
-            days = np.abs(one.numbers[left] - other.numbers[right]).astype(np.int64)
-            return _quadratic(field, days)
+        if field.compare in ("numeric", "date"):
+            return _number_points(field, one, other, left, right)
         unequal = np.flatnonzero(left != _in_codes_of(one, other)[right])
         points = np.full(left.size, full, np.int64)
         compare = self._word_points if field.compare == "words" else self._text_points
@@ -155,6 +154,49 @@ class RecordMeasure(Measure):
         union = sizes + np.fromiter(map(len, others), np.int64, len(others)) - common
         points: Integers = HUNDREDTHS * field.weight * common // np.maximum(union, 1)
         return points
+
+
+def _number_points(
+    field: Field, one: RecordColumn, other: RecordColumn, left: Integers, right: Integers
+) -> Integers:
+    """Return the hundredths of pairs of numbers, ``floor(100 w (1 - (d / t)^2))`` exactly.
+
+    Numbers with few decimals are whole numbers of a common unit, which is quick. For others floats
+    tell how many hundredths it is at least and at most; where that differs, fractions decide.
+    """
+    full = HUNDREDTHS * field.weight
+    tolerance = exact_fraction(field.tolerance)
+    unit = math.lcm(tolerance.denominator, *(n.denominator for n in one.numbers + other.numbers))
+    largest = max(map(abs, (*one.numbers, *other.numbers)), default=Fraction(0))
+    reach = int(tolerance * unit)
+    if largest * unit < _LARGEST_WHOLE and full * reach**2 < _LARGEST_WHOLE:
+        ones, others = (
+            np.array([int(number * unit) for number in column.numbers], np.int64)
+            for column in (one, other)
+        )
+        apart = np.minimum(np.abs(ones[left] - others[right]), reach)
+        points: Integers = full * (reach**2 - apart**2) // reach**2
+        return points
+    with np.errstate(all="ignore"):  # what overflows is in doubt
+        a, b = one.floats[left], other.floats[right]
+        share = np.minimum(np.abs(a - b) / float(tolerance), 2.0)
+        near = full * (1.0 - np.square(share))
+        doubt = full * _ROUNDINGS * ((np.abs(a) + np.abs(b)) / float(tolerance) + 1.0)
+        least, most = (np.maximum(np.floor(near + sign * doubt), 0.0) for sign in (-1, 1))
+        points = least.astype(np.int64)
+    unsure = np.flatnonzero(~(least == most))
+
+    def exactly(i: Integers, j: Integers) -> Integers:
+        gaps = (
+            min(abs(one.numbers[x] - other.numbers[y]), tolerance) / tolerance
+            for x, y in zip(i.tolist(), j.tolist(), strict=True)
+        )
+        return np.array([math.floor(full * (1 - gap**2)) for gap in gaps], np.int64)
+
+    if unsure.size:
+        shape = len(one.numbers), len(other.numbers)
+        points[unsure] = _once(exactly, left[unsure], right[unsure], shape)
+    return points
 
 
 def _quadratic(field: Field, apart: Integers) -> Integers:

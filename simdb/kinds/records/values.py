@@ -8,11 +8,14 @@ import re
 import reprlib
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from simdb.errors import BadItemError, ConfigurationError
+from simdb.exact.thresholds import exact_fraction
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Field
@@ -185,8 +188,10 @@ def read_text(name: str, value: Value) -> str:
     )
 
 
-def read_number(name: str, value: Value) -> float | None:
-    """Return a value, or what a string says, as a number; None for an empty string.
+def read_number(name: str, value: Value) -> Fraction | None:
+    """Return a value, or what a string says, as the number that is written; None for no text.
+
+    A float stands for the decimal number that it prints as: 0.1 is 1/10.
 
     Raises:
         BadItemError: it is no number.
@@ -201,7 +206,9 @@ def read_number(name: str, value: Value) -> float | None:
         except ValueError:
             number = math.nan
         if math.isfinite(number):
-            return number
+            with suppress(ValueError, ArithmeticError):  # of hundreds of digits the first 17 count
+                return exact_fraction(value.strip() if isinstance(value, str) else value)
+            return Fraction(number)
     raise BadItemError(
         f"the field {name!r} is compared as a number, which {reprlib.repr(value)} is not"
     )
