@@ -65,7 +65,7 @@ def slow_points(field: Field, one: Any, other: Any) -> int | None:
         return full * len(left & right) // len(left | right)
     if field.compare == "numeric":
         apart = abs(Fraction(str(one)) - Fraction(str(other))) / Fraction(str(field.tolerance))
-        return math.floor(full * max(0, 1 - apart**2))
+        return math.floor(full * max(Fraction(0), 1 - apart**2))
     if field.compare == "date":
         distance = abs((one - other).days)
     elif field.compare == "exact":
