@@ -138,6 +138,42 @@ class Calibration:
     random: Mean
     confidence: float
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Where the pairs contradict the assumption that the field hangs on the match alone.
+
+        Pairs that differ more than random ones, or less than true matches, and fractions that fall
+        as the score rises, beyond their intervals. Without a warning the assumption may still fail:
+        where false matches resemble each other at every score, nothing here tells.
+        """
+        return (*self._impossible(), *self._falling())
+
+    def _impossible(self) -> Iterator[str]:
+        for bucket in self.buckets:
+            if not bucket.pairs:
+                continue
+            found = fraction_of_matches(bucket.difference, self.matched.value, self.random.value)
+            where = f"the {bucket.pairs:,} pairs of scores from {bucket.low:g} to {bucket.high:g}"
+            if found < 0 and bucket.fraction_high <= 0:
+                yield f"{where} differ more than random pairs do: the field is no guide there"
+            elif found > 1 and bucket.fraction_low >= 1:
+                yield f"{where} differ less than true matches do: the field is no guide there"
+
+    def _falling(self) -> Iterator[str]:
+        """Compare each bucket with the surest one of lower scores."""
+        surest: ScoreBucket | None = None
+        for bucket in self.buckets:
+            if not bucket.pairs:
+                continue
+            if surest is not None and bucket.fraction_high < surest.fraction_low:
+                yield (
+                    f"fewer pairs seem to match from {bucket.low:g} on ({bucket.fraction:.0%}) "
+                    f"than from {surest.low:g} on ({surest.fraction:.0%}): the field hangs "
+                    "on the score by more than the match"
+                )
+            if surest is None or bucket.fraction_low > surest.fraction_low:
+                surest = bucket
+
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest score at which the pairs of it and above have a wanted precision.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import product
 from typing import Any
 
@@ -154,3 +155,27 @@ def test_a_precision_that_none_can_have_is_refused(precision):
 def test_a_mean_difference_of_nothing_is_refused(given):
     with pytest.raises(ConfigurationError, match="needs values on both sides"):
         mean_difference(*given)
+
+
+def test_a_field_that_hangs_on_the_match_alone_gives_no_warning():
+    generator = np.random.default_rng(3)
+    scores = generator.random(4_000)
+    true = generator.random(4_000) < scores**2
+    apart = np.where(true, generator.exponential(5, 4_000), generator.exponential(45, 4_000))
+    options: dict[str, Any] = {"matched": 5, "random": 45, "edges": [0, 0.25, 0.5, 0.75, 1]}
+    assert calibrate(scores, apart, **options, confidence=0.999).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("differences", "told"),
+    [
+        ([44, 46, 90, 92], "from 1 to 2 differ more than random pairs"),
+        ([44, 46, 1, 2], "from 1 to 2 differ less than true matches"),
+        ([10, 11, 44, 45], r"fewer pairs seem to match from 1 on \(1%\) than from 0 on \(99%\)"),
+    ],
+)
+def test_pairs_that_contradict_the_assumption_are_told(differences, told):
+    scores = np.repeat([0, 0, 1, 1], 200)
+    options: dict[str, Any] = {"matched": 10, "random": 45, "edges": [0, 1, 2]}
+    (warning,) = calibrate(scores, np.repeat(differences, 200), **options).warnings
+    assert re.search(told, warning)
