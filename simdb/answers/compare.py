@@ -11,7 +11,7 @@ import numpy.typing as npt
 from simdb.answers.method import Method
 from simdb.errors import CorruptionError
 from simdb.exact.measures import Measure
-from simdb.kinds import Compared
+from simdb.kinds import Compared, Items
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import Match, Matches
@@ -78,7 +78,7 @@ def compare_with_probe(
     return joined(
         [
             signer.measure.compare_probe(probe, signer.features(items[part]))
-            for part in _parts_by_size(items)
+            for part in _parts_by_size(signer.items.weights(items))
         ]
     )
 
@@ -95,17 +95,17 @@ def joined(parts: list[Compared]) -> Compared:
     )
 
 
-def _parts_by_size(items: Sequence[bytes | memoryview]) -> Iterator[slice]:
+def _parts_by_size(weights: npt.NDArray[np.int64]) -> Iterator[slice]:
     """Cut items into slices of at most about ``COMPARED_BYTES``."""
     begin = 0
     size = 0
-    for position, item in enumerate(items):
-        if size and size + len(item) > COMPARED_BYTES:
+    for position, weight in enumerate(weights.tolist()):
+        if size and size + weight > COMPARED_BYTES:
             yield slice(begin, position)
             begin, size = position, 0
-        size += len(item)
-    if begin < len(items):
-        yield slice(begin, len(items))
+        size += weight
+    if begin < weights.size:
+        yield slice(begin, weights.size)
 
 
 def compare_batch_with_stored(
@@ -130,7 +130,7 @@ def compare_batch_with_stored(
     signer = opened.signer
     compared_places, parts = [], []
     distinct, places = np.unique(numbers, return_inverse=True)
-    for positions, stored in _read_in_parts(opened.reader, distinct):
+    for positions, stored in _read_in_parts(opened.reader, distinct, signer.items):
         place_of = np.full(distinct.size, -1, np.int64)
         place_of[positions] = np.arange(positions.size)
         wanted = np.flatnonzero(place_of[places] >= 0)
@@ -143,7 +143,7 @@ def compare_batch_with_stored(
                 compared_places.append(part)
                 parts.append(signer.measure.compare_between(features, others, rows[part], right))
             continue
-        for part in _parts_by_row(items, rows, wanted):
+        for part in _parts_by_row(signer.items.weights(items), rows, wanted):
             given, left = np.unique(rows[part], return_inverse=True)
             texts = [items[row] for row in given.tolist()]
             here, right = np.unique(place_of[places[part]], return_inverse=True)
@@ -161,7 +161,7 @@ def compare_items(
 ) -> Compared:
     """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
     places, parts = [], []
-    for part in _parts_by_row(items, left, np.arange(left.size), also=right):
+    for part in _parts_by_row(signer.items.weights(items), left, np.arange(left.size), also=right):
         used, position_of = np.unique(
             np.concatenate([left[part], right[part]]), return_inverse=True
         )
@@ -198,9 +198,15 @@ def _in_order(
 
 
 def _read_in_parts(
-    collection: CollectionReader, numbers: npt.NDArray[np.uint32]
+    collection: CollectionReader, numbers: npt.NDArray[np.uint32], forms: Items | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], list[bytes | memoryview]]]:
-    """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time."""
+    """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time.
+
+    Args:
+        collection: where they are stored.
+        numbers: of the items.
+        forms: weighs items whose features will all be held; None where only they are wanted.
+    """
     if collection.items is not None:
         at_once = max(1, COMPARED_BYTES // collection.manifest.item_width)
         for begin in range(0, numbers.size, at_once):
@@ -211,12 +217,15 @@ def _read_in_parts(
     items: list[bytes | memoryview] = []
     size = 0
     for position, document in collection.documents_of(numbers):
-        if size and size + len(document.item) > COMPARED_BYTES:
+        weight = len(document.item)
+        if forms is not None and forms.expands:
+            weight = int(forms.weights([document.item])[0])
+        if size and size + weight > COMPARED_BYTES:
             yield np.array(positions_read, np.int64), items
             positions_read, items, size = [], [], 0
         positions_read.append(position)
         items.append(document.item)
-        size += len(document.item)
+        size += weight
     if positions_read:
         yield np.array(positions_read, np.int64), items
 
@@ -234,7 +243,7 @@ def read_items(
 
 
 def _parts_by_row(
-    items: Sequence[bytes | memoryview],
+    sizes: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     wanted: npt.NDArray[np.int64],
     *,
@@ -243,7 +252,6 @@ def _parts_by_row(
     """Cut positions into parts whose items take at most about ``COMPARED_BYTES`` together."""
     if not wanted.size:
         return
-    sizes = np.fromiter((len(item) for item in items), np.int64, len(items))
     cost = sizes[rows[wanted]] if also is None else sizes[rows[wanted]] + sizes[also[wanted]]
     part = np.cumsum(cost) // COMPARED_BYTES
     cuts = np.flatnonzero(np.diff(part)) + 1

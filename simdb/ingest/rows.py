@@ -32,7 +32,7 @@ class RowBatch:
         items: items in canonical form.
         metadata: packed, empty where there is none.
         bad: position, key if it could be read, and problem of the rows that cannot be stored.
-        item_bytes: bytes of the items.
+        weight: of the items, as ``Items.weights`` has it.
     """
 
     rows: list[int] = field(default_factory=list)
@@ -41,7 +41,7 @@ class RowBatch:
     items: list[bytes] = field(default_factory=list)
     metadata: list[bytes] = field(default_factory=list)
     bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
-    item_bytes: int = 0
+    weight: int = 0
 
     def extend(
         self,
@@ -50,6 +50,8 @@ class RowBatch:
         keys: list[bytes],
         items: list[bytes],
         metadata: list[bytes],
+        *,
+        weight: int,
     ) -> None:
         """Add good rows, given as columns."""
         self.rows += rows
@@ -57,7 +59,7 @@ class RowBatch:
         self.keys += keys
         self.items += items
         self.metadata += metadata
-        self.item_bytes += sum(map(len, items))
+        self.weight += weight
 
     def halves(self) -> Iterator[RowBatch]:
         """Yield the good rows as two batches."""
@@ -70,12 +72,13 @@ class RowBatch:
                 self.keys[part],
                 self.items[part],
                 self.metadata[part],
+                weight=self.weight // 2,
             )
             yield half
 
     def is_full(self, most_items: int, most_bytes: int) -> bool:
         """Whether it is to be stored before more is added."""
-        return len(self.rows) + len(self.bad) >= most_items or self.item_bytes >= most_bytes
+        return len(self.rows) + len(self.bad) >= most_items or self.weight >= most_bytes
 
 
 def read_batches(
@@ -95,7 +98,7 @@ def read_batches(
     batch = RowBatch()
     seen: set[bytes] = set()
     for first, part in _parts(rows, min(PART_ROWS, batch_items), batch_bytes):
-        if _take_plain(part, first, items, batch, seen):
+        if _take_plain(part, first, items, batch, seen, most_weight=batch_bytes):
             if batch.is_full(batch_items, batch_bytes):
                 yield batch
                 batch, seen = RowBatch(), set()
@@ -110,7 +113,11 @@ def read_batches(
                     yield batch
                     batch, seen = RowBatch(), set()
                 seen.add(key)
-                batch.extend([position], [user_key], [key], [item], [metadata])
+                weight = int(items.weights([item])[0])
+                if batch.rows and batch.weight + weight > batch_bytes:
+                    yield batch
+                    batch, seen = RowBatch(), {key}
+                batch.extend([position], [user_key], [key], [item], [metadata], weight=weight)
             if batch.is_full(batch_items, batch_bytes):
                 yield batch
                 batch, seen = RowBatch(), set()
@@ -142,11 +149,17 @@ def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tup
 
 
 def _take_plain(
-    part: list[Any], first: int, items: Items, batch: RowBatch, seen: set[bytes]
+    part: list[Any],
+    first: int,
+    items: Items,
+    batch: RowBatch,
+    seen: set[bytes],
+    *,
+    most_weight: int,
 ) -> bool:
     """Add rows that are all (key, item) with new keys of one type, column by column.
 
-    Changes nothing where they are not, or where one of them is bad.
+    Changes nothing where they are not, where one of them is bad, or where they would be too much.
     """
     if set(map(type, part)) != {tuple} or set(map(len, part)) != {2}:
         return False
@@ -158,11 +171,12 @@ def _take_plain(
         encoded = items.encode_many([row[1] for row in part])
     except (UsageError, TypeError, ValueError, OverflowError):
         return False
-    if len(set(keys)) < len(keys) or not seen.isdisjoint(keys):
+    weight = int(items.weights(encoded).sum())
+    if len(set(keys)) < len(keys) or not seen.isdisjoint(keys) or weight > most_weight:
         return False
     seen.update(keys)
     positions = range(first, first + len(part))
-    batch.extend(positions, user_keys, keys, encoded, [b""] * len(part))
+    batch.extend(positions, user_keys, keys, encoded, [b""] * len(part), weight=weight)
     return True
 
 

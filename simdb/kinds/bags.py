@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.kinds.base import TOKENS, Floats, Format, Items, SymbolKind
+from simdb.kinds.base import TOKENS, Floats, Format, Integers, Items, SymbolKind
 from simdb.kinds.sets import (
     PLAIN_COLLECTIONS,
     UNSIGNED,
@@ -159,6 +159,8 @@ class BagItems(Items):
     Equal secrets give equal symbols on every machine; they are not those of sets.
     """
 
+    expands = True
+
     def __init__(self, secret: bytes) -> None:
         words = [int(word) for word in secret_words(secret, b"simdb.bag", 4)]
         self._keys = np.array([words[0], polynomial_base(words[1]), words[2]], np.uint64)
@@ -197,6 +199,18 @@ class BagItems(Items):
             raise CorruptionError(f"a stored bag cannot be read: {error}") from error
         bag: Counter[Any] = Counter(dict(zip(elements, counts, strict=True)))
         return cast("Counter[int] | Counter[str]", bag)
+
+    def weights(self, items: Sequence[bytes | memoryview]) -> Integers:
+        """Return the occurrences of each bag, or its bytes where they are more."""
+        lengths = super().weights(items)
+        if not any(len(item) and item[0] for item in items):  # no count is above 1
+            return lengths
+        data = np.frombuffer(b"".join(items), np.uint8)
+        parts = kernels.elements.bag_parts(data, np.cumsum(lengths), LARGEST_BAG)
+        counts, offsets = parts[2], parts[3]
+        if offsets[0] < 0:  # one cannot be read, which features will say
+            return lengths
+        return np.maximum(lengths, np.diff(np.append(0, np.cumsum(counts))[offsets]))
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)), dtype=np.int64)

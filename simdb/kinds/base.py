@@ -198,9 +198,11 @@ class Items(ABC):
 
     Attributes:
         width: bytes of every item in stored form; 0 when it varies.
+        expands: a few bytes may stand for many features, as ``weights`` tells.
     """
 
     width: int = 0
+    expands: bool = False
 
     @abstractmethod
     def encode(self, item: Any) -> bytes:
@@ -233,6 +235,13 @@ class Items(ABC):
     def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:
         """Return the features of items of one width, which lie in the rows of uint8 (n, width)."""
         return self.features([row.tobytes() for row in rows])
+
+    def weights(self, items: Sequence[Stored]) -> Integers:
+        """Return an eighth of the bytes that the features of each item take, by which batches end.
+
+        A few bytes may stand for a million symbols; mostly an item of so many bytes has so many.
+        """
+        return np.fromiter(map(len, items), np.int64, len(items))
 
     def symbols(self, items: Sequence[Stored]) -> SymbolSets:
         """Return the symbols of items in stored form, where the kind has any; repeats count once.

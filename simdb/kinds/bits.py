@@ -169,6 +169,7 @@ class BitsItems(Items):
         self._length = settings.length
         self._bytes = -(-settings.length // 8)
         self.width = -(-settings.length // _WORD_BITS) * 8
+        self._has_symbols = settings.has_symbols
         self._secret = secret_words(secret, b"simdb.bits", 1)[0]
         # The bits of the last word that lie past the end.
         free = np.zeros(8 * self.width, np.uint8)
@@ -208,6 +209,15 @@ class BitsItems(Items):
         words = rows_of(items, self.width, "bit vector").view("<u8")
         require_sound(words[:, -1] & self._past_end == 0, "bit vector")
         return words.astype(np.uint64, copy=False)
+
+    def weights(self, items: Sequence[bytes | memoryview]) -> Integers:
+        """Return the set bits of each vector, where they become symbols, or its bytes."""
+        lengths = super().weights(items)
+        if not self._has_symbols or not len(items):
+            return lengths
+        set_bits = np.bitwise_count(rows_of(items, self.width, "bit vector")).sum(axis=1)
+        heavier: Integers = np.maximum(lengths, set_bits.astype(np.int64))
+        return heavier
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the set bits: different bits never share one."""

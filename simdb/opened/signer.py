@@ -98,7 +98,7 @@ class Signer:
         floor = self.settings.posted_floor
         parts = [
             epoch.prefixes(self.symbols(part), floor)
-            for part in _slices(items, self.kind.slice_bytes)
+            for part in _slices(items, self.items.weights(items), self.kind.slice_bytes)
         ]
         return Prefixes.concatenated(parts or [epoch.prefixes(self.symbols([]), floor)])
 
@@ -108,7 +108,7 @@ class Signer:
 
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
         """Begin to sign a batch of items; without a pool it is done on return."""
-        parts = list(_slices(items, self.kind.slice_bytes))
+        parts = list(_slices(items, self.items.weights(items), self.kind.slice_bytes))
         epoch = self.epoch
         if pool is None:
             return Signing([self._sign_part(part, epoch) for part in parts], [], self)
@@ -161,13 +161,13 @@ class Signing:
 
 
 def _slices(
-    items: Sequence[bytes | memoryview], slice_bytes: int
+    items: Sequence[bytes | memoryview], weights: npt.NDArray[np.int64], slice_bytes: int
 ) -> Iterator[Sequence[bytes | memoryview]]:
-    """Cut a batch into slices of about so many bytes."""
+    """Cut a batch into slices of about so much weight."""
     if len(items) == 1:
         yield items
         return
-    ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)))
+    ends = np.cumsum(weights)
     begin = 0
     while begin < len(items):
         before = ends[begin - 1] if begin else 0

@@ -460,6 +460,8 @@ class RepairedRows:
 
     def batches(self) -> Iterator[RowBatch]:
         """Yield the rows in order of insertion."""
+        settings = self._collection.settings
+        weights = settings.kind.make_items(settings.secret).weights
         batch = RowBatch()
         for document, certain in self._salvage.stored(self._number):
             self._missing.pop(document.key, None)
@@ -469,6 +471,7 @@ class RepairedRows:
                 [self._items - 1],
                 [decode_user_key(document.key)],
                 *([document.key], [document.item], [document.metadata]),
+                weight=int(weights([document.item])[0]),
             )
             if batch.is_full(BATCH_ITEMS, BATCH_BYTES):
                 yield batch

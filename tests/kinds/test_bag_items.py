@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import subprocess
+import sys
 from collections import Counter
 from itertools import chain, pairwise
 from types import MappingProxyType
@@ -269,3 +271,31 @@ def test_the_union_of_bags_is_one_of_two():
     assert Bag() == Bag(union="sum") != Bag(union="maximum")
     with pytest.raises(ConfigurationError, match="'sum' or 'maximum', not 'min'"):
         Bag(union="min")  # type: ignore[arg-type]
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 70_000)), max_size=5))
+def test_a_bag_weighs_its_occurrences_or_its_bytes(batch):
+    stored = [ITEMS.encode(bag) for bag in batch]
+    expected = [max(len(d), sum(bag.values())) for d, bag in zip(stored, batch, strict=True)]
+    assert ITEMS.weights(stored).tolist() == expected
+
+
+MEMORY_OF_LARGE_BAGS = """
+import resource, sys, tempfile
+import simdb
+rows = [(number, {number: 1_000_000}) for number in range(150)]
+with simdb.open(tempfile.mkdtemp() + "/s.simdb", memory=16 * 2**20, threads=1) as database:
+    bags = database.collection("bags", simdb.Bag("maximum"), threshold=0.8, seed=1)
+    assert bags.add_many(rows[:5]).added == 5
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert bags.add_many(rows[5:], on_duplicate="skip").added == 145
+    assert len(bags.search({3: 1_000_000})) == 1
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+def test_a_batch_of_large_bags_is_measured_by_what_it_becomes():
+    """150 bags of a million occurrences are 1.2 GB of symbols, and 4 kB of JSON."""
+    command = [sys.executable, "-c", MEMORY_OF_LARGE_BAGS]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(completed.stdout) < 300  # MiB

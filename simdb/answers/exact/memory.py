@@ -89,7 +89,10 @@ def live_sets(opened: Opened, order: SymbolOrder, start: int = 0) -> Iterator[Lo
     pool = opened.resources.pool()
     started: deque[tuple[npt.NDArray[np.uint32], int, Future[ArrangedSets] | ArrangedSets]]
     started = deque()
-    for numbers, items in live_batches(opened.reader, start, most_bytes=LOADED_AT_ONCE):
+    weights = opened.signer.items.weights
+    for numbers, items in live_batches(
+        opened.reader, start, most_bytes=LOADED_AT_ONCE, weights=weights
+    ):
         work = partial(_arranged, opened.signer, order, items)
         size = sum(map(len, items))
         started.append((numbers, size, work() if pool is None else pool.submit(work)))

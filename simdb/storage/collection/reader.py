@@ -5,7 +5,7 @@ Items come one by one, as documents, or in bulk: whole blocks, without an object
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -292,6 +292,7 @@ def live_batches(
     *,
     most_items: int | None = None,
     most_bytes: int = BYTES_AT_ONCE,
+    weights: Callable[[list[bytes]], npt.NDArray[np.int64]] | None = None,
 ) -> Iterator[Items]:
     """Yield the live items from a number on in batches of bounded size; every one is verified.
 
@@ -300,6 +301,7 @@ def live_batches(
         start: the first item number.
         most_items: of a batch.
         most_bytes: of a batch that a further block of the store would make longer.
+        weights: what the items become, in place of their bytes; a batch then ends within a block.
 
     Raises:
         CorruptionError: a record does not match its checksum.
@@ -312,9 +314,15 @@ def live_batches(
         while taken < len(block.items):
             room = None if most_items is None else most_items - len(items)
             part = block.items[taken:] if room is None else block.items[taken : taken + room]
+            if weights is None:
+                added = sum(map(len, part))
+            else:
+                ends = np.cumsum(weights(part))
+                part = part[: int(np.searchsorted(ends, most_bytes - size)) + 1]
+                added = int(ends[len(part) - 1])
             numbers.append(block.numbers[taken : taken + len(part)])
             items += part
-            size += sum(map(len, part))
+            size += added
             taken += len(part)
             if size >= most_bytes or len(items) == most_items:
                 yield Items(np.concatenate(numbers), items)
