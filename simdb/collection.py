@@ -265,7 +265,8 @@ class CollectionView:
             min_recall: permits a threshold below the collection's, if at least this share of the
                 matches at the threshold is expected to be found.
             guarantee: ``"auto"`` takes the exact index where it serves the threshold, else the
-                probable one; ``"exact"`` and ``"probable"`` take no other.
+                probable one; ``"probable"`` takes no other, and ``"exact"`` compares with all items
+                where no exact index serves.
             measure: ``"jaccard"``; with an exact index also ``"dice"``, ``"cosine"`` and
                 ``"stored-in-probe"`` (the share of the stored item that the probe contains), and
                 if it posts all symbols ``"probe-in-stored"``.

@@ -4,8 +4,8 @@
 asked for                    items are sets of symbols      others
 ===========================  =============================  =======================================
 ``guarantee="exact"``        ``Exact``: the exact index,    ``Scan``: every item is compared
-                             for pairs also memory; bits
-                             are scanned without an index
+                             for pairs also memory; a
+                             search without one: ``Scan``
 ``guarantee="probable"``     ``Buckets``                    ``Buckets``
 ``"auto"``, the default      ``Exact`` if the exact index   ``Buckets``; one search beyond the plan
                              serves, else ``Buckets``       and any question without an index: scan
@@ -145,14 +145,13 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
     if wanted == "exact":
         if serves or not needs_index:
             return exact
-        if kind.scans_quickly and by_jaccard:
+        if by_jaccard:
             return Scan(bound)
         require_index(settings, exact.criterion)
     if wanted == "auto" and (serves or (question.verb == "join" and not needs_index)):
         return exact
     if by_jaccard and settings.is_probable:
-        can_be_exact = serves or not needs_index
-        return _choose_buckets(settings, question, bound, can_be_exact=can_be_exact)
+        return _choose_buckets(settings, question, bound)
     if wanted == "probable":
         helps = [Remedy("guarantee", "exact", "misses nothing")] if settings.is_exact else []
         if by_jaccard:
@@ -183,12 +182,10 @@ def _choose_without_symbols(
     asks_one = wanted == "auto" and question.verb == "search" and question.min_recall is None
     if asks_one and not admits(own, bound):
         return Scan(bound)
-    return _choose_buckets(settings, question, bound, can_be_exact=True)
+    return _choose_buckets(settings, question, bound)
 
 
-def _choose_buckets(
-    settings: CollectionSettings, question: Question, bound: Bound, *, can_be_exact: bool
-) -> Buckets:
+def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:
     """Answer by the probable index if it is planned for the bound, or the caller permits it.
 
     Raises:
@@ -204,8 +201,7 @@ def _choose_buckets(
     if settings.kind.has_symbols:
         remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
     if question.verb != "add":  # which takes neither a guarantee nor a recall
-        if can_be_exact:
-            remedies.append(Remedy("guarantee", "exact", "misses nothing"))
+        remedies.append(Remedy("guarantee", "exact", "misses nothing"))
         if not isnan(recall):
             remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
     asked = question.min_recall

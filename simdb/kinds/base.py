@@ -372,11 +372,6 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return False
 
     @property
-    def scans_quickly(self) -> bool:
-        """Whether an item is compared with all others quicker than symbols are made of them."""
-        return not self.has_symbols
-
-    @property
     def signs_what_it_compares(self) -> bool:
         """Whether what items are signed by are the features that they are compared by."""
         return True

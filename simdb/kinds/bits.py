@@ -82,11 +82,6 @@ class Bits(SymbolKind, frozen=True):
         return self.measure == "tanimoto"
 
     @property
-    def scans_quickly(self) -> bool:
-        """Whether all vectors are soon read: they are, whatever the measure."""
-        return True
-
-    @property
     def signs_what_it_compares(self) -> bool:
         """Whether words are signed: only by Hamming's distance, else symbols are."""
         return not self.has_symbols

@@ -180,11 +180,32 @@ def test_below_its_threshold_a_collection_refuses_and_names_rebuild_unless_permi
         collection.search("one", threshold=0.5, min_recall=permitted)
 
 
-def test_an_exact_search_is_refused_without_an_exact_index(tmp_path):
+@pytest.mark.parametrize("threshold", [Fraction(1, 5), Fraction(1, 2), Fraction(4, 5)])
+@pytest.mark.parametrize(
+    "kind", [WORDS, simdb.Set(), simdb.Bag(union="maximum")], ids=lambda kind: kind.name
+)
+def test_an_exact_search_without_an_exact_index_compares_with_all_items(tmp_path, kind, threshold):
+    texts = [text for _, text in cluster_corpus(5, 6, 8)] + ["", " "]
+    stored = [text if kind is WORDS else text.split() for text in texts]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", kind, threshold=0.9)
+        collection.add_many(enumerate(stored))
+        exact = db.collection("e", kind, threshold=None, exact_floor=0.1)
+        exact.add_many(enumerate(stored))
+        for item in (*stored[:12], *stored[-2:]):
+            found = collection.search(item, threshold=threshold, guarantee="exact")
+            assert (found.guarantee, found.expected_recall) == ("exact", 1.0)
+            assert list(found) == list(exact.search(item, threshold=threshold))
+            assert list(found)[:3] == list(
+                collection.search(item, threshold=threshold, guarantee="exact", limit=3)
+            )
+
+
+def test_a_guarantee_or_measure_that_nothing_gives_is_refused(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS)
-        with pytest.raises(simdb.ConfigurationError, match="exact"):
-            collection.search("x", guarantee="exact")
+        with pytest.raises(simdb.ConfigurationError, match="exact_floor"):
+            collection.search("x", guarantee="exact", measure="dice")
         with pytest.raises(simdb.ConfigurationError, match="guarantee"):
             collection.search("x", guarantee="certain")  # type: ignore[arg-type]
 

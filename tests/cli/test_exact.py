@@ -129,7 +129,7 @@ def test_exact_indexes_are_added_and_taken_away(tmp_path):
     path = tmp_path / "s.simdb"
     done("create", path, "c", "--kind", "set", "--threshold", 0.9)
     done("add", path, "c", write_sets(tmp_path / "in.txt", LEFT))
-    refused = run("search", path, "c", "--set", "1 2", "--exact", "--threshold", 0.6)
+    refused = run("search", path, "c", "--set", "1 2", "--measure", "dice", "--threshold", 0.75)
     assert refused.exit_code == 2
     assert "--exact-floor 0.6 adds one" in refused.stderr
     assert "exact from 0.6 on" in done("rebuild", path, "c", "--exact-floor", 0.6).stderr

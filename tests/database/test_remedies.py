@@ -66,7 +66,7 @@ def test_a_threshold_that_is_too_low_for_a_question_names_all_that_would_serve_i
     told = str(refused(lambda: collection.search("one", threshold=0.5)))
     assert "min_recall=0." in told
     assert "rebuild(exact_floor=0.5)" in told
-    assert "guarantee" not in told  # a search needs the index
+    assert "guarantee='exact' misses nothing" in told
 
 
 def test_a_threshold_that_is_too_low_for_adding_names_what_adding_takes(collection):
