@@ -216,8 +216,9 @@ class Deduplicator:
             arranged = self._prober.epoch.arrange(self._signer.symbols(items))
             first_equal, other = (first_identical(arranged, rows) for rows in (open_rows, settled))
         first_equal = np.where(settled, other, first_equal)
+        alike = np.full(len(items), identical_value(self._signer.kind))
         if not self._signer.kind.has_symbols:
-            self._keep_apart(items, signed, first_equal)
+            self._keep_apart(items, signed, first_equal, alike)
         own = np.arange(len(items))
         takes_part = (first_equal == own) & signed.comparable
         if not self._keep:
@@ -234,22 +235,26 @@ class Deduplicator:
         origin = first_equal[copies]
         has_target = decisions.row[origin] >= 0
         decisions.row[copies] = np.where(has_target, decisions.row[origin], origin)
-        decisions.value[copies] = np.where(
-            has_target, decisions.value[origin], identical_value(self._signer.kind)
-        )
+        decisions.value[copies] = np.where(has_target, decisions.value[origin], alike[copies])
 
     def _keep_apart(
-        self, items: Sequence[bytes], signed: Signed, first_equal: npt.NDArray[np.int64]
+        self,
+        items: Sequence[bytes],
+        signed: Signed,
+        first_equal: npt.NDArray[np.int64],
+        alike: npt.NDArray[np.float64],
     ) -> None:
         """Let equal rows that are not similar enough to themselves stand for themselves.
 
         A record that lacks a field is less than all similar to itself, and one that no rule
-        covers is never found: in a batch no more than in the store.
+        covers is never found: in a batch no more than in the store. How similar copies are to
+        themselves is written to ``alike``.
         """
         copies = np.flatnonzero(first_equal != np.arange(len(items)))
         if not copies.size:
             return
         compared = compare_items(self._signer, items, copies, copies)
+        alike[copies] = compared.values()
         keys = signed.buckets.sorted_within()
         found = (keys.sizes[copies] > 0) & _in_every_group(keys, copies, copies)
         apart = copies[~(self._meets(compared) & found)]

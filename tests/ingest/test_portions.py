@@ -28,7 +28,9 @@ def portions(monkeypatch):
 
     def small() -> None:
         monkeypatch.setattr(comparing, "COMPARED_BYTES", 200)
-        monkeypatch.setattr(live_batches, "__kwdefaults__", {"most_items": 3, "most_bytes": 2**20})
+        monkeypatch.setattr(
+            live_batches, "__kwdefaults__", {**(live_batches.__kwdefaults__ or {}), "most_items": 3}
+        )
         monkeypatch.setattr(exact_checking, "RECOMPUTED_BYTES", 100)
         monkeypatch.setattr(exact_probing, "REMEMBERED", 2)
         monkeypatch.setattr(exact_probing, "CACHED_SIZE", 3)

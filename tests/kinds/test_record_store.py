@@ -257,3 +257,16 @@ def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
         assert found == dict.fromkeys(expected, 1.0)
         assert max(pieces) <= 512
         assert len(pieces) < 60  # a piece for each record would be 100
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_equal_records_that_lack_a_field_are_as_similar_in_one_call_as_in_two(tmp_path, calls):
+    kind = simdb.Record([simdb.Field("a"), simdb.Field("b")])
+    rows = [(1, {"a": "x", "b": None}), (2, {"a": "x", "b": None})]
+    outcomes: list[simdb.Outcome] = []
+    with simdb.open(tmp_path / "s.simdb") as database:
+        people = database.collection("people", kind, threshold=0.5)
+        for part in [rows] if calls == 1 else [rows[:1], rows[1:]]:
+            people.dedupe(part, outcomes=outcomes.extend)
+        assert [outcome.action for outcome in outcomes] == ["added", "duplicate"]
+        assert outcomes[1].similarity == people.search(rows[0][1])[0].similarity == 0.5
