@@ -25,7 +25,7 @@ from pathlib import Path
 
 MODULES = (
     *("machine", "kills", "powerfail", "faults", "space", "damage"),
-    *("processes", "fuzzing", "skew", "soak"),
+    *("processes", "fuzzing", "skew", "soak", "names", "maintenance", "inputs"),
 )
 
 

@@ -36,6 +36,14 @@ def test_a_new_store_has_its_files_and_no_others(path, environment):
     assert sorted(file.name for file in path.parent.iterdir()) == names
 
 
+@pytest.mark.parametrize("sync", ["full", "batch"])
+def test_only_a_batch_leaves_the_meta_page_to_the_system(path, sync):
+    environment = acquire(path, sync=sync)
+    flags = environment._environment.flags()
+    environments.release(environment)
+    assert (flags["sync"], flags["metasync"]) == (True, sync == "full")
+
+
 def test_a_creation_that_is_killed_leaves_no_store(path):
     # Killed after every call into the system that matters, from the first to the last.
     stages = 0

@@ -19,6 +19,7 @@ PROCESSES = (
     ("kill-points",),
     ("power-fail", "io-errors", "memory", "disk-full"),
     ("machine", "kill", "damage", "processes", "fuzz", "skew", "soak"),
+    ("names", "maintenance", "bounds", "hostile"),
 )
 NAMES = tuple(name for names in PROCESSES for name in names)
 

@@ -69,10 +69,16 @@ def test_a_sync_that_is_left_out_is_found_by_power_failures(tmp_path, fault):
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("name", ["machine", "kill"])
-def test_an_index_write_that_is_left_out_is_found(tmp_path, name):
-    fault = "an index write left out"
-    report, code = torture(tmp_path, name, "--count", "5", "--sabotage", fault)
+@pytest.mark.parametrize(
+    ("name", "count", "fault"),
+    [
+        ("machine", 5, "an index write left out"),
+        ("kill", 5, "an index write left out"),
+        ("bounds", 40, "products of 64 bits"),
+    ],
+)
+def test_a_fault_that_is_planted_is_found(tmp_path, name, count, fault):
+    report, code = torture(tmp_path, name, "--count", str(count), "--sabotage", fault)
     assert report[name]["failures"]
     assert code == 1
 

@@ -7,7 +7,10 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-FAULTS = ("sync=False", "metasync=False", "the sync of pages left out", "an index write left out")
+FAULTS = (
+    *("sync=False", "metasync=False", "the sync of pages left out", "an index write left out"),
+    "products of 64 bits",
+)
 
 
 def plant(fault: str | None) -> None:
@@ -20,6 +23,8 @@ def plant(fault: str | None) -> None:
         shim.skip_syncs()
     elif fault == "an index write left out":
         _without_index_writes()
+    elif fault == "products of 64 bits":
+        _with_narrow_products()
 
 
 def _opened_without(option: str) -> None:
@@ -45,6 +50,18 @@ def _without_index_writes() -> None:
             original(self, *arguments)
 
     setattr(RunWriter, "append", forgetful)  # noqa: B010 - another signature to mypy
+
+
+def _with_narrow_products() -> None:
+    import numpy as np
+
+    from simdb.exact.thresholds import MaximumDistance
+
+    def meets_many(self: Any, numerators: Any, denominators: Any) -> Any:
+        most, unit = (np.array(part).astype(np.int64) for part in self.fraction.as_integer_ratio())
+        return numerators.astype(np.int64) * unit <= most * denominators
+
+    setattr(MaximumDistance, "meets_many", meets_many)  # noqa: B010
 
 
 def die() -> None:
