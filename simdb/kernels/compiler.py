@@ -7,9 +7,13 @@ whoever makes the table of addresses owns the transaction that keeps them valid
 (``RunView``, say), and has checked counts and bounds.
 """
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -17,18 +21,56 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class _Cache(FunctionCache):
+    """Compiled kernels kept on the disk, without which every process works too, but for seconds.
+
+    numba raises whatever meets it there, in every process for ever: a full disk, or files that
+    one, or a power failure, has cut short.
+    """
+
+    def load_overload(self, *given: Any) -> Any:
+        """A compiled kernel, or None if it has to be compiled."""
+        try:
+            return super().load_overload(*given)
+        except OSError as error:
+            self._do_without(error)
+        except Exception:  # noqa: BLE001 - unpickling, and LLVM, raise anything of damaged bytes
+            try:
+                self.flush()
+            except OSError as error:
+                self._do_without(error)
+        return None
+
+    def save_overload(self, *given: Any) -> None:
+        """Keep a compiled kernel."""
+        try:
+            super().save_overload(*given)
+        except OSError as error:
+            self._do_without(error)
+
+    def _do_without(self, error: OSError) -> None:
+        self.disable()
+        warnings.warn(
+            f"compiled kernels cannot be kept in {self.cache_path} ({error}), so each process "
+            "compiles them in memory, which takes seconds; free space there, or name another "
+            "folder by NUMBA_CACHE_DIR",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
 def kernel(function: Function) -> Function:
     """Compile a function of arrays on first call, releasing the GIL while it runs."""
-    try:
-        compiled = numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        # numba found no folder that it may write a cache to (a read-only installation and home).
-        compiled = numba.njit(nogil=True)(function)
+    compiled = numba.njit(nogil=True)(function)
+    # Without a folder that it may write to (a read-only installation and home) numba raises.
+    with contextlib.suppress(RuntimeError):
+        compiled._cache = _Cache(function)
     return cast("Function", compiled)
 
 

@@ -1,0 +1,69 @@
+"""Compiled kernels that cannot be kept on the disk, or come back damaged, are compiled anew."""
+
+# mypy: allow-untyped-calls, disable-error-code="attr-defined"
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+
+PROGRAM = """
+from simdb.kernels.compiler import kernel
+
+@kernel
+def double(number):
+    return 2 * number
+
+LIMIT
+print(double(21), double.stats.cache_hits and "kept")
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the program with a cache in a folder of its own, perhaps under a limit."""
+    folder = tmp_path / "cache"
+
+    def run(limit=""):
+        program = tmp_path / "program.py"
+        program.write_text(PROGRAM.replace("LIMIT", limit))
+        os.utime(program, (1_000_000_000, 1_000_000_000))  # numba goes by it
+        done = subprocess.run(
+            [sys.executable, str(program)],
+            env={
+                **os.environ,
+                "NUMBA_CACHE_DIR": str(folder),
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
+
+    run.folder = folder
+    return run
+
+
+@pytest.mark.parametrize(("kind", "size"), [("nbi", 10), ("nbc", 100)])
+def test_a_cache_that_was_cut_short_is_made_anew(run, kind, size):
+    run()
+    for file in run.folder.rglob(f"*.{kind}"):
+        os.truncate(file, size)
+    assert run() == ("42 {}\n".replace("{}", "Counter()"), "")
+    assert "kept" in run()[0]
+
+
+def test_kernels_that_cannot_be_kept_are_compiled_in_memory_and_that_is_said(run):
+    out, told = run("import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))")
+    assert out.startswith("42 ")
+    assert "compiles them in memory" in told
+    assert "NUMBA_CACHE_DIR" in told
