@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from math import nan
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -175,7 +174,7 @@ def pairs_with_keys(
     else:
         lefts, rights = keys_of_numbers(left, batch.left), keys_of_numbers(right, batch.right)
     if batch.is_of_distances:
-        return [Pair(*pair) for pair in zip(lefts, rights, repeat(nan), batch.distance.tolist())]
+        return [Pair(*pair) for pair in zip(lefts, rights, repeat(None), batch.distance.tolist())]
     return list(map(Pair, lefts, rights, batch.similarity.tolist()))
 
 
