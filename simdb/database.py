@@ -270,13 +270,22 @@ class Database:
             yield Snapshot(self._handle, transaction)
 
     def stats(self) -> dict[str, Any]:
-        """Return counts, sizes and settings as plain values."""
+        """Return counts, sizes and settings as plain values.
+
+        Of a collection whose kind is not known here, its name and the ``problem``.
+        """
         return {
             "path": str(self.path),
             "uuid": str(self.uuid),
             "store": self._handle.environment.statistics(),
-            "collections": [self[name].stats() for name in self.collection_names()],
+            "collections": [self._stats_of(name) for name in self.collection_names()],
         }
+
+    def _stats_of(self, name: str) -> dict[str, Any]:
+        try:
+            return self[name].stats()
+        except UnknownKindError as error:
+            return {"name": name, "problem": str(error)}
 
     def check(
         self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None

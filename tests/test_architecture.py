@@ -43,8 +43,8 @@ ALLOWED_IMPORTS = {
     # It writes what it could read into a new store, as a user would.
     "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,
     "starting": set(),
-    "": {"collection", "database", "kinds", "lsh", "planning", "recovery.repair", "starting"}
-    | {"upkeep"}
+    "": {"collection", "database", "kinds", "lsh", "planning", "recovery", "recovery.repair"}
+    | {"starting", "upkeep"}
     | BOTTOM,
     "files": {"kinds"} | BOTTOM,
     "cli": {"", "files", "kinds", "lsh", "exact", "planning"} | BOTTOM,

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,7 +227,7 @@ def shares_of_pairs(kind: Fingerprint, real: RealPrints) -> Floats:
         columns, rows = kind.plate_grid
         shared, _ = bits.compare_rows(features.grids, features.grids, real.left, real.right)
         return share_of_functions(shared, columns * rows * kind.sectors, kind.squares_a_function)
-    largest = replace(kind, functions=65_536, groups=4)
+    largest = kind.changed(functions=65_536, groups=4)
     total = np.zeros(len(real.mated))
     for number in range(LARGEST_FAMILIES):
         family = SquaresFamily(largest, b"share%d" % number)
@@ -285,7 +284,7 @@ def stored(data: str, name: str, measure: str, work: str) -> dict[str, Any]:
     Stores differ in their secret; rates are means over all of them.
     """
     real = RealPrints.read(Path(data))
-    kind = replace(KINDS[name], measure=COMPARED[measure].measure)
+    kind = KINDS[name].changed(measure=COMPARED[measure].measure)
     thresholds = THRESHOLDS[measure]
     counted = []
     milliseconds: list[float] = []

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +193,7 @@ def calibrated(task: Task, unscored: str, folder: Path) -> list[dict[str, Any]]:
     chosen = CHOSEN[task.name].settings
     settings = Record(
         fields=[
-            replace(field, weight=0, missing=0) if field.name == unscored else field
+            field.changed(weight=0, missing=0) if field.name == unscored else field
             for field in chosen.fields
         ],
         candidates=[
