@@ -1,8 +1,8 @@
 """A fault planted in any layer is noticed by the tests of that layer.
 
 Each is a small change of one place. It is made in a copy of the checkout, where the test that is
-named must then fail. By default six are tried, other ones every day; all of them with ``--slow``.
-That each of them can still be planted is tried always.
+named must then fail: with ``--slow``, for it takes minutes. That each of them can still be planted
+is tried always.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TRIED_BY_DEFAULT = 6
 
 
 @dataclass(frozen=True)
@@ -209,15 +206,6 @@ def planted(fault: Fault) -> str:
     return text.replace(fault.right, fault.wrong)
 
 
-def of_today() -> Iterator[pytest.ParameterSet]:
-    """All faults, those of other days marked as slow."""
-    first = TRIED_BY_DEFAULT * datetime.now(UTC).timetuple().tm_yday
-    chosen = {(first + step) % len(FAULTS) for step in range(TRIED_BY_DEFAULT)}
-    for number, fault in enumerate(FAULTS):
-        marks = [] if number in chosen else [pytest.mark.slow]
-        yield pytest.param(fault, id=named(fault), marks=marks)
-
-
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout; with the times of its files, so that compiled kernels are valid."""
@@ -247,7 +235,8 @@ def tested(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("fault", [*of_today()])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS, ids=named)
 def test_a_planted_fault_is_found(copy: Path, fault: Fault) -> None:
     module = copy / "simdb" / fault.module
     times = module.stat()
