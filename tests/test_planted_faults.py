@@ -219,7 +219,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def tested(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+def outcome_of(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
     file, *words = test.split(" -k ")
     return subprocess.run(
         [
@@ -243,7 +243,7 @@ def test_a_planted_fault_is_found(copy: Path, fault: Fault) -> None:
     right = module.read_text(encoding="utf-8")
     try:
         module.write_text(planted(fault), encoding="utf-8")
-        outcome = tested(copy, fault.test)
+        outcome = outcome_of(copy, fault.test)
     finally:
         module.write_text(right, encoding="utf-8")
         os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -261,7 +261,7 @@ def test_a_fault_can_be_planted(fault: Fault) -> None:
 @pytest.mark.slow
 def test_without_a_fault_the_tests_that_find_one_pass(copy: Path) -> None:
     for test in sorted({fault.test for fault in FAULTS}):
-        assert tested(copy, test).returncode == 0, test
+        assert outcome_of(copy, test).returncode == 0, test
 
 
 def test_every_layer_has_a_fault() -> None:

@@ -406,6 +406,10 @@ def _described(text: str) -> dict[str, Any]:
             raise ConfigurationError(f"{where}: not UTF-8") from None
     try:
         described = json.loads(content)
+        # What is not UTF-8 comes from a command line as surrogates, which JSON can also spell.
+        json.dumps(described, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"{where}: not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{where}: not JSON: {error}") from None
     if not isinstance(described, dict):

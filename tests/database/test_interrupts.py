@@ -32,6 +32,7 @@ class Interrupt:
     def __init__(self, number: int) -> None:
         self.left = number
         self.where = ""
+        self._begun: set[tuple[int, int]] = set()
 
     def __enter__(self) -> Interrupt:
         sys.settrace(self._called)
@@ -46,9 +47,13 @@ class Interrupt:
     def _line(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":
             self.left -= 1
-            # The interpreter itself lets nothing come between a lock and its block.
+            # The interpreter itself lets nothing come between a lock and its block, nor between the
+            # end of a block and the call of __exit__, which is a line of its own for a tracer.
             line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-            if self.left < 0 and line != "try:" and not line.endswith(LOCKS):
+            place = id(frame), frame.f_lineno
+            ends = line.startswith("with ") and place in self._begun
+            self._begun.add(place)
+            if self.left < 0 and line != "try:" and not line.endswith(LOCKS) and not ends:
                 self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
                 sys.settrace(None)
                 raise KeyboardInterrupt

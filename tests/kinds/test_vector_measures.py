@@ -11,7 +11,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from simdb.errors import ConfigurationError
 from simdb.kinds.distances import angle, lr_distance
 from simdb.kinds.vectors import VECTOR_MEASURES, VectorMeasure
 
@@ -113,8 +112,3 @@ def test_limits_of_angles_at_both_ends():
     assert measured.scan(vectors[:1], vectors, 0)[0].tolist() == [0]
     assert measured.scan(vectors[:1], vectors, -1)[0].tolist() == []
     assert measured.scan(vectors[:1], vectors[:0], 90)[0].tolist() == []
-
-
-def test_an_unknown_measure_is_refused():
-    with pytest.raises(ConfigurationError, match="measure must be one of"):
-        VectorMeasure("jaccard")  # type: ignore[arg-type]
