@@ -69,7 +69,7 @@ class Output:
         self._on_terminal = target == STANDARD_STREAM and sys.stdout.buffer.isatty()
         self._temporary: Path | None = None
         self._final = Path(os.path.realpath(target))
-        self._stored: IO[bytes] = self._opened()
+        self._stored = self._stream = self._opened()
         try:
             self._stream = compressing(self._stored, target)
         except BaseException:
@@ -130,8 +130,10 @@ class Output:
     def discard(self) -> None:
         """Remove what was written; the target stays as it was."""
         if self.target != STANDARD_STREAM:
-            with contextlib.suppress(OSError):
-                self._stored.close()
+            # What compresses first: left open, it would write its end into a closed file.
+            for stream in (self._stream, self._stored):
+                with contextlib.suppress(OSError):
+                    stream.close()
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
