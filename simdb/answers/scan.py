@@ -42,10 +42,10 @@ class Scan(Method):
         total = 0
         for some, features in live_features(opened):
             total += some.size
-            if len(items) >= WORTH_ARRANGING:
-                features = measure.arranged(features)  # noqa: PLW2901
+            worth = len(items) >= WORTH_ARRANGING
+            scanned = measure.arranged(features) if worth else features
             for own_numbers, own_found, within in zip(numbers, found, finders, strict=True):
-                places, compared = within(features)
+                places, compared = within(scanned)
                 if places.size:
                     own_numbers.append(some[places])
                     own_found.append(compared)

@@ -59,7 +59,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         command(**given)
 
     # typer reads both.
-    with_groups.__signature__ = inspect.Signature(seen)  # type: ignore[attr-defined]
+    vars(with_groups)["__signature__"] = inspect.Signature(seen)
     with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in seen}
     return with_groups
 

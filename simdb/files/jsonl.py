@@ -96,10 +96,11 @@ class JsonLinesReader(NamedFieldsReader):
 
     def _part(self, name: str, value: Any) -> Item:
         kind = self.options.kind
-        item: Any = kind.item_of_json(value, several=len(self.options.text_fields) > 1)
-        if item is NotImplemented:
+        part = kind.item_of_json(value, several=len(self.options.text_fields) > 1)
+        if part is NotImplemented:
             raise self._unlike(name, value)
-        return item  # type: ignore[no-any-return]
+        item: Item = part
+        return item
 
     def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:
         if isinstance(value, list):
