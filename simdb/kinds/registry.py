@@ -7,11 +7,13 @@ group ``simdb.kinds`` of installed packages.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from simdb.errors import ConfigurationError, UnknownKindError, WrongTypeError
 from simdb.kinds.base import Kind, name_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 ENTRY_POINTS = "simdb.kinds"
 
@@ -53,16 +55,23 @@ def named(name: str) -> type[Kind]:
         UnknownKindError: this process knows none of that name, and no installed package brings one.
     """
     if name not in _KINDS:
-        for found in entry_points(group=ENTRY_POINTS, name=name):
-            register(found.load())
+        for found in _installed():
+            if found.name == name:
+                register(found.load())
     if name not in _KINDS:
         raise UnknownKindError(name)
     return _KINDS[name]
 
 
+def _installed() -> EntryPoints:
+    from importlib.metadata import entry_points  # slow to load, and mostly not needed
+
+    return entry_points(group=ENTRY_POINTS)
+
+
 def known() -> dict[str, type[Kind]]:
     """Return all kinds by name: simdb's own first, then those of installed packages."""
-    for found in entry_points(group=ENTRY_POINTS):
+    for found in _installed():
         if found.name not in _KINDS:
             register(found.load())
     return dict(_KINDS)
