@@ -18,7 +18,7 @@ import simdb.kinds
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-BOTTOM = {"checks", "errors", "ragged", "results", "work"}
+BOTTOM = {"arrays", "checks", "errors", "ragged", "results", "work"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
 ROOMS = ("opened", "answers", "ingest", "upkeep", "recovery")
@@ -28,10 +28,11 @@ BELOW_ROOMS = {"kinds", "storage"} | MATHEMATICS | BOTTOM
 ALLOWED_IMPORTS = {
     "errors": set(),
     "work": {"errors"},
-    "ragged": set(),
-    "results": {"errors", "work"},
+    "arrays": set(),
+    "ragged": {"arrays"},
+    "results": {"arrays", "errors", "work"},
     "checks": {"errors"},
-    "kernels": set(),
+    "kernels": {"arrays"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
     "storage": {"kernels"} | BOTTOM,

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
 from simdb.answers.compare import (
@@ -27,6 +26,7 @@ from simdb.answers.compare import (
     matches,
 )
 from simdb.answers.method import Batches, Forest, Method, ProgressCallback
+from simdb.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
 from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
@@ -48,7 +48,7 @@ LARGE_BUCKET = 64  # entries
 # Base of a polynomial and a final word; signatures are keyed by the secret of the store already.
 _CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF58476D1CE4E5B9)
 
-NumberPairs: TypeAlias = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
+NumberPairs: TypeAlias = tuple[UInt32s, UInt32s]
 
 
 class Buckets(Method):
@@ -114,9 +114,7 @@ class Buckets(Method):
                     )
                     yield batch, None
 
-    def groups(
-        self, opened: Opened, progress: ProgressCallback | None = None
-    ) -> list[npt.NDArray[np.uint32]]:
+    def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect items without comparing those that are connected already.
 
         So a bucket of many equal items costs one comparison an item, not one a pair: first every
@@ -149,9 +147,7 @@ class Buckets(Method):
             if met.any():
                 forest.connect(left[met], right[met])
 
-    def _compared(
-        self, opened: Opened, left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
-    ) -> tuple[Compared, npt.NDArray[np.bool_]]:
+    def _compared(self, opened: Opened, left: UInt32s, right: UInt32s) -> tuple[Compared, Bools]:
         """Compare candidates in full; which are within the bound?"""
         compared = compare_stored(opened, left, right)
         met = self.bound.meets_many(compared.numerators, compared.denominators)
@@ -216,14 +212,14 @@ def _pairs_at_once(opened: Opened) -> int:
     return min(max(PAIRS_AT_ONCE, COMPARED_BYTES // max(1, average)), PAIRS_COMPARED)
 
 
-def _earlier(left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]) -> Iterator[NumberPairs]:
+def _earlier(left: UInt32s, right: UInt32s) -> Iterator[NumberPairs]:
     before = left < right
     left, right = left[before], right[before]
     for begin in range(0, left.size, PAIRS_AT_ONCE):
         yield left[begin : begin + PAIRS_AT_ONCE], right[begin : begin + PAIRS_AT_ONCE]
 
 
-def _live_numbers(reader: CollectionReader, since: int) -> Iterator[npt.NDArray[np.uint32]]:
+def _live_numbers(reader: CollectionReader, since: int) -> Iterator[UInt32s]:
     for block in reader.documents.scan(since):
         numbers = block.numbers[block.numbers >= since]
         numbers = numbers[reader.alive(numbers)]
@@ -246,7 +242,7 @@ def _candidates_of_probes(
     found = propose(right, signed, needed, limit=LARGE_BUCKET)
     small = ~found.cut[found.probes]
     yield Candidates(found.probes[small], found.numbers[small], found.cut)
-    remaining: npt.NDArray[np.int64] = np.flatnonzero(found.cut)
+    remaining: Int64s = np.flatnonzero(found.cut)
     at_once = 1
     while remaining.size:
         own, remaining = remaining[:at_once], remaining[at_once:]
@@ -270,17 +266,13 @@ class Candidates(NamedTuple):
         cut: bool (probes,), whether a bucket of the probe held more than the limit.
     """
 
-    probes: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.uint32]
-    cut: npt.NDArray[np.bool_]
+    probes: Int64s
+    numbers: UInt32s
+    cut: Bools
 
 
 def propose(
-    reader: CollectionReader,
-    signed: Signed,
-    needed: int,
-    *,
-    limit: int = NO_LIMIT,
+    reader: CollectionReader, signed: Signed, needed: int, *, limit: int = NO_LIMIT
 ) -> Candidates:
     """Return the live items that share a bucket, and enough signature words, with each probe.
 
@@ -331,14 +323,9 @@ def propose(
     return Candidates(probes, numbers, cut)
 
 
-def _in_every_group(
-    probes: npt.NDArray[np.int64],
-    numbers: npt.NDArray[np.uint32],
-    groups: npt.NDArray[np.uint8],
-    group_count: int,
-) -> npt.NDArray[np.uint64]:
+def _in_every_group(probes: Int64s, numbers: UInt32s, groups: UInt8s, group_count: int) -> UInt64s:
     """Return the pairs that share a bucket of every group, packed (MMDS 3.8.5)."""
-    packed: npt.NDArray[np.uint64] | None = None
+    packed: UInt64s | None = None
     if groups.size and probes[0] == probes[-1]:  # bitmaps are quicker, and one probe needs few
         found = kernels.fingerprints.in_every_group(
             numbers, groups, group_count, int(numbers.max()) + 1
@@ -351,9 +338,7 @@ def _in_every_group(
     return np.empty(0, np.uint64) if packed is None else packed
 
 
-def _distinct(
-    probes: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.uint64]:
+def _distinct(probes: Int64s, numbers: UInt32s) -> UInt64s:
     """Return each pair of probe and item once, packed and sorted."""
     packed = (probes.astype(np.uint64) << np.uint64(32)) | numbers
     packed.sort()
@@ -363,35 +348,27 @@ def _distinct(
     return packed[new]
 
 
-def _unpacked(
-    packed: npt.NDArray[np.uint64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+def _unpacked(packed: UInt64s) -> tuple[Int64s, UInt32s]:
     return (packed >> np.uint64(32)).astype(np.int64), packed.astype(np.uint32)
 
 
 def _enough_words(
-    reader: CollectionReader,
-    signed: Signed,
-    probes: npt.NDArray[np.int64],
-    numbers: npt.NDArray[np.uint32],
-    needed: int,
-) -> npt.NDArray[np.bool_]:
+    reader: CollectionReader, signed: Signed, probes: Int64s, numbers: UInt32s, needed: int
+) -> Bools:
     """Return which candidates agree with their probe in enough words of signature."""
     if not numbers.size:
         return np.empty(0, np.bool_)
-    places: npt.NDArray[np.int64] | slice = slice(None)
+    places: Int64s | slice = slice(None)
     distinct = numbers
     if signed.comparable.size > 1:  # several probes may propose one item
         distinct, places = np.unique(numbers, return_inverse=True)
     words, present = stored_signatures(reader, distinct)
     matches = kernels.sketches.matching_rows(signed.signatures[probes], words[places])
-    enough: npt.NDArray[np.bool_] = (matches >= needed) & present[places]
+    enough: Bools = (matches >= needed) & present[places]
     return enough
 
 
-def stored_signatures(
-    reader: CollectionReader, numbers: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.bool_]]:
+def stored_signatures(reader: CollectionReader, numbers: UInt32s) -> tuple[UInt16s, Bools]:
     """Return the signatures of ascending item numbers, uint16 (n, rows), and which there are."""
     width = reader.manifest.index.signature_width // 2
     rows = np.zeros((numbers.size, width), np.uint16)
@@ -427,12 +404,12 @@ class BucketSlice:
         item_keys: all keys of the items, ascending within each; None where signatures have bands.
     """
 
-    numbers: npt.NDArray[np.uint32]
-    signatures: npt.NDArray[np.uint16]
-    starts: npt.NDArray[np.int64]
-    members: npt.NDArray[np.int64]
-    keys: npt.NDArray[np.uint64]
-    bands: npt.NDArray[np.int32]
+    numbers: UInt32s
+    signatures: UInt16s
+    starts: Int64s
+    members: Int64s
+    keys: UInt64s
+    bands: Int32s
     item_keys: BucketKeys | None
 
 
@@ -447,9 +424,7 @@ def bucket_slices(opened: Opened) -> Iterator[BucketSlice]:
             yield _slice(opened, keys[in_buckets], columns[0][in_buckets])
 
 
-def _slice(
-    opened: Opened, keys: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32]
-) -> BucketSlice:
+def _slice(opened: Opened, keys: UInt64s, items: UInt32s) -> BucketSlice:
     signer = opened.signer
     numbers, members = np.unique(items, return_inverse=True)
     signatures, _ = stored_signatures(opened.reader, numbers)
@@ -470,9 +445,7 @@ def _slice(
     )
 
 
-def _bands_of(
-    signer: Signer, keys: npt.NDArray[np.uint64], signatures: npt.NDArray[np.uint16]
-) -> npt.NDArray[np.int32]:
+def _bands_of(signer: Signer, keys: UInt64s, signatures: UInt16s) -> Int32s:
     """Return which band of its first member each bucket is of."""
     of_first = signer.bucket_keys(signatures)
     if of_first.values.size != keys.size * signer.settings.bands:
@@ -480,7 +453,7 @@ def _bands_of(
     is_band = of_first.values.reshape(keys.size, -1) == keys[:, np.newaxis]
     if not is_band.any(axis=1).all():
         raise _contradiction()
-    bands: npt.NDArray[np.int32] = is_band.argmax(axis=1).astype(np.int32)
+    bands: Int32s = is_band.argmax(axis=1).astype(np.int32)
     return bands
 
 
@@ -496,11 +469,11 @@ def candidate_pairs(
     needed: int,
     work: Work,
     *,
-    classes: npt.NDArray[np.int64] | None = None,
+    classes: Int64s | None = None,
     in_first_band: bool = False,
     only_first: bool = False,
     at_once: int | None = None,
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+) -> Iterator[tuple[Int64s, Int64s]]:
     """List the candidates of a slice, some at a time, as positions in it.
 
     Args:
@@ -562,9 +535,7 @@ def candidate_pairs(
             break
 
 
-def _classified(
-    buckets: BucketSlice, classes: npt.NDArray[np.int64] | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _classified(buckets: BucketSlice, classes: Int64s | None) -> tuple[Int64s, Int64s]:
     """Return the members of each bucket sorted by class, and where each one's class ends."""
     members = buckets.members
     if classes is None:
@@ -576,7 +547,7 @@ def _classified(
     return members, ends
 
 
-def _signature_classes(buckets: BucketSlice) -> npt.NDArray[np.int64] | None:
+def _signature_classes(buckets: BucketSlice) -> Int64s | None:
     """Return classes of items with equal signatures if a bucket is large; None if none is.
 
     Their pairs are all of the first band, so that buckets of later bands need not look at each:

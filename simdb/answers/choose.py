@@ -31,12 +31,7 @@ from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 from simdb.kinds import Kind
-from simdb.kinds.bounds import (
-    bound_of,
-    index_remedy,
-    outer_bound,
-    parse_bound,
-)
+from simdb.kinds.bounds import bound_of, index_remedy, outer_bound, parse_bound
 from simdb.opened.catalogue import CollectionSettings
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb.answers.method import Method
+from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.exact.measures import Measure
 from simdb.kinds import Compared, Items
@@ -26,13 +26,7 @@ PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches
 class ComparesBatches(Protocol):
     """A measure that compares two batches, so that each is prepared once for many pairs."""
 
-    def compare_between(
-        self,
-        ones: Any,
-        others: Any,
-        left: npt.NDArray[np.int64],
-        right: npt.NDArray[np.int64],
-    ) -> Compared:
+    def compare_between(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> Compared:
         """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
 
 
@@ -45,14 +39,12 @@ class ComparedStored(NamedTuple):
         documents: the items, if they had to be read.
     """
 
-    numbers: npt.NDArray[np.uint32]
+    numbers: UInt32s
     compared: Compared
     documents: list[Document] | None
 
 
-def compare_probe_with_stored(
-    opened: Opened, probe: Any, numbers: npt.NDArray[np.uint32]
-) -> ComparedStored:
+def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s) -> ComparedStored:
     """Compare one item, whose features are given, with stored ones of ascending numbers.
 
     Items that another process has deleted for good are left out.
@@ -69,11 +61,7 @@ def compare_probe_with_stored(
     return ComparedStored(numbers, compared, documents)
 
 
-def compare_with_probe(
-    signer: Signer,
-    probe: Any,
-    items: Sequence[bytes | memoryview],
-) -> Compared:
+def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memoryview]) -> Compared:
     """Compare one item, whose features are given, with many."""
     return joined(
         [
@@ -95,7 +83,7 @@ def joined(parts: list[Compared]) -> Compared:
     )
 
 
-def _parts_by_size(weights: npt.NDArray[np.int64]) -> Iterator[slice]:
+def _parts_by_size(weights: Int64s) -> Iterator[slice]:
     """Cut items into slices of at most about ``COMPARED_BYTES``."""
     begin = 0
     size = 0
@@ -111,11 +99,11 @@ def _parts_by_size(weights: npt.NDArray[np.int64]) -> Iterator[slice]:
 def compare_batch_with_stored(
     opened: Opened,
     items: Sequence[bytes | memoryview],
-    rows: npt.NDArray[np.int64],
-    numbers: npt.NDArray[np.uint32],
+    rows: Int64s,
+    numbers: UInt32s,
     *,
     features: Any = None,
-) -> tuple[npt.NDArray[np.int64], Compared]:
+) -> tuple[Int64s, Compared]:
     """Compare given items with stored ones: ``items[rows[i]]`` with item ``numbers[i]``.
 
     Args:
@@ -154,10 +142,7 @@ def compare_batch_with_stored(
 
 
 def compare_items(
-    signer: Signer,
-    items: Sequence[bytes | memoryview],
-    left: npt.NDArray[np.int64],
-    right: npt.NDArray[np.int64],
+    signer: Signer, items: Sequence[bytes | memoryview], left: Int64s, right: Int64s
 ) -> Compared:
     """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
     places, parts = [], []
@@ -175,9 +160,7 @@ def compare_items(
     return _in_order(places, parts)[1]
 
 
-def compare_stored(
-    opened: Opened, left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
-) -> Compared:
+def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
     """Compare stored items ``left[i]`` and ``right[i]``, both item numbers."""
     numbers, places = np.unique(np.concatenate([left, right]), return_inverse=True)
     positions, items = read_items(opened.reader, numbers)
@@ -186,9 +169,7 @@ def compare_stored(
     return compare_items(opened.signer, items, places[: left.size], places[left.size :])
 
 
-def _in_order(
-    places: list[npt.NDArray[np.int64]], parts: list[Compared]
-) -> tuple[npt.NDArray[np.int64], Compared]:
+def _in_order(places: list[Int64s], parts: list[Compared]) -> tuple[Int64s, Compared]:
     if len(parts) < 2:
         return (places[0] if places else np.empty(0, np.int64)), joined(parts)
     compared = joined(parts)
@@ -198,8 +179,8 @@ def _in_order(
 
 
 def _read_in_parts(
-    collection: CollectionReader, numbers: npt.NDArray[np.uint32], forms: Items | None = None
-) -> Iterator[tuple[npt.NDArray[np.int64], list[bytes | memoryview]]]:
+    collection: CollectionReader, numbers: UInt32s, forms: Items | None = None
+) -> Iterator[tuple[Int64s, list[bytes | memoryview]]]:
     """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time.
 
     Args:
@@ -231,10 +212,10 @@ def _read_in_parts(
 
 
 def read_items(
-    collection: CollectionReader, numbers: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.int64], list[bytes | memoryview]]:
+    collection: CollectionReader, numbers: UInt32s
+) -> tuple[Int64s, list[bytes | memoryview]]:
     """Read items of ascending numbers: the positions of those stored, and their items."""
-    positions: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+    positions: list[Int64s] = [np.empty(0, np.int64)]
     items: list[bytes | memoryview] = []
     for places, part in _read_in_parts(collection, numbers):
         positions.append(places)
@@ -243,12 +224,8 @@ def read_items(
 
 
 def _parts_by_row(
-    sizes: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-    wanted: npt.NDArray[np.int64],
-    *,
-    also: npt.NDArray[np.int64] | None = None,
-) -> Iterator[npt.NDArray[np.int64]]:
+    sizes: Int64s, rows: Int64s, wanted: Int64s, *, also: Int64s | None = None
+) -> Iterator[Int64s]:
     """Cut positions into parts whose items take at most about ``COMPARED_BYTES`` together."""
     if not wanted.size:
         return
@@ -271,9 +248,9 @@ class Ranked(NamedTuple):
         documents: the items, if they had to be read.
     """
 
-    numbers: npt.NDArray[np.uint32]
-    values: npt.NDArray[np.float64]
-    met: npt.NDArray[np.int64]
+    numbers: UInt32s
+    values: Float64s
+    met: Int64s
     documents: list[Document] | None
 
 

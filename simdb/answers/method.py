@@ -14,8 +14,8 @@ from itertools import repeat
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import UInt32s
 from simdb.errors import KeyNotFoundError, WrongTypeError
 from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound
@@ -86,9 +86,7 @@ class Method(ABC):
             resume: a token to go on after.
         """
 
-    def groups(
-        self, opened: Opened, progress: ProgressCallback | None = None
-    ) -> list[npt.NDArray[np.uint32]]:
+    def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Find the groups of items connected by similar pairs."""
         forest = Forest(opened.reader.manifest.next_number)
         for batch, _ in self.pairs(opened):
@@ -107,7 +105,7 @@ class Forest:
     def __init__(self, items: int) -> None:
         self._parents = np.arange(items, dtype=np.uint32)
 
-    def roots(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    def roots(self, numbers: UInt32s) -> UInt32s:
         """Find the smallest item number connected to each."""
         roots = self._parents[numbers]
         while True:
@@ -117,7 +115,7 @@ class Forest:
                 return roots
             roots = above
 
-    def connect(self, left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]) -> None:
+    def connect(self, left: UInt32s, right: UInt32s) -> None:
         """Join the groups of each two items."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
@@ -132,7 +130,7 @@ class Forest:
         _, firsts = np.unique(labels, return_index=True)  # nodes ascend: the first is smallest
         self._parents[nodes] = nodes[firsts[labels]]
 
-    def groups(self) -> list[npt.NDArray[np.uint32]]:
+    def groups(self) -> list[UInt32s]:
         """List the groups of two items or more, each ascending, by their smallest item."""
         roots = self.roots(np.arange(self._parents.size, dtype=np.uint32))
         sizes = np.bincount(roots, minlength=roots.size) if roots.size else roots
@@ -181,9 +179,7 @@ def pairs_with_keys(
 # -- keys --------------------------------------------------------------------------------------
 
 
-def keys_of_live(
-    collection: CollectionReader, numbers: Sequence[int] | npt.NDArray[np.uint32]
-) -> list[Key]:
+def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s) -> list[Key]:
     """Look up the keys of item numbers that a caller gives.
 
     Raises:
@@ -201,7 +197,7 @@ def keys_of_live(
     return keys_of_numbers(collection, wanted)
 
 
-def keys_of_numbers(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list[Key]:
+def keys_of_numbers(collection: CollectionReader, numbers: UInt32s) -> list[Key]:
     """Look up the keys of item numbers in any order.
 
     Raises:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb.answers.compare import Ranked, joined, matches
 from simdb.answers.method import Batches, Method
+from simdb.arrays import UInt8s, UInt32s
 from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
@@ -79,12 +79,7 @@ class Scan(Method):
                 yield from self._compared(right.signer, probes, stored)
 
     def _compared(
-        self,
-        signer: Signer,
-        probes: Items,
-        stored: tuple[npt.NDArray[np.uint32], Any],
-        *,
-        ordered: bool = False,
+        self, signer: Signer, probes: Items, stored: tuple[UInt32s, Any], *, ordered: bool = False
     ) -> Batches:
         lefts, rights, values = [], [], []
         others, features = stored
@@ -104,7 +99,7 @@ class Scan(Method):
             yield PairBatch.of(*columns, is_distance=signer.kind.is_distance), None
 
 
-def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[npt.NDArray[np.uint32], Any]]:
+def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[UInt32s, Any]]:
     """Yield the numbers and the features of all live items from a number on, in bounded slices."""
     if opened.reader.items is None:
         for numbers, items in live_batches(opened.reader, start):
@@ -114,9 +109,7 @@ def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[npt.NDArray[
         yield numbers, opened.signer.features_of_rows(rows)
 
 
-def _live_rows(
-    reader: CollectionReader, start: int
-) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]]:
+def _live_rows(reader: CollectionReader, start: int) -> Iterator[tuple[UInt32s, UInt8s]]:
     """Yield items of one width where they lie in the map, without those that are deleted."""
     for numbers, rows in reader.item_blocks() or ():
         reader.transaction.require_open()

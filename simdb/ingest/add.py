@@ -259,9 +259,7 @@ class BatchAdder:
         with self._environment.read() as snapshot:
             return Deduplicator(
                 Opened(
-                    self._settings,
-                    self._signer,
-                    CollectionReader(snapshot, self._settings.number),
+                    self._settings, self._signer, CollectionReader(snapshot, self._settings.number)
                 ),
                 method,
                 keep=not self._policy.drop_duplicates,
@@ -332,9 +330,7 @@ class BatchAdder:
             elif action == "bad" and (number := stored[position]) is not None:
                 refused = self._existing(batch, position, number)
                 outcomes[position] = replace(
-                    outcomes[position],
-                    problem=refused.problem,
-                    within_input=refused.within_input,
+                    outcomes[position], problem=refused.problem, within_input=refused.within_input
                 )
         if decisions is None:
             return outcomes
@@ -378,12 +374,7 @@ def _replaced(actions: Sequence[Action], stored: list[int | None]) -> list[int]:
     ]
 
 
-def insert_rows(
-    writer: CollectionWriter,
-    batch: RowBatch,
-    signed: Signed,
-    kept: list[int],
-) -> int:
+def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
     keys, items, metadata = batch.keys, batch.items, batch.metadata
     if len(kept) < len(batch.rows):

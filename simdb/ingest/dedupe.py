@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
 from simdb.answers.buckets import Candidates, propose
@@ -29,6 +28,7 @@ from simdb.answers.exact.memory import first_identical
 from simdb.answers.exact.method import Exact
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
+from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
 from simdb.kinds import Compared
@@ -58,12 +58,12 @@ class Decisions:
         value: float64 (n,), true similarity, or distance, to that one.
     """
 
-    stored: npt.NDArray[np.int64]
-    row: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
+    stored: Int64s
+    row: Int64s
+    value: Float64s
 
     @property
-    def is_duplicate(self) -> npt.NDArray[np.bool_]:
+    def is_duplicate(self) -> Bools:
         """Which rows are duplicates."""
         return (self.stored >= 0) | (self.row >= 0)
 
@@ -79,12 +79,7 @@ class Deduplicator:
     """
 
     def __init__(
-        self,
-        opened: Opened,
-        method: Method,
-        *,
-        keep: bool,
-        replaced: Mapping[int, int],
+        self, opened: Opened, method: Method, *, keep: bool, replaced: Mapping[int, int]
     ) -> None:
         self._opened = opened
         self._signer = opened.signer
@@ -165,14 +160,12 @@ class Deduplicator:
         stays = ~self._is_gone(candidates.probes, candidates.numbers)
         return Candidates(candidates.probes[stays], candidates.numbers[stays], candidates.cut)
 
-    def _is_gone(
-        self, rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint32]
-    ) -> npt.NDArray[np.bool_]:
+    def _is_gone(self, rows: Int64s, numbers: UInt32s) -> Bools:
         """Return which stored items a row does not meet any more, its own predecessor included."""
         places = np.minimum(np.searchsorted(self._replaced, numbers), self._replaced.size - 1)
         replacing = self._replacing[places]
         removed = (replacing < rows) & ~self._dropped[replacing]
-        gone: npt.NDArray[np.bool_] = (replacing == rows) | removed
+        gone: Bools = (replacing == rows) | removed
         gone &= self._replaced[places] == numbers
         return gone
 
@@ -190,10 +183,7 @@ class Deduplicator:
             counts = stops - position[rows]
             which = np.repeat(position[rows], counts) + _ramps(counts)
             read, compared = compare_batch_with_stored(
-                self._opened,
-                items,
-                candidates.probes[which],
-                candidates.numbers[which],
+                self._opened, items, candidates.probes[which], candidates.numbers[which]
             )
             met = np.flatnonzero(self._meets(compared))[::-1]
             hits = which[read[met]]
@@ -238,11 +228,7 @@ class Deduplicator:
         decisions.value[copies] = np.where(has_target, decisions.value[origin], alike[copies])
 
     def _keep_apart(
-        self,
-        items: Sequence[bytes],
-        signed: Signed,
-        first_equal: npt.NDArray[np.int64],
-        alike: npt.NDArray[np.float64],
+        self, items: Sequence[bytes], signed: Signed, first_equal: Int64s, alike: Float64s
     ) -> None:
         """Let equal rows that are not similar enough to themselves stand for themselves.
 
@@ -264,8 +250,8 @@ class Deduplicator:
         self,
         items: Sequence[bytes],
         signed: Signed,
-        rows: npt.NDArray[np.int64],
-        wanted: npt.NDArray[np.bool_],
+        rows: Int64s,
+        wanted: Bools,
         decisions: Decisions,
     ) -> None:
         """Decide about the given rows of the batch among each other; only the wanted ones."""
@@ -307,11 +293,7 @@ class Deduplicator:
             undecided = undecided[~settled[undecided]]
 
     def _decide_exactly(
-        self,
-        arranged: ArrangedSets,
-        rows: npt.NDArray[np.int64],
-        wanted: npt.NDArray[np.bool_],
-        decisions: Decisions,
+        self, arranged: ArrangedSets, rows: Int64s, wanted: Bools, decisions: Decisions
     ) -> None:
         """Decide about the given rows, all different, from all their similar pairs."""
         assert isinstance(self._method, Exact)
@@ -331,22 +313,18 @@ class Deduplicator:
                 decisions.value[rows[row]] = similarity[place]
                 dropped[row] = not self._keep
 
-    def _meets(self, compared: Compared) -> npt.NDArray[np.bool_]:
+    def _meets(self, compared: Compared) -> Bools:
         return self._bound.meets_many(compared.numerators, compared.denominators)
 
     @staticmethod
     def _note(
-        decisions: Decisions,
-        rows: npt.NDArray[np.int64],
-        targets: npt.NDArray[np.int64],
-        compared: Compared,
-        met: npt.NDArray[np.bool_],
+        decisions: Decisions, rows: Int64s, targets: Int64s, compared: Compared, met: Bools
     ) -> None:
         decisions.row[rows] = targets
         decisions.value[rows] = compared.values()[met]
 
 
-def _looked_up(prober: Prober, prefixes: Prefixes, comparable: npt.NDArray[np.bool_]) -> Candidates:
+def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Candidates:
     """Look rows up in the exact index by their prefixes."""
     rows = np.flatnonzero(comparable)
     sizes = prefixes.set_sizes.tolist()
@@ -382,9 +360,7 @@ class _Buckets:
         self.shared[self.members[np.repeat(sizes > 1, sizes)]] = True
 
 
-def _in_every_group(
-    keys: BucketKeys, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
+def _in_every_group(keys: BucketKeys, left: Int64s, right: Int64s) -> Bools:
     """Return which pairs share a bucket of every group; they share one already."""
     if keys.groups is None:
         return np.ones(left.size, np.bool_)
@@ -393,9 +369,7 @@ def _in_every_group(
     )
 
 
-def _first_equal(
-    items: Sequence[bytes], takes_part: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.int64]:
+def _first_equal(items: Sequence[bytes], takes_part: Bools) -> Int64s:
     """Return for each item the position of the first equal one, both of those that take part."""
     firsts: dict[bytes, int] = {}
     first_equal = np.arange(len(items))
@@ -404,7 +378,7 @@ def _first_equal(
     return first_equal
 
 
-def _ramps(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _ramps(counts: Int64s) -> Int64s:
     """Return 0, 1, ..., n - 1 for each count n, one after the other."""
     ends = np.cumsum(counts)
     return np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - counts, counts)

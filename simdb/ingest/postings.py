@@ -10,10 +10,10 @@ the old one are removed by the commits that follow.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
 from simdb.answers.exact.memory import sampled_order
+from simdb.arrays import Int64s, UInt32s, UInt64s
 from simdb.opened import catalogue
 from simdb.opened.epochs import Epoch, Prefixes, current_epoch, open_epoch
 from simdb.opened.signer import Signed, Signer
@@ -60,9 +60,7 @@ def present_prefixes(
     return signer.prefixes(epoch, items)
 
 
-def post(
-    writer: RunWriter, numbers: npt.NDArray[np.uint32], prefixes: Prefixes, epoch: Epoch
-) -> int:
+def post(writer: RunWriter, numbers: UInt32s, prefixes: Prefixes, epoch: Epoch) -> int:
     """Write the postings of items, past every earlier one, as one run; return how many.
 
     Args:
@@ -86,7 +84,7 @@ def post(
     return ordered.values.size
 
 
-def _order_of_keys(keys: npt.NDArray[np.uint64], lowest_rank: np.uint64) -> npt.NDArray[np.int64]:
+def _order_of_keys(keys: UInt64s, lowest_rank: np.uint64) -> Int64s:
     """Return the places of the keys by rising key, equal ones in their order.
 
     The keys of frequent symbols crowd at the upper end, so they are sorted apart.
@@ -106,7 +104,7 @@ def insert(
     transaction: WriteTransaction,
     exact: ExactManifest,
     epoch: Epoch,
-    numbers: npt.NDArray[np.uint32],
+    numbers: UInt32s,
     prefixes: Prefixes,
 ) -> None:
     """Post items, past every earlier one, in the current epoch, which is the one given."""

@@ -82,11 +82,7 @@ class RowBatch:
 
 
 def read_batches(
-    rows: Iterable[Any],
-    items: Items,
-    *,
-    batch_items: int,
-    batch_bytes: int,
+    rows: Iterable[Any], items: Items, *, batch_items: int, batch_bytes: int
 ) -> Iterator[RowBatch]:
     """Cut rows into batches of limited size in which no key comes twice.
 

@@ -8,8 +8,8 @@ words. Bits past the length of a vector are zero.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int64s, UInt16s, UInt64s
 from simdb.kernels.compiler import inlined, kernel, set_bit_count
 from simdb.kernels.hashes import mixed
 
@@ -26,7 +26,7 @@ def _place_of(position: np.int64) -> tuple[np.int64, np.uint64]:
 
 
 @kernel
-def counts_of_rows(vectors: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+def counts_of_rows(vectors: UInt64s) -> Int64s:
     """Return how many bits of each vector are set, int64 (n,)."""
     counts = np.empty(vectors.shape[0], np.int64)
     for row in range(vectors.shape[0]):
@@ -40,11 +40,8 @@ def counts_of_rows(vectors: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
 
 @kernel
 def compare_rows(
-    left: npt.NDArray[np.uint64],
-    right: npt.NDArray[np.uint64],
-    left_rows: npt.NDArray[np.int64],
-    right_rows: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    left: UInt64s, right: UInt64s, left_rows: Int64s, right_rows: Int64s
+) -> tuple[Int64s, Int64s]:
     """Compare vector ``left_rows[i]`` of ``left`` with ``right_rows[i]`` of ``right``.
 
     Returns:
@@ -65,9 +62,7 @@ def compare_rows(
 
 
 @kernel
-def scan_hamming(
-    probe: npt.NDArray[np.uint64], vectors: npt.NDArray[np.uint64], limit: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def scan_hamming(probe: UInt64s, vectors: UInt64s, limit: int) -> tuple[Int64s, Int64s]:
     """Find every vector in which at most ``limit`` bits differ from the probe's.
 
     Returns:
@@ -90,10 +85,8 @@ def scan_hamming(
 
 @kernel
 def scan_tanimoto(
-    probe: npt.NDArray[np.uint64],
-    vectors: npt.NDArray[np.uint64],
-    needed: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    probe: UInt64s, vectors: UInt64s, needed: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
     """Find every vector that has enough set bits in common with the probe.
 
     Args:
@@ -128,9 +121,7 @@ def scan_tanimoto(
 
 
 @kernel
-def bit_symbols(
-    vectors: npt.NDArray[np.uint64], length: int, secret: np.uint64
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+def bit_symbols(vectors: UInt64s, length: int, secret: np.uint64) -> tuple[UInt64s, Int64s]:
     """Return a symbol for every set bit: its position under a keyed bijection of 64 bits.
 
     Returns:
@@ -156,9 +147,7 @@ def bit_symbols(
 
 
 @kernel
-def sampled_bits(
-    vectors: npt.NDArray[np.uint64], positions: npt.NDArray[np.int64], bands: int
-) -> npt.NDArray[np.uint16]:
+def sampled_bits(vectors: UInt64s, positions: Int64s, bands: int) -> UInt16s:
     """Return the bits at some positions, packed band by band into words of 16 (MMDS 3.7.1).
 
     Args:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.kernels.compiler import inlined, kernel
 
 UNDECIDED = 0
@@ -16,7 +16,7 @@ MUST_WAIT = -2
 
 
 @inlined
-def _equal_rows(left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16]) -> int:
+def _equal_rows(left: UInt16s, right: UInt16s) -> int:
     equal = 0
     for row in range(left.size):
         equal += 1 if left[row] == right[row] else 0
@@ -25,15 +25,15 @@ def _equal_rows(left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16]) -> 
 
 @kernel
 def next_earlier(
-    undecided: npt.NDArray[np.int64],
-    members: npt.NDArray[np.int64],
-    own_places: npt.NDArray[np.int64],
-    next_places: npt.NDArray[np.int64],
-    last_compared: npt.NDArray[np.int64],
-    status: npt.NDArray[np.uint8],
-    signatures: npt.NDArray[np.uint16],
+    undecided: Int64s,
+    members: Int64s,
+    own_places: Int64s,
+    next_places: Int64s,
+    last_compared: Int64s,
+    status: UInt8s,
+    signatures: UInt16s,
     needed: int,
-    earlier: npt.NDArray[np.int64],
+    earlier: Int64s,
 ) -> None:
     """Find for each undecided row the first earlier kept row that it must be compared with.
 
@@ -80,7 +80,7 @@ def next_earlier(
 
 
 @kernel
-def shared_buckets(keys: npt.NDArray[np.uint64], kept: npt.NDArray[np.uint8]) -> int:
+def shared_buckets(keys: UInt64s, kept: UInt8s) -> int:
     """Mark the entries of buckets with two members or more; return how many.
 
     Args:
@@ -102,9 +102,7 @@ def shared_buckets(keys: npt.NDArray[np.uint64], kept: npt.NDArray[np.uint8]) ->
 
 
 @kernel
-def class_ends(
-    starts: npt.NDArray[np.int64], classes: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> None:
+def class_ends(starts: Int64s, classes: Int64s, ends: Int64s) -> None:
     """Find where the run of equal classes ends that each member of a bucket stands in.
 
     Args:
@@ -123,11 +121,7 @@ def class_ends(
 
 @inlined
 def _following(
-    bucket: int,
-    first: int,
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    only_first: bool,
+    bucket: int, first: int, starts: Int64s, ends: Int64s, only_first: bool
 ) -> tuple[int, int, int]:
     """Return bucket, first and second member of the pairs after those of a first member."""
     first += 1
@@ -139,9 +133,7 @@ def _following(
 
 
 @inlined
-def _equal_rows_unless_earlier(
-    one: npt.NDArray[np.uint16], other: npt.NDArray[np.uint16], rows: int, band: int
-) -> int:
+def _equal_rows_unless_earlier(one: UInt16s, other: UInt16s, rows: int, band: int) -> int:
     """Return how many rows of two signatures agree, -1 if all of a band before this one do."""
     equal = 0
     for this_band in range(one.size // rows):
@@ -157,18 +149,18 @@ def _equal_rows_unless_earlier(
 
 @kernel
 def bucket_pairs(
-    starts: npt.NDArray[np.int64],
-    members: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    bands_of_buckets: npt.NDArray[np.int32],
-    signatures: npt.NDArray[np.uint16],
+    starts: Int64s,
+    members: Int64s,
+    ends: Int64s,
+    bands_of_buckets: Int32s,
+    signatures: UInt16s,
     rows: int,
     needed: int,
     only_first: bool,
-    cursor: npt.NDArray[np.int64],
-    left: npt.NDArray[np.int64],
-    right: npt.NDArray[np.int64],
-    counters: npt.NDArray[np.int64],
+    cursor: Int64s,
+    left: Int64s,
+    right: Int64s,
+    counters: Int64s,
 ) -> int:
     """List the pairs of each bucket whose first shared band is the bucket's own.
 
@@ -218,7 +210,7 @@ def bucket_pairs(
 
 @inlined
 def _next_shared(
-    values: npt.NDArray[np.uint64], one: int, one_end: int, other: int, other_end: int
+    values: UInt64s, one: int, one_end: int, other: int, other_end: int
 ) -> tuple[int, int]:
     """Return where the next key stands that two items share; at the end of one if none does."""
     while one < one_end and other < other_end and values[one] != values[other]:
@@ -231,8 +223,8 @@ def _next_shared(
 
 @inlined
 def _shares_every_group(
-    values: npt.NDArray[np.uint64],
-    groups: npt.NDArray[np.uint8],
+    values: UInt64s,
+    groups: UInt8s,
     one: int,
     one_end: int,
     other: int,
@@ -254,8 +246,8 @@ def _shares_every_group(
 @inlined
 def _is_smallest_shared(
     key: np.uint64,
-    values: npt.NDArray[np.uint64],
-    groups: npt.NDArray[np.uint8],
+    values: UInt64s,
+    groups: UInt8s,
     one: int,
     one_end: int,
     other: int,
@@ -274,13 +266,8 @@ def _is_smallest_shared(
 
 @kernel
 def share_every_group(
-    values: npt.NDArray[np.uint64],
-    offsets: npt.NDArray[np.int64],
-    groups: npt.NDArray[np.uint8],
-    every_group: int,
-    left: npt.NDArray[np.int64],
-    right: npt.NDArray[np.int64],
-) -> npt.NDArray[np.bool_]:
+    values: UInt64s, offsets: Int64s, groups: UInt8s, every_group: int, left: Int64s, right: Int64s
+) -> Bools:
     """Return for each pair of items whether it shares a key of every group.
 
     Args:
@@ -299,19 +286,19 @@ def share_every_group(
 
 @kernel
 def keyed_bucket_pairs(
-    starts: npt.NDArray[np.int64],
-    members: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    keys_of_buckets: npt.NDArray[np.uint64],
-    values: npt.NDArray[np.uint64],
-    offsets: npt.NDArray[np.int64],
-    groups: npt.NDArray[np.uint8],
+    starts: Int64s,
+    members: Int64s,
+    ends: Int64s,
+    keys_of_buckets: UInt64s,
+    values: UInt64s,
+    offsets: Int64s,
+    groups: UInt8s,
     every_group: int,
     only_first: bool,
-    cursor: npt.NDArray[np.int64],
-    left: npt.NDArray[np.int64],
-    right: npt.NDArray[np.int64],
-    counters: npt.NDArray[np.int64],
+    cursor: Int64s,
+    left: Int64s,
+    right: Int64s,
+    counters: Int64s,
 ) -> int:
     """List the pairs of each bucket whose smallest shared key is the bucket's own.
 

@@ -31,8 +31,8 @@ the elements.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int64s, UInt8s, UInt64s
 from simdb.kernels.compiler import inlined, kernel
 from simdb.kernels.hashes import mixed, multiply_add, reduced
 
@@ -44,7 +44,7 @@ _ONE = np.uint64(1)
 
 
 @inlined
-def _number(data: npt.NDArray[np.uint8], start: int, width: int) -> np.uint64:
+def _number(data: UInt8s, start: int, width: int) -> np.uint64:
     """Return the little-endian number of ``width`` bytes at ``start``."""
     number = np.uint64(0)
     for place in range(start + width - 1, start - 1, -1):
@@ -53,7 +53,7 @@ def _number(data: npt.NDArray[np.uint8], start: int, width: int) -> np.uint64:
 
 
 @kernel
-def _count(data: npt.NDArray[np.uint8], start: int, end: int) -> np.int64:
+def _count(data: UInt8s, start: int, end: int) -> np.int64:
     """Return how many elements the stored set in ``data[start:end]`` has, -1 if it is none."""
     size = end - start
     if size == 0:
@@ -77,9 +77,7 @@ def _count(data: npt.NDArray[np.uint8], start: int, end: int) -> np.int64:
 
 
 @kernel
-def element_symbols(
-    data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], keys: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+def element_symbols(data: UInt8s, ends: Int64s, keys: UInt64s) -> tuple[UInt64s, Int64s]:
     """Hash every element of stored sets, in the order in which they are stored.
 
     Args:
@@ -126,7 +124,7 @@ def element_symbols(
 
 
 @kernel
-def _element_count(data: npt.NDArray[np.uint8], start: int, end: int) -> int:
+def _element_count(data: UInt8s, start: int, end: int) -> int:
     """Return how many elements the bag in ``data[start:end]`` claims to have, -1 if damaged."""
     if end - start < 2 or data[start] not in (0, 1, 2, 4):
         return -1
@@ -143,11 +141,7 @@ def _element_count(data: npt.NDArray[np.uint8], start: int, end: int) -> int:
 
 
 @kernel
-def bag_parts(
-    data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], largest: int
-) -> tuple[
-    npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
-]:
+def bag_parts(data: UInt8s, ends: Int64s, largest: int) -> tuple[UInt8s, Int64s, Int64s, Int64s]:
     """Take stored bags apart into stored sets and counts.
 
     Args:
@@ -199,11 +193,8 @@ def bag_parts(
 
 @kernel
 def occurrence_symbols(
-    elements: npt.NDArray[np.uint64],
-    counts: npt.NDArray[np.int64],
-    offsets: npt.NDArray[np.int64],
-    secret: np.uint64,
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    elements: UInt64s, counts: Int64s, offsets: Int64s, secret: np.uint64
+) -> tuple[UInt64s, Int64s]:
     """Expand bags into the symbols of (element, 1) to (element, count), element by element.
 
     Args:

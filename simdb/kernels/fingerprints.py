@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.kernels.compiler import inlined, kernel, set_bit_count
 
 _TURN = 360 * 64  # units of direction in a full turn
@@ -29,13 +29,7 @@ _ROUNDS = 3  # of matching and fitting for each
 
 
 @kernel
-def _squares_of(
-    x: int,
-    y: int,
-    direction: int,
-    grid: npt.NDArray[np.int64],
-    found: npt.NDArray[np.int64],
-) -> int:
+def _squares_of(x: int, y: int, direction: int, grid: Int64s, found: Int64s) -> int:
     """List the squares in which a minutia counts; return how many, at most 8.
 
     Args:
@@ -62,12 +56,7 @@ def _squares_of(
 
 
 @kernel
-def grids_of_minutiae(
-    minutiae: npt.NDArray[np.int32],
-    offsets: npt.NDArray[np.int64],
-    grid: npt.NDArray[np.int64],
-    centre: npt.NDArray[np.int64],
-) -> npt.NDArray[np.uint64]:
+def grids_of_minutiae(minutiae: Int32s, offsets: Int64s, grid: Int64s, centre: Int64s) -> UInt64s:
     """Return the occupied squares of each print, uint64 (n, words).
 
     Args:
@@ -100,12 +89,8 @@ def grids_of_minutiae(
 
 @kernel
 def functions_of_minutiae(
-    minutiae: npt.NDArray[np.int32],
-    offsets: npt.NDArray[np.int64],
-    grid: npt.NDArray[np.int64],
-    turned: bool,
-    functions: npt.NDArray[np.int32],
-) -> npt.NDArray[np.uint16]:
+    minutiae: Int32s, offsets: Int64s, grid: Int64s, turned: bool, functions: Int32s
+) -> UInt16s:
     """Return the functions that say yes to a print in the grid around any of its minutiae.
 
     Every minutia in turn is put into the middle of a grid, which holds the others. 64 grids are
@@ -160,9 +145,7 @@ def functions_of_minutiae(
 
 
 @kernel
-def functions_of_grids(
-    grids: npt.NDArray[np.uint16], functions: npt.NDArray[np.int32]
-) -> npt.NDArray[np.uint16]:
+def functions_of_grids(grids: UInt16s, functions: Int32s) -> UInt16s:
     """Return the functions that say yes: all their squares are occupied (MMDS 3.8.5).
 
     Args:
@@ -188,9 +171,7 @@ def functions_of_grids(
 
 
 @kernel
-def members(
-    signatures: npt.NDArray[np.uint16],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def members(signatures: UInt16s) -> tuple[Int64s, Int64s]:
     """Return the numbers of the bits that are set, ascending, and int64 (n + 1,) offsets."""
     items, words = signatures.shape
     offsets = np.zeros(items + 1, np.int64)
@@ -215,9 +196,7 @@ def members(
 
 
 @kernel
-def first_shared(
-    left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16], group_size: int, groups: int
-) -> npt.NDArray[np.int64]:
+def first_shared(left: UInt16s, right: UInt16s, group_size: int, groups: int) -> Int64s:
     """Return the smallest bit that both rows of a pair have, if they share one in every group.
 
     Args:
@@ -251,9 +230,7 @@ def first_shared(
 
 
 @kernel
-def in_every_group(
-    items: npt.NDArray[np.uint32], groups: npt.NDArray[np.uint8], group_count: int, item_count: int
-) -> npt.NDArray[np.uint32]:
+def in_every_group(items: UInt32s, groups: UInt8s, group_count: int, item_count: int) -> UInt32s:
     """Unite the buckets of each group and intersect the groups (MMDS 3.8.5).
 
     Args:
@@ -305,13 +282,13 @@ def _difference(left: int, right: int) -> np.int64:
 
 
 @inlined
-def _bin_size(settings: npt.NDArray[np.int64]) -> int:
+def _bin_size(settings: Int64s) -> int:
     """Return the side of a bin of shifts: the tolerance, unless there would be too many."""
     return int(max(settings[0], max(settings[3], settings[4]) // _MOST_BINS))
 
 
 @kernel
-def _comes_first(left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> bool:
+def _comes_first(left: Int32s, right: Int32s) -> bool:
     """Return whether a print has fewer minutiae, or as many and smaller ones, or the same."""
     if left.shape[0] != right.shape[0]:
         return bool(left.shape[0] < right.shape[0])
@@ -323,13 +300,7 @@ def _comes_first(left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> b
 
 
 @kernel
-def _vote(
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    settings: npt.NDArray[np.int64],
-    votes: npt.NDArray[np.uint16],
-    listed: npt.NDArray[np.int64],
-) -> int:
+def _vote(left: Int32s, right: Int32s, settings: Int64s, votes: UInt16s, listed: Int64s) -> int:
     """Let every two minutiae vote for the turns and shifts that lay the one on the other.
 
     A vote counts in the nearest bin of turns and, since their bins overlap by half, in two bins of
@@ -379,13 +350,13 @@ def _vote(
 
 @kernel
 def _match(
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    pose: npt.NDArray[np.float64],
-    settings: npt.NDArray[np.int64],
+    left: Int32s,
+    right: Int32s,
+    pose: Float64s,
+    settings: Int64s,
     slack: int,
-    partners: npt.NDArray[np.int64],
-    taken: npt.NDArray[np.bool_],
+    partners: Int64s,
+    taken: Bools,
 ) -> int:
     """Give each left minutia, in its order, the nearest free right one within the tolerances.
 
@@ -429,12 +400,7 @@ def _match(
 
 
 @kernel
-def _fit(
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    partners: npt.NDArray[np.int64],
-    pose: npt.NDArray[np.float64],
-) -> None:
+def _fit(left: Int32s, right: Int32s, partners: Int64s, pose: Float64s) -> None:
     """Lay the matched minutiae on each other by least squares (Kabsch 1976, in the plane)."""
     count = 0
     left_x, left_y, right_x, right_y = 0.0, 0.0, 0.0, 0.0
@@ -467,13 +433,13 @@ def _fit(
 
 @kernel
 def _best_match(
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    settings: npt.NDArray[np.int64],
-    votes: npt.NDArray[np.uint16],
-    listed: npt.NDArray[np.int64],
-    partners: npt.NDArray[np.int64],
-    taken: npt.NDArray[np.bool_],
+    left: Int32s,
+    right: Int32s,
+    settings: Int64s,
+    votes: UInt16s,
+    listed: Int64s,
+    partners: Int64s,
+    taken: Bools,
 ) -> int:
     """Return the most minutiae matched by the most voted poses, each fitted some rounds."""
     side, bin_size = votes.shape[1], _bin_size(settings)
@@ -516,12 +482,8 @@ def _best_match(
 
 @kernel
 def matched_minutiae(
-    minutiae: npt.NDArray[np.int32],
-    offsets: npt.NDArray[np.int64],
-    left: npt.NDArray[np.int64],
-    right: npt.NDArray[np.int64],
-    settings: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
+    minutiae: Int32s, offsets: Int64s, left: Int64s, right: Int64s, settings: Int64s
+) -> Int64s:
     """Count the minutiae of left[i] that lie on minutiae of right[i] under the best pose found.
 
     Either order of a pair gives the same count, and equal prints that of all. One minutia always
@@ -570,7 +532,7 @@ def matched_minutiae(
 
 
 @kernel
-def _any_turn(left: npt.NDArray[np.int32], right: npt.NDArray[np.int32], limit: int) -> bool:
+def _any_turn(left: Int32s, right: Int32s, limit: int) -> bool:
     """Return whether any two minutiae differ by no more than the largest turn."""
     for one in range(left.shape[0]):
         for other in range(right.shape[0]):

@@ -15,16 +15,13 @@ handles each class once, and the pairs of its members are written out at the end
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Bools, Int32s, Int64s, UInt64s
 from simdb.kernels.compiler import kernel
 from simdb.kernels.hashes import first_slot, table_shift, table_slots
-
-Symbols: TypeAlias = npt.NDArray[np.uint64]
-Numbers: TypeAlias = npt.NDArray[np.int64]
 
 # Up to here an insertion sort beats everything else.
 _SHORT = 24
@@ -46,10 +43,10 @@ class Ranks(NamedTuple):
         holes: the values of the other frequent symbols, rising; uint64.
     """
 
-    frequent: Symbols
-    table: npt.NDArray[np.int32]
-    moved: Symbols
-    holes: Symbols
+    frequent: UInt64s
+    table: Int32s
+    moved: UInt64s
+    holes: UInt64s
 
 
 @kernel
@@ -67,7 +64,7 @@ def fill_ranks(ranks: Ranks) -> bool:
 
 
 @kernel
-def symbol_keys(symbols: Symbols, ranks: Ranks) -> Symbols:
+def symbol_keys(symbols: UInt64s, ranks: Ranks) -> UInt64s:
     """Map symbols to keys, one to one.
 
     Args:
@@ -101,7 +98,7 @@ def symbol_keys(symbols: Symbols, ranks: Ranks) -> Symbols:
 
 
 @kernel
-def _insert(keys: Symbols, start: int, stop: int) -> None:
+def _insert(keys: UInt64s, start: int, stop: int) -> None:
     """Sort a slice in place, quickly if it is short or nearly sorted."""
     for place in range(start + 1, stop):
         key = keys[place]
@@ -113,7 +110,7 @@ def _insert(keys: Symbols, start: int, stop: int) -> None:
 
 
 @kernel
-def _distribute(keys: Symbols, start: int, stop: int, room: Symbols, fills: Numbers) -> bool:
+def _distribute(keys: UInt64s, start: int, stop: int, room: UInt64s, fills: Int64s) -> bool:
     """Nearly sort a slice in place, by distributing it over as many buckets as it has values.
 
     Plain loops, since slices and array functions take the compiler several times as long.
@@ -149,7 +146,7 @@ def _distribute(keys: Symbols, start: int, stop: int, room: Symbols, fills: Numb
 
 
 @kernel
-def sort_sets(keys: Symbols, offsets: Numbers, lowest_rank: np.uint64) -> npt.NDArray[np.bool_]:
+def sort_sets(keys: UInt64s, offsets: Int64s, lowest_rank: np.uint64) -> Bools:
     """Sort the keys of each set in place.
 
     The keys of frequent symbols lie close together and the others are spread over all values, so
@@ -189,7 +186,7 @@ def sort_sets(keys: Symbols, offsets: Numbers, lowest_rank: np.uint64) -> npt.ND
 
 
 @kernel
-def drop_repeats(keys: Symbols, offsets: Numbers) -> Numbers:
+def drop_repeats(keys: UInt64s, offsets: Int64s) -> Int64s:
     """Keep one of each run of equal keys of every sorted set, moved to the front.
 
     Returns:
@@ -207,7 +204,7 @@ def drop_repeats(keys: Symbols, offsets: Numbers) -> Numbers:
 
 
 @kernel
-def count_symbols(symbols: Symbols) -> tuple[Symbols, npt.NDArray[np.int32]]:
+def count_symbols(symbols: UInt64s) -> tuple[UInt64s, Int32s]:
     """Count how often each symbol, any uint64 value, occurs.
 
     Returns:
@@ -229,12 +226,12 @@ def count_symbols(symbols: Symbols) -> tuple[Symbols, npt.NDArray[np.int32]]:
 class Classes(NamedTuple):
     """Items in classes: class k is ``members[starts[k] : starts[k + 1]]``, rising; int64."""
 
-    starts: Numbers
-    members: Numbers
+    starts: Int64s
+    members: Int64s
 
 
 @kernel
-def identical_representatives(values: Symbols, offsets: Numbers) -> tuple[Numbers, Symbols]:
+def identical_representatives(values: UInt64s, offsets: Int64s) -> tuple[Int64s, UInt64s]:
     """Find the first set that is identical to each set, itself if it is the first.
 
     Exact: a digest only decides which sets are compared symbol by symbol.
@@ -283,13 +280,13 @@ def identical_representatives(values: Symbols, offsets: Numbers) -> tuple[Number
 
 @kernel
 def expand_pairs(
-    pairs: tuple[Numbers, Numbers],
+    pairs: tuple[Int64s, Int64s],
     left: Classes,
     right: Classes,
     *,
     same: bool,
-    state: Numbers,
-    found: tuple[Numbers, Numbers, Numbers],
+    state: Int64s,
+    found: tuple[Int64s, Int64s, Int64s],
 ) -> int:
     """Write out the pairs of members of pairs of classes, until the room is full or all is done.
 

@@ -10,8 +10,8 @@ item that the probe lacks stand in a second table, occupied at exactly the prese
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int64s, UInt64s
 from simdb.kernels.compiler import inlined, kernel
 from simdb.kernels.hashes import SPREAD
 
@@ -29,13 +29,7 @@ def _bits_for(count: int) -> int:
 
 
 @kernel
-def _build(
-    values: npt.NDArray[np.uint64],
-    tick: int,
-    bits: int,
-    slots: npt.NDArray[np.uint64],
-    ticks: npt.NDArray[np.int64],
-) -> int:
+def _build(values: UInt64s, tick: int, bits: int, slots: UInt64s, ticks: Int64s) -> int:
     """Put the symbols into an emptied probe table; return how many are distinct."""
     shift = np.uint64(_WORD_BITS - bits)
     mask = (_ONE << np.uint64(bits)) - _ONE
@@ -53,14 +47,14 @@ def _build(
 
 @kernel
 def _measure(
-    values: npt.NDArray[np.uint64],
+    values: UInt64s,
     built: int,
     tick: int,
     bits: int,
-    slots: npt.NDArray[np.uint64],
-    ticks: npt.NDArray[np.int64],
-    own_slots: npt.NDArray[np.uint64],
-    own_ticks: npt.NDArray[np.int64],
+    slots: UInt64s,
+    ticks: Int64s,
+    own_slots: UInt64s,
+    own_ticks: Int64s,
 ) -> tuple[int, int]:
     """Return how many distinct symbols the item shares with the probe, and how many it has."""
     shift = np.uint64(_WORD_BITS - bits)
@@ -92,10 +86,8 @@ def _measure(
 
 @kernel
 def probe_overlaps(
-    probe_values: npt.NDArray[np.uint64],
-    values: npt.NDArray[np.uint64],
-    offsets: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    probe_values: UInt64s, values: UInt64s, offsets: Int64s
+) -> tuple[Int64s, Int64s, int]:
     """Compare one set of symbols with many, exactly; repeats on either side count once.
 
     Returns:
@@ -130,11 +122,8 @@ def probe_overlaps(
 
 @kernel
 def pair_overlaps(
-    values: npt.NDArray[np.uint64],
-    offsets: npt.NDArray[np.int64],
-    left: npt.NDArray[np.int64],
-    right: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    values: UInt64s, offsets: Int64s, left: Int64s, right: Int64s
+) -> tuple[Int64s, Int64s, Int64s]:
     """Compare the items at positions left[i] and right[i] of one ``SymbolSets``, exactly.
 
     Any order of the pairs is correct; a run of pairs with equal ``left`` builds its table once.
@@ -179,15 +168,15 @@ def pair_overlaps(
 
 @kernel
 def overlaps_with_many(
-    symbols: npt.NDArray[np.uint64],
-    starts: npt.NDArray[np.int64],
-    owners: npt.NDArray[np.int64],
-    needed: npt.NDArray[np.int64],
-    values: npt.NDArray[np.uint64],
-    offsets: npt.NDArray[np.int64],
-    which_item: npt.NDArray[np.int64],
-    which_probe: npt.NDArray[np.int64],
-    overlaps: npt.NDArray[np.int64],
+    symbols: UInt64s,
+    starts: Int64s,
+    owners: Int64s,
+    needed: Int64s,
+    values: UInt64s,
+    offsets: Int64s,
+    which_item: Int64s,
+    which_probe: Int64s,
+    overlaps: Int64s,
 ) -> int:
     """Count the distinct symbols that each item shares with each of many probes.
 

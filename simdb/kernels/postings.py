@@ -15,17 +15,13 @@ made by ``simdb.exact.thresholds``.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int32s, Int64s, UInt32s, UInt64s
 from simdb.kernels.compiler import inlined, kernel, set_bit_count
 from simdb.kernels.hashes import first_slot, table_shift, table_slots
-
-Symbols: TypeAlias = npt.NDArray[np.uint64]
-Numbers: TypeAlias = npt.NDArray[np.int64]
-Column: TypeAlias = npt.NDArray[np.uint32]
 
 # What a join counts, by place in the array of counters.
 SCANNED, CANDIDATES, VERIFIED, PAIRS = range(4)
@@ -46,11 +42,11 @@ class Sets(NamedTuple):
         bitmaps: for the bitmap filter of ``verify_candidates``, uint64; empty for no filter.
     """
 
-    values: Symbols
-    starts: Numbers
-    sizes: Numbers
-    prefixes: Numbers
-    bitmaps: Symbols
+    values: UInt64s
+    starts: Int64s
+    sizes: Int64s
+    prefixes: Int64s
+    bitmaps: UInt64s
 
 
 class Postings(NamedTuple):
@@ -62,22 +58,22 @@ class Postings(NamedTuple):
             which is position + suffix, and sets of one size by rising item.
     """
 
-    starts: Numbers
-    items: Column
-    positions: Column
-    suffixes: Column
+    starts: Int64s
+    items: UInt32s
+    positions: UInt32s
+    suffixes: UInt32s
 
 
 class Entries(NamedTuple):
     """Postings in the order of their sets, not yet in buckets: uint64 and uint32 columns."""
 
-    symbols: Symbols
-    items: Column
-    positions: Column
+    symbols: UInt64s
+    items: UInt32s
+    positions: UInt32s
 
 
 @kernel
-def mark_symbols(sets: Sets, marks: Symbols, *, side: int) -> None:
+def mark_symbols(sets: Sets, marks: UInt64s, *, side: int) -> None:
     """Mark the prefix symbols of sets in a table of two bits a slot, without keeping them.
 
     Both bits of a symbol's slot are set if the symbol may be worth a bucket, and possibly if not:
@@ -103,7 +99,7 @@ def mark_symbols(sets: Sets, marks: Symbols, *, side: int) -> None:
 
 
 @kernel
-def marked_entries(sets: Sets, marks: Symbols) -> Entries:
+def marked_entries(sets: Sets, marks: UInt64s) -> Entries:
     """List the postings of the prefix symbols that have both marks."""
     values, prefixes = sets.values, sets.prefixes
     size = prefixes.sum()
@@ -126,7 +122,7 @@ def marked_entries(sets: Sets, marks: Symbols) -> Entries:
 
 
 @kernel
-def count_slots(symbols: Symbols, table: Symbols, *, side: int) -> npt.NDArray[np.int32]:
+def count_slots(symbols: UInt64s, table: UInt64s, *, side: int) -> Int32s:
     """Look up the slot of every symbol, and count the symbols by slot and side.
 
     Args:
@@ -155,7 +151,7 @@ def count_slots(symbols: Symbols, table: Symbols, *, side: int) -> npt.NDArray[n
 
 
 @kernel
-def number_buckets(table: Symbols, least: int) -> tuple[npt.NDArray[np.int32], Numbers]:
+def number_buckets(table: UInt64s, least: int) -> tuple[Int32s, Int64s]:
     """Number the slots that have postings on the left and at least ``least`` on the right.
 
     Returns:
@@ -178,11 +174,7 @@ def number_buckets(table: Symbols, least: int) -> tuple[npt.NDArray[np.int32], N
 
 @kernel
 def fill_buckets(
-    sets: Sets,
-    entries: Entries,
-    slots: npt.NDArray[np.int32],
-    buckets: npt.NDArray[np.int32],
-    starts: Numbers,
+    sets: Sets, entries: Entries, slots: Int32s, buckets: Int32s, starts: Int64s
 ) -> Postings:
     """Put postings into their buckets, each bucket in the order of the sets."""
     _, entry_items, entry_positions = entries
@@ -250,13 +242,13 @@ def prefix_buckets(left: Sets, right: Sets, *, same: bool) -> tuple[Postings, Po
 class Candidates(NamedTuple):
     """Room for pairs: the items, and where both have the symbol of the bucket; uint32 columns."""
 
-    left: Column
-    right: Column
-    left_positions: Column
-    right_positions: Column
+    left: UInt32s
+    right: UInt32s
+    left_positions: UInt32s
+    right_positions: UInt32s
 
 
-def bucket_state(left: Postings, right: Postings, first: int = 0) -> Numbers:
+def bucket_state(left: Postings, right: Postings, first: int = 0) -> Int64s:
     """Make the state in which ``bucket_candidates`` begins at bucket ``first``."""
     start = left.starts[first]
     return np.array([first, right.starts[first], start, start], np.int64)
@@ -267,14 +259,14 @@ def bucket_candidates(
     left: Postings,
     right: Postings,
     *,
-    needed: Numbers,
-    minimum: Numbers,
+    needed: Int64s,
+    minimum: Int64s,
     same: bool,
     bounded: bool,
     stop: int,
-    state: Numbers,
+    state: Int64s,
     found: Candidates,
-    counters: Numbers,
+    counters: Int64s,
 ) -> int:
     """Propose pairs from the postings of the same buckets, until the room is full or all is done.
 
@@ -348,7 +340,7 @@ def bucket_candidates(
 
 @inlined
 def _have_common(
-    left: Symbols, left_range: tuple[int, int], right: Symbols, right_range: tuple[int, int]
+    left: UInt64s, left_range: tuple[int, int], right: UInt64s, right_range: tuple[int, int]
 ) -> bool:
     """Tell whether two rising slices have a common symbol, looking from their ends.
 
@@ -371,9 +363,9 @@ def _have_common(
 
 @kernel
 def count_common(
-    left: Symbols,
+    left: UInt64s,
     left_range: tuple[int, int, int],
-    right: Symbols,
+    right: UInt64s,
     right_range: tuple[int, int, int],
     progress: tuple[int, int],
 ) -> tuple[int, int, int]:
@@ -416,11 +408,11 @@ def verify_candidates(
     left: Sets,
     right: Sets,
     *,
-    needed: Numbers,
+    needed: Int64s,
     count: int,
     found: Candidates,
-    overlaps: Numbers,
-    counters: Numbers,
+    overlaps: Int64s,
+    counters: Int64s,
 ) -> int:
     """Keep the candidates proposed in the bucket of their first common symbol that are similar.
 
@@ -506,10 +498,10 @@ class Hits(NamedTuple):
         items, positions (from 1), suffixes: uint32.
     """
 
-    offsets: Numbers
-    items: Column
-    positions: Column
-    suffixes: Column
+    offsets: Int64s
+    items: UInt32s
+    positions: UInt32s
+    suffixes: UInt32s
 
 
 class Bounds(NamedTuple):
@@ -524,14 +516,14 @@ class Bounds(NamedTuple):
     """
 
     smallest: int
-    needed: Numbers
-    prefixes: Numbers
+    needed: Int64s
+    prefixes: Int64s
     size: int
     prefix: int
 
 
 @kernel
-def probe_candidates(hits: Hits, bounds: Bounds) -> tuple[Column, Numbers]:
+def probe_candidates(hits: Hits, bounds: Bounds) -> tuple[UInt32s, Int64s]:
     """Choose the items that can be similar to the probe, from the postings of its prefix.
 
     No similar item is missing. The k-th hit of an item is the k-th common symbol of the two sets:

@@ -9,14 +9,9 @@ are ordered by column 0, and by run where that is equal too.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.kernels.compiler import inlined, kernel, load_uint32, load_uint64
-
-Int64s = npt.NDArray[np.int64]
-UInt64s = npt.NDArray[np.uint64]
-UInt32s = npt.NDArray[np.uint32]
-UInt8s = npt.NDArray[np.uint8]
 
 
 @inlined

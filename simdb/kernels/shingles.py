@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.kernels.compiler import inlined, kernel
 from simdb.kernels.hashes import mixed, multiply_add, reduced
 
@@ -31,10 +31,8 @@ _CASE = np.uint32(32)  # between an ASCII capital and its small letter
 _CAPITAL_A = np.uint32(65)
 _CAPITAL_Z = np.uint32(90)
 
-Characters: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
-Sequence: TypeAlias = Characters | npt.NDArray[np.uint64]
-Symbols: TypeAlias = npt.NDArray[np.uint64]
-Keys: TypeAlias = npt.NDArray[np.uint64]
+Characters: TypeAlias = UInt8s | UInt32s
+Sequence: TypeAlias = Characters | UInt64s
 
 
 @inlined
@@ -47,12 +45,7 @@ def _lower(character: np.uint8 | np.uint32, treatment: int) -> np.uint32:
 
 
 @kernel
-def _prepare(
-    characters: Characters,
-    treatment: int,
-    classes: npt.NDArray[np.uint8],
-    prepared: Characters,
-) -> int:
+def _prepare(characters: Characters, treatment: int, classes: UInt8s, prepared: Characters) -> int:
     """Write the text as it is compared into ``prepared`` and return its length."""
     if (treatment & COLLAPSE) == 0:
         for position in range(characters.size):
@@ -82,7 +75,7 @@ def _hash_window(sequence: Sequence, start: int, stop: int, base: np.uint64) -> 
 
 @inlined
 def _advance(
-    state: np.uint64, departing: Sequence, arriving: Sequence, step: int, keys: Keys
+    state: np.uint64, departing: Sequence, arriving: Sequence, step: int, keys: UInt64s
 ) -> np.uint64:
     """Return the polynomial of the next window: one value departs, one arrives."""
     departed = np.uint64(departing[step - 1]) + _ONE
@@ -92,7 +85,7 @@ def _advance(
 
 @inlined
 def _roll_quarters(
-    sequence: Sequence, count: int, window: int, keys: Keys, symbols: Symbols
+    sequence: Sequence, count: int, window: int, keys: UInt64s, symbols: UInt64s
 ) -> None:
     """Write the unreduced polynomial of every window, of which there are at least four."""
     windows = count - window + 1
@@ -127,7 +120,7 @@ def _roll_quarters(
 
 
 @kernel
-def _roll(sequence: Sequence, count: int, size: int, keys: Keys, symbols: Symbols) -> int:
+def _roll(sequence: Sequence, count: int, size: int, keys: UInt64s, symbols: UInt64s) -> int:
     """Write the symbol of every window of ``size`` values; return how many there are.
 
     ``keys`` are the base, minus the base to the power ``size``, and the secret of the finaliser.
@@ -153,15 +146,15 @@ def _roll(sequence: Sequence, count: int, size: int, keys: Keys, symbols: Symbol
 
 @kernel
 def character_shingles(
-    narrow: npt.NDArray[np.uint8],
-    wide: npt.NDArray[np.uint32],
-    spans: npt.NDArray[np.int64],
-    narrow_classes: npt.NDArray[np.uint8],
-    wide_classes: npt.NDArray[np.uint8],
+    narrow: UInt8s,
+    wide: UInt32s,
+    spans: Int64s,
+    narrow_classes: UInt8s,
+    wide_classes: UInt8s,
     treatment: int,
     size: int,
-    keys: npt.NDArray[np.uint64],
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    keys: UInt64s,
+) -> tuple[UInt64s, Int64s]:
     """Return the symbols of all character shingles and the offsets of each text's (MMDS 3.2.1).
 
     ``treatment`` is the sum of the constants wanted; LOWERCASE acts on narrow texts only, wide ones
@@ -194,11 +187,11 @@ def character_shingles(
 def _hash_words(
     characters: Characters,
     treatment: int,
-    classes: npt.NDArray[np.uint8],
-    folds: npt.NDArray[np.uint32],
+    classes: UInt8s,
+    folds: UInt32s,
     base: np.uint64,
-    words: npt.NDArray[np.uint64],
-    folded_words: npt.NDArray[np.uint64],
+    words: UInt64s,
+    folded_words: UInt64s,
 ) -> int:
     """Write the hash of every word, and of its case-folded form; return how many there are.
 
@@ -232,7 +225,7 @@ def _hash_words(
 
 
 @inlined
-def _contains(ascending: npt.NDArray[np.uint64], value: np.uint64) -> bool:
+def _contains(ascending: UInt64s, value: np.uint64) -> bool:
     """Return whether the sorted array holds the value."""
     low = 0
     high = ascending.size
@@ -247,13 +240,13 @@ def _contains(ascending: npt.NDArray[np.uint64], value: np.uint64) -> bool:
 
 @kernel
 def _begin_at_stop_words(
-    words: npt.NDArray[np.uint64],
-    folded_words: npt.NDArray[np.uint64],
+    words: UInt64s,
+    folded_words: UInt64s,
     count: int,
     size: int,
-    stop_words: npt.NDArray[np.uint64],
-    keys: npt.NDArray[np.uint64],
-    symbols: npt.NDArray[np.uint64],
+    stop_words: UInt64s,
+    keys: UInt64s,
+    symbols: UInt64s,
 ) -> int:
     """Write the symbol of every ``size`` words that begin with a stop word; return how many."""
     written = 0
@@ -269,18 +262,18 @@ def _begin_at_stop_words(
 
 @kernel
 def word_shingles(
-    narrow: npt.NDArray[np.uint8],
-    wide: npt.NDArray[np.uint32],
-    spans: npt.NDArray[np.int64],
-    narrow_classes: npt.NDArray[np.uint8],
-    wide_classes: npt.NDArray[np.uint8],
-    narrow_folds: npt.NDArray[np.uint32],
-    wide_folds: npt.NDArray[np.uint32],
-    stop_words: npt.NDArray[np.uint64],
+    narrow: UInt8s,
+    wide: UInt32s,
+    spans: Int64s,
+    narrow_classes: UInt8s,
+    wide_classes: UInt8s,
+    narrow_folds: UInt32s,
+    wide_folds: UInt32s,
+    stop_words: UInt64s,
     treatment: int,
     size: int,
-    keys: npt.NDArray[np.uint64],
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    keys: UInt64s,
+) -> tuple[UInt64s, Int64s]:
     """Return the symbols of all word or stop-word shingles and the offsets of each text's.
 
     ``stop_words`` are the sorted hashes of the case-folded stop words (MMDS 3.2.4); without any,

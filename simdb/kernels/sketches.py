@@ -8,8 +8,8 @@ with repeats, which do not matter; an empty set gives zeros.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int32s, Int64s, UInt16s, UInt64s
 from simdb.kernels.compiler import inlined, kernel
 from simdb.kernels.hashes import MODULUS, mixed, multiply_add, reduced
 
@@ -33,9 +33,7 @@ def _bin_of(hashed: np.uint64, rows: np.uint64) -> np.uint64:
 
 
 @kernel
-def _fill_scattered(
-    symbols: npt.NDArray[np.uint64], seeds: npt.NDArray[np.uint64], bins: npt.NDArray[np.uint64]
-) -> int:
+def _fill_scattered(symbols: UInt64s, seeds: UInt64s, bins: UInt64s) -> int:
     """Run the rounds that scatter the symbols over the bins; return how many bins are filled.
 
     Every round takes minima without a branch: which bins are empty cannot be foreseen, and so a
@@ -66,12 +64,8 @@ def _fill_scattered(
 
 @kernel
 def fast_sketches(
-    values: npt.NDArray[np.uint64],
-    offsets: npt.NDArray[np.int64],
-    rows: int,
-    seeds: npt.NDArray[np.uint64],
-    secret: np.uint64,
-) -> npt.NDArray[np.uint16]:
+    values: UInt64s, offsets: Int64s, rows: int, seeds: UInt64s, secret: np.uint64
+) -> UInt16s:
     """Return the fast similarity sketches, uint16 (n, rows), of many sets.
 
     Dahlgaard, Knudsen and Thorup, Fast Similarity Sketching, FOCS 2017: round r < rows hashes each
@@ -123,12 +117,8 @@ def _linear_hash(residue: np.uint64, multiplier: np.uint64, addend: np.uint64) -
 
 @kernel
 def classical_sketches(
-    values: npt.NDArray[np.uint64],
-    offsets: npt.NDArray[np.int64],
-    multipliers: npt.NDArray[np.uint64],
-    addends: npt.NDArray[np.uint64],
-    secret: np.uint64,
-) -> npt.NDArray[np.uint16]:
+    values: UInt64s, offsets: Int64s, multipliers: UInt64s, addends: UInt64s, secret: np.uint64
+) -> UInt16s:
     """Return minhash sketches, uint16 (n, rows), with one hash function a row (MMDS 3.3.5).
 
     Row j is the minimum of (multipliers[j] x + addends[j]) mod 2^61 - 1 over the symbols x.
@@ -156,9 +146,7 @@ def classical_sketches(
 
 
 @kernel
-def bucket_keys(
-    signatures: npt.NDArray[np.uint16], bands: int, base: np.uint64, secret: np.uint64
-) -> npt.NDArray[np.uint64]:
+def bucket_keys(signatures: UInt16s, bands: int, base: np.uint64, secret: np.uint64) -> UInt64s:
     """Return the bucket keys, uint64 (n, bands), of signatures of bands * rows values (MMDS 3.4.1).
 
     A key is a function of the band's number and its rows: equal for items whose rows of that band
@@ -176,9 +164,7 @@ def bucket_keys(
 
 
 @kernel
-def matching_rows(
-    left: npt.NDArray[np.uint16], right: npt.NDArray[np.uint16]
-) -> npt.NDArray[np.int32]:
+def matching_rows(left: UInt16s, right: UInt16s) -> Int32s:
     """Count in how many rows signature left[i] agrees with right[i], both uint16 (m, rows)."""
     matching = np.empty(left.shape[0], np.int32)
     for pair in range(left.shape[0]):

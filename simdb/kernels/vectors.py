@@ -15,8 +15,8 @@ machine.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Bools, Float32s, Float64s, Floats, Int64s, UInt16s, UInt32s
 from simdb.kernels.compiler import inlined, kernel
 
 ANGLE, EUCLIDEAN, MANHATTAN, MAXIMUM = range(4)
@@ -27,7 +27,7 @@ _EPSILON = 2.0**-52
 
 
 @kernel
-def _total(sums: npt.NDArray[np.float64]) -> np.float64:
+def _total(sums: Float64s) -> np.float64:
     """Return the sum of the lanes, in pairs that lie 16, 8, 4, 2 and 1 apart."""
     apart = LANES // 2
     while apart:
@@ -39,11 +39,7 @@ def _total(sums: npt.NDArray[np.float64]) -> np.float64:
 
 @kernel
 def _square_of_difference(
-    one: npt.NDArray[np.float32],
-    other: npt.NDArray[np.float32],
-    one_factor: float,
-    other_factor: float,
-    sums: npt.NDArray[np.float64],
+    one: Float32s, other: Float32s, one_factor: float, other_factor: float, sums: Float64s
 ) -> np.float64:
     """Return the squared length of one_factor * one - other_factor * other."""
     sums[:] = 0.0
@@ -60,9 +56,7 @@ def _square_of_difference(
 
 
 @kernel
-def _sum_of_differences(
-    one: npt.NDArray[np.float32], other: npt.NDArray[np.float32], sums: npt.NDArray[np.float64]
-) -> np.float64:
+def _sum_of_differences(one: Float32s, other: Float32s, sums: Float64s) -> np.float64:
     """Return how far two vectors are apart in all components together."""
     sums[:] = 0.0
     whole = one.size - one.size % LANES
@@ -76,9 +70,7 @@ def _sum_of_differences(
 
 
 @kernel
-def _largest_difference(
-    one: npt.NDArray[np.float32], other: npt.NDArray[np.float32], largest: npt.NDArray[np.float64]
-) -> np.float64:
+def _largest_difference(one: Float32s, other: Float32s, largest: Float64s) -> np.float64:
     """Return how far two vectors are apart in the component where they are farthest."""
     largest[:] = 0.0
     whole = one.size - one.size % LANES
@@ -97,10 +89,7 @@ def _largest_difference(
 
 @kernel
 def _product_and_square(
-    one: npt.NDArray[np.float32],
-    other: npt.NDArray[np.float32],
-    products: npt.NDArray[np.float64],
-    squares: npt.NDArray[np.float64],
+    one: Float32s, other: Float32s, products: Float64s, squares: Float64s
 ) -> tuple[np.float64, np.float64]:
     """Return the dot product, and the squared length of the second vector."""
     products[:] = 0.0
@@ -118,12 +107,7 @@ def _product_and_square(
 
 
 @kernel
-def distance(
-    one: npt.NDArray[np.float32],
-    other: npt.NDArray[np.float32],
-    measure: int,
-    sums: npt.NDArray[np.float64],
-) -> np.float64:
+def distance(one: Float32s, other: Float32s, measure: int, sums: Float64s) -> np.float64:
     """Return the distance of two vectors by the measure of that number.
 
     An angle is in degrees, 0 to 180, as 2 atan2(|x' - y'|, |x' + y'|) of x and y brought to one
@@ -145,12 +129,8 @@ def distance(
 
 @kernel
 def compare_rows(
-    left: npt.NDArray[np.float32],
-    right: npt.NDArray[np.float32],
-    left_rows: npt.NDArray[np.int64],
-    right_rows: npt.NDArray[np.int64],
-    measure: int,
-) -> npt.NDArray[np.float64]:
+    left: Float32s, right: Float32s, left_rows: Int64s, right_rows: Int64s, measure: int
+) -> Float64s:
     """Return the distances, float64 (m,), of vectors ``left_rows[i]`` and ``right_rows[i]``."""
     distances = np.empty(left_rows.size, np.float64)
     sums = np.empty(LANES, np.float64)
@@ -161,9 +141,7 @@ def compare_rows(
 
 
 @kernel
-def scan(
-    probe: npt.NDArray[np.float32], vectors: npt.NDArray[np.float32], measure: int, limit: float
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def scan(probe: Float32s, vectors: Float32s, measure: int, limit: float) -> tuple[Int64s, Float64s]:
     """Find every vector at most ``limit`` from the probe, exactly as ``compare_rows`` has it.
 
     Of angles only those are computed whose cosine, which takes one reading, is not below that of
@@ -212,9 +190,7 @@ _ROWS_AT_ONCE = 8
 
 
 @kernel
-def product(
-    left: npt.NDArray[np.float32], right: npt.NDArray[np.float32], sums: npt.NDArray[np.float64]
-) -> np.float64:
+def product(left: Float32s, right: Float32s, sums: Float64s) -> np.float64:
     """Return the dot product of two float32 vectors of one size, in float64.
 
     Products of two float32 are exact. Of the sums, 32 of them, each takes every 32nd product, as
@@ -235,13 +211,13 @@ def product(
 
 @kernel
 def _settle_signs(
-    projected: npt.NDArray[np.uint32],
+    projected: UInt32s,
     limit: np.uint32,
-    vector: npt.NDArray[np.float32],
-    directions: npt.NDArray[np.float32],
-    words: npt.NDArray[np.uint16],
+    vector: Float32s,
+    directions: Float32s,
+    words: UInt16s,
     bands: int,
-    sums: npt.NDArray[np.float64],
+    sums: Float64s,
 ) -> None:
     """Set every bit of one vector whose projection is not above the limit as ``product`` says."""
     rows = directions.shape[0] // bands
@@ -258,11 +234,7 @@ def _settle_signs(
 
 
 @inlined
-def _set_signs(
-    projected: npt.NDArray[np.uint32],
-    words: npt.NDArray[np.uint16],
-    of_bands: npt.NDArray[np.uint16],
-) -> None:
+def _set_signs(projected: UInt32s, words: UInt16s, of_bands: UInt16s) -> None:
     """Set the words of one vector by the signs of its projections.
 
     The bands lie side by side in every row, so that one instruction does the same for many.
@@ -298,12 +270,12 @@ def _set_signs(
 
 @kernel
 def set_sign_words(
-    projections: npt.NDArray[np.uint32],
-    limits: npt.NDArray[np.uint32],
-    vectors: npt.NDArray[np.float32],
-    directions: npt.NDArray[np.float32],
+    projections: UInt32s,
+    limits: UInt32s,
+    vectors: Float32s,
+    directions: Float32s,
     bands: int,
-    signatures: npt.NDArray[np.uint16],
+    signatures: UInt16s,
 ) -> None:
     """Write what ``sign_words`` returns, of float32 numbers as their bits.
 
@@ -324,13 +296,13 @@ def set_sign_words(
 
 
 def sign_words(
-    projections: npt.NDArray[np.float32],
-    errors: npt.NDArray[np.float32],
-    vectors: npt.NDArray[np.float32],
-    directions: npt.NDArray[np.float32],
+    projections: Float32s,
+    errors: Float32s,
+    vectors: Float32s,
+    directions: Float32s,
     bands: int,
-    out: npt.NDArray[np.uint16] | None = None,
-) -> npt.NDArray[np.uint16]:
+    out: UInt16s | None = None,
+) -> UInt16s:
     """Return on which side of each hyperplane the vectors lie, a bit each (MMDS 3.7.2).
 
     Args:
@@ -370,15 +342,15 @@ def _word_of(bucket: np.float64) -> np.uint16:
 
 @kernel
 def _settle_buckets(
-    projected: npt.NDArray[np.floating],
+    projected: Floats,
     error: float,
-    vector: npt.NDArray[np.float32],
-    directions: npt.NDArray[np.float32],
-    shifts: npt.NDArray[np.float64],
+    vector: Float32s,
+    directions: Float32s,
+    shifts: Float64s,
     bucket_width: float,
-    words: npt.NDArray[np.uint16],
-    unsure: npt.NDArray[np.bool_],
-    sums: npt.NDArray[np.float64],
+    words: UInt16s,
+    unsure: Bools,
+    sums: Float64s,
 ) -> None:
     """Set the words of one vector in float64, and by ``product`` where that leaves a doubt."""
     inverse = 1.0 / bucket_width
@@ -402,13 +374,13 @@ def _settle_buckets(
 
 @kernel
 def set_line_words(
-    projections: npt.NDArray[np.floating],
-    errors: npt.NDArray[np.floating],
-    vectors: npt.NDArray[np.float32],
-    directions: npt.NDArray[np.float32],
-    shifts: npt.NDArray[np.float64],
+    projections: Floats,
+    errors: Floats,
+    vectors: Float32s,
+    directions: Float32s,
+    shifts: Float64s,
     bucket_width: float,
-    signatures: npt.NDArray[np.uint16],
+    signatures: UInt16s,
 ) -> None:
     """Write what ``line_words`` returns."""
     unsure = np.empty(shifts.size, np.bool_)
@@ -448,14 +420,14 @@ def set_line_words(
 
 
 def line_words(
-    projections: npt.NDArray[np.floating],
-    errors: npt.NDArray[np.floating],
-    vectors: npt.NDArray[np.float32],
-    directions: npt.NDArray[np.float32],
-    shifts: npt.NDArray[np.float64],
+    projections: Floats,
+    errors: Floats,
+    vectors: Float32s,
+    directions: Float32s,
+    shifts: Float64s,
     bucket_width: float,
-    out: npt.NDArray[np.uint16] | None = None,
-) -> npt.NDArray[np.uint16]:
+    out: UInt16s | None = None,
+) -> UInt16s:
     """Return in which bucket of each line the vectors lie, a word each (MMDS 3.7.4).
 
     The bucket of a projection p is floor((p + shift) / bucket_width). Its word is the bucket modulo

@@ -13,11 +13,11 @@ from itertools import pairwise
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
 from simdb.answers.buckets import propose
 from simdb.answers.scan import live_features
+from simdb.arrays import Int64s, UInt32s, UInt64s
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.kinds import Kind
 from simdb.kinds.bounds import outer_bound
@@ -123,9 +123,7 @@ def wilson_interval(share: float, trials: float, *, freedom: int) -> tuple[float
     return max(0.0, (center - spread) / scale), min(1.0, (center + spread) / scale)
 
 
-def _sample(
-    collection: CollectionReader, sample: int, seed: int
-) -> tuple[npt.NDArray[np.uint32], list[bytes]]:
+def _sample(collection: CollectionReader, sample: int, seed: int) -> tuple[UInt32s, list[bytes]]:
     """Choose live items at random; fewer if there are not so many."""
     generator = np.random.default_rng(seed)
     chosen = np.empty(0, np.uint32)
@@ -136,7 +134,7 @@ def _sample(
     return chosen, items
 
 
-def _distinct(symbols: SymbolSets) -> list[npt.NDArray[np.uint64]]:
+def _distinct(symbols: SymbolSets) -> list[UInt64s]:
     offsets = symbols.offsets.tolist()
     return [np.unique(symbols.values[begin:end]) for begin, end in pairwise(offsets)]
 
@@ -144,8 +142,8 @@ def _distinct(symbols: SymbolSets) -> list[npt.NDArray[np.uint64]]:
 def _true_pairs(
     opened: Opened,
     threshold: Threshold,
-    sampled: npt.NDArray[np.uint32],
-    sets: list[npt.NDArray[np.uint64]],
+    sampled: UInt32s,
+    sets: list[UInt64s],
     *,
     progress: Callable[[Progress], None] | None,
 ) -> dict[tuple[int, int], float]:
@@ -171,7 +169,7 @@ def _true_pairs(
 def _scanned_pairs(
     opened: Opened,
     bound: Bound,
-    sampled: npt.NDArray[np.uint32],
+    sampled: UInt32s,
     items: list[bytes],
     *,
     progress: Callable[[Progress], None] | None,
@@ -198,7 +196,7 @@ def _scanned_pairs(
 class _Probes:
     """The symbols of the sampled items, by symbol."""
 
-    def __init__(self, sets: list[npt.NDArray[np.uint64]], threshold: Threshold) -> None:
+    def __init__(self, sets: list[UInt64s], threshold: Threshold) -> None:
         self.sizes = np.array([part.size for part in sets], np.int64)
         owners = np.repeat(np.arange(len(sets)), self.sizes)
         values = np.concatenate(sets) if sets else np.empty(0, np.uint64)
@@ -209,7 +207,7 @@ class _Probes:
         # Whatever the other set, the overlap is at least J times the size of this one.
         self._needed = threshold.minimum_sizes(self.sizes)
 
-    def overlaps(self, symbols: SymbolSets) -> tuple[npt.NDArray[np.int64], ...]:
+    def overlaps(self, symbols: SymbolSets) -> tuple[Int64s, ...]:
         """Return item, probe and overlap of all pairs that may be similar."""
         room = 4_096
         while True:
@@ -228,7 +226,7 @@ class _Probes:
             room = rows
 
 
-def _distinct_sizes(symbols: SymbolSets, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _distinct_sizes(symbols: SymbolSets, wanted: Int64s) -> Int64s:
     """Return the number of distinct symbols of the items wanted."""
     distinct, places = np.unique(wanted, return_inverse=True)
     sizes = np.array(

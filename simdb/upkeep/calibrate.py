@@ -20,12 +20,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb.answers.buckets import Buckets
 from simdb.answers.choose import require_alike
 from simdb.answers.compare import read_items
 from simdb.answers.method import outer_pairs
+from simdb.arrays import Float64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
 from simdb.kinds.bounds import bound_of, outer_bound
@@ -35,7 +35,6 @@ from simdb.opened.signer import Signer
 from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 # The difference of two items, as they were given; None where it is unknown.
 Difference: TypeAlias = Callable[[Any, Any], float | None]
 
@@ -67,7 +66,7 @@ class Sums:
     squares: float = 0.0
 
     @classmethod
-    def of(cls, differences: Floats) -> Sums:
+    def of(cls, differences: Float64s) -> Sums:
         """Return the sums of differences; those that are not finite are left out."""
         known = differences[np.isfinite(differences)]
         if not known.size:
@@ -226,7 +225,7 @@ def fraction_of_matches(difference: Any, matched: Any, random: Any) -> Any:
     return (random - difference) / (random - matched)
 
 
-def require_edges(edges: Sequence[float] | Floats) -> Floats:
+def require_edges(edges: Sequence[float] | Float64s) -> Float64s:
     """Return the edges of buckets of scores.
 
     Raises:
@@ -239,7 +238,7 @@ def require_edges(edges: Sequence[float] | Floats) -> Floats:
 
 
 def calibrate_sums(
-    edges: Floats, sums: Sequence[Sums], *, matched: Mean, random: Mean, confidence: float
+    edges: Float64s, sums: Sequence[Sums], *, matched: Mean, random: Mean, confidence: float
 ) -> Calibration:
     """Estimate the fraction of true matches among the pairs of each bucket of scores.
 
@@ -351,15 +350,13 @@ class Comparer:
 
     def __init__(self, sides: Sides, field: str | Difference) -> None:
         self._sides = sides
-        self._between: Callable[[Sequence[bytes], Sequence[bytes]], Floats]
+        self._between: Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
         if isinstance(field, str):
             self._between = sides.settings.kind.field_differences(field)
         else:
             self._between = _called(sides.right.signer, field)
 
-    def differences(
-        self, left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
-    ) -> Iterator[tuple[slice, Floats]]:
+    def differences(self, left: UInt32s, right: UInt32s) -> Iterator[tuple[slice, Float64s]]:
         """Yield the differences of items ``left[i]`` and ``right[i]`` in parts; nan is unknown."""
         for begin in range(0, left.size, READ_AT_ONCE):
             part = slice(begin, begin + READ_AT_ONCE)
@@ -371,9 +368,7 @@ class Comparer:
                 ),
             )
 
-    def drawn(
-        self, generator: np.random.Generator, count: int
-    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    def drawn(self, generator: np.random.Generator, count: int) -> tuple[UInt32s, UInt32s]:
         """Return the numbers of pairs drawn at random, never an item with itself."""
         lefts, rights = (
             self._sides.left.reader.live_numbers(),
@@ -455,7 +450,7 @@ def _random_mean(comparer: Comparer, wanted: Wanted) -> Mean:
     return sums.mean
 
 
-def _read(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list[bytes]:
+def _read(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:
     """Return the items of numbers in any order."""
     distinct, places = np.unique(numbers, return_inverse=True)
     positions, items = read_items(collection, distinct)
@@ -466,11 +461,11 @@ def _read(collection: CollectionReader, numbers: npt.NDArray[np.uint32]) -> list
 
 def _called(
     signer: Signer, difference: Difference
-) -> Callable[[Sequence[bytes], Sequence[bytes]], Floats]:
+) -> Callable[[Sequence[bytes], Sequence[bytes]], Float64s]:
     """Return what calls a function with two items as they were given."""
     decode = signer.items.decode
 
-    def between(left: Sequence[bytes], right: Sequence[bytes]) -> Floats:
+    def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:
         values = (
             difference(decode(one), decode(other)) for one, other in zip(left, right, strict=True)
         )

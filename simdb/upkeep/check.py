@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb.answers.buckets import stored_signatures
+from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, SimdbError
 from simdb.ingest.rows import encode_metadata
 from simdb.lsh.family import BucketKeys
@@ -39,11 +39,7 @@ class Checker:
     """
 
     def __init__(
-        self,
-        opened: Opened,
-        *,
-        deep: bool,
-        progress: Callable[[Progress], None] | None,
+        self, opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
     ) -> None:
         self._settings = opened.settings
         self._signer = opened.signer
@@ -198,9 +194,7 @@ class Checker:
         if live != self._collection.manifest.live:
             self._note("signatures", "", f"{live} for {self._collection.manifest.live} items")
 
-    def _compare_signatures(
-        self, numbers: npt.NDArray[np.uint32], rows: npt.NDArray[np.uint16]
-    ) -> None:
+    def _compare_signatures(self, numbers: UInt32s, rows: UInt16s) -> None:
         items = [b""] * numbers.size
         for position, document in self._collection.documents_of(numbers):
             items[position] = bytes(document.item)
@@ -242,7 +236,7 @@ class Checker:
                 except CorruptionError as error:
                     self._note("bands", f"run {run.number} chunk {number}", str(error))
 
-    def _compare_buckets(self, keys: npt.NDArray[np.uint64], items: npt.NDArray[np.uint32]) -> None:
+    def _compare_buckets(self, keys: UInt64s, items: UInt32s) -> None:
         """Compare every entry with the signature of its item."""
         numbers, places = np.unique(items, return_inverse=True)
         for part in _parts(numbers.size):
@@ -255,9 +249,7 @@ class Checker:
                 self._note("bands", str(number), "an entry does not belong to the item")
 
 
-def _has_key(
-    keys: BucketKeys, rows: npt.NDArray[np.int64], wanted: npt.NDArray[np.uint64]
-) -> npt.NDArray[np.bool_]:
+def _has_key(keys: BucketKeys, rows: Int64s, wanted: UInt64s) -> Bools:
     """Return for each row whether one of its keys is the wanted one."""
     found = np.zeros(rows.size, np.bool_)
     counts = keys.sizes[rows]
@@ -267,7 +259,7 @@ def _has_key(
     return found
 
 
-def _digest(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+def _digest(numbers: UInt32s) -> UInt64s:
     """Return the sums of numbers and of their cubes, which tell most other numbers."""
     wide = numbers.astype(np.uint64)
     return np.array([wide.sum(), (wide * wide * wide).sum()], np.uint64)
@@ -279,10 +271,7 @@ def _parts(count: int, size: int = 65_536) -> Iterator[slice]:
 
 
 def check_collection(
-    opened: Opened,
-    *,
-    deep: bool,
-    progress: Callable[[Progress], None] | None,
+    opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
 ) -> CheckReport:
     """Check one collection in one snapshot; see ``Checker``."""
     # What this process has verified before is read and verified again.
@@ -354,7 +343,7 @@ class PostingsChecker:
                     yield f"run {run.number} chunk {number}", str(error)
 
     @staticmethod
-    def _posting_problems(columns: npt.NDArray[np.uint32], end: int) -> Iterator[tuple[str, str]]:
+    def _posting_problems(columns: UInt32s, end: int) -> Iterator[tuple[str, str]]:
         impossible = (columns[POSITION] < 1) | (columns[POSITION] > columns[SIZE])
         for number in np.unique(columns[ITEM][impossible]).tolist():
             yield str(number), "a posting has an impossible position"
@@ -396,7 +385,7 @@ class _Sums:
         self.sizes = np.zeros(items, np.int64)
         self._mixed = np.zeros(items, np.uint64)
 
-    def add(self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]) -> None:
+    def add(self, keys: UInt64s, columns: UInt32s) -> None:
         """Add postings; those of items past the end are left out."""
         inside = np.flatnonzero(columns[ITEM] < self.counts.size)
         items = columns[ITEM][inside]
@@ -404,19 +393,19 @@ class _Sums:
         np.add.at(self.counts, items, 1)
         np.add.at(self._mixed, items, _mixed(keys, columns)[inside])
 
-    def subtract(self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]) -> None:
+    def subtract(self, keys: UInt64s, columns: UInt32s) -> None:
         """Subtract the postings that there should be."""
         np.subtract.at(self.counts, columns[ITEM], 1)
         np.subtract.at(self._mixed, columns[ITEM], _mixed(keys, columns))
 
-    def remaining(self) -> npt.NDArray[np.int64]:
+    def remaining(self) -> Int64s:
         """Return the items of which more or other postings were added than subtracted."""
         return np.flatnonzero((self.counts != 0) | (self._mixed != 0))
 
 
-def _mixed(keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+def _mixed(keys: UInt64s, columns: UInt32s) -> UInt64s:
     """Mix key, size and position of postings (the finisher of MurmurHash3, Appleby 2011)."""
-    value: npt.NDArray[np.uint64] = keys ^ (columns[SIZE].astype(np.uint64) << np.uint64(32))
+    value: UInt64s = keys ^ (columns[SIZE].astype(np.uint64) << np.uint64(32))
     value ^= columns[POSITION]
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         value ^= value >> np.uint64(33)

@@ -8,9 +8,9 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb.answers.exact.memory import sampled_order
+from simdb.arrays import UInt32s
 from simdb.errors import DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings as exact_indexing
@@ -36,10 +36,7 @@ ProgressCallback = Callable[[Progress], None] | None
 
 
 def compact(
-    environment: Environment,
-    signer: Signer,
-    busy_timeout: float | None,
-    progress: ProgressCallback,
+    environment: Environment, signer: Signer, busy_timeout: float | None, progress: ProgressCallback
 ) -> dict[str, Any]:
     """Merge all runs into one and drop what belongs to deleted items.
 
@@ -263,7 +260,7 @@ class _Rebuild:
         self._pool = pool
         self._most_bytes = max(1, memory // SHARE_OF_MEMORY)
 
-    def prepare(self, collection: CollectionReader) -> tuple[npt.NDArray[np.uint32], Signed]:
+    def prepare(self, collection: CollectionReader) -> tuple[UInt32s, Signed]:
         """Read and sign the next items; none if there are no more."""
         batches = live_batches(
             collection, self.position, most_items=REBUILT_AT_ONCE, most_bytes=self._most_bytes
@@ -275,9 +272,7 @@ class _Rebuild:
         self.position = int(batch.numbers[-1]) + 1
         return batch.numbers, self._signer.sign(batch.items, self._pool)
 
-    def store(
-        self, writer: CollectionWriter, numbers: npt.NDArray[np.uint32], signed: Signed
-    ) -> None:
+    def store(self, writer: CollectionWriter, numbers: UInt32s, signed: Signed) -> None:
         """Write what was prepared; items deleted since have tombstones, as for every index."""
         if not numbers.size:
             return

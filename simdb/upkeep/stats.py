@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import UInt16s
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.collection.manifest import open_postings
@@ -115,7 +115,7 @@ def describe_rules(settings: CollectionSettings, collection: CollectionReader) -
     if family is None:
         return {}
 
-    def live_signatures() -> Iterator[npt.NDArray[np.uint16]]:
+    def live_signatures() -> Iterator[UInt16s]:
         for block in collection.signatures.scan():
             yield block.as_rows(np.uint16)[collection.alive(block.numbers)]
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
-from simdb.upkeep.calibrate import Calibration, Floats, Mean, Sums, calibrate_sums, require_edges
+from simdb.upkeep.calibrate import Calibration, Mean, Sums, calibrate_sums, require_edges
 
 
 def mean_difference(
-    left: Sequence[float] | Floats, right: Sequence[float] | Floats | None = None
+    left: Sequence[float] | Float64s, right: Sequence[float] | Float64s | None = None
 ) -> float:
     """Compute how much two values differ that are drawn at random, in O(n log n).
 
@@ -35,11 +36,11 @@ def mean_difference(
 
 
 def calibrate(
-    scores: Sequence[float] | Floats,
-    differences: Sequence[float] | Floats,
+    scores: Sequence[float] | Float64s,
+    differences: Sequence[float] | Float64s,
     *,
-    matched: float | Sequence[float] | Floats,
-    random: float | Sequence[float] | Floats,
+    matched: float | Sequence[float] | Float64s,
+    random: float | Sequence[float] | Float64s,
     edges: Sequence[float],
     confidence: float = 0.95,
 ) -> Calibration:
@@ -78,7 +79,7 @@ def calibrate(
     )
 
 
-def _mean_of(name: str, given: float | Sequence[float] | Floats) -> Mean:
+def _mean_of(name: str, given: float | Sequence[float] | Float64s) -> Mean:
     """Return a known mean, or the mean of differences with its error."""
     values = _finite(name, np.atleast_1d(np.asarray(given, np.float64)))
     if not values.size:
@@ -88,9 +89,9 @@ def _mean_of(name: str, given: float | Sequence[float] | Floats) -> Mean:
     return Sums.of(values).mean
 
 
-def _finite(name: str, given: Sequence[float] | Floats) -> Floats:
+def _finite(name: str, given: Sequence[float] | Float64s) -> Float64s:
     values = np.asarray(given, np.float64)
     if values.ndim != 1:
         raise ConfigurationError(f"{name} must be numbers in a row, not {given!r}")
-    kept: Floats = values[np.isfinite(values)]
+    kept: Float64s = values[np.isfinite(values)]
     return kept

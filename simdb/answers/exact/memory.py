@@ -13,9 +13,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.exact import joins
 from simdb.exact.joins import BEGINNING, Place, Workers
@@ -45,7 +45,7 @@ class Loaded(NamedTuple):
         sets: their symbols in one order.
     """
 
-    numbers: npt.NDArray[np.uint32]
+    numbers: UInt32s
     item_bytes: int
     sets: ArrangedSets
 
@@ -87,7 +87,7 @@ def sampled_order(
 def live_sets(opened: Opened, order: SymbolOrder, start: int = 0) -> Iterator[Loaded]:
     """Yield all live items from a number on in batches, arranged; on several threads."""
     pool = opened.resources.pool()
-    started: deque[tuple[npt.NDArray[np.uint32], int, Future[ArrangedSets] | ArrangedSets]]
+    started: deque[tuple[UInt32s, int, Future[ArrangedSets] | ArrangedSets]]
     started = deque()
     weights = opened.signer.items.weights
     for numbers, items in live_batches(
@@ -107,13 +107,11 @@ def _arranged(signer: Signer, order: SymbolOrder, items: list[bytes]) -> Arrange
     return order.arrange(symbols.values, symbols.offsets)
 
 
-def _finished(
-    numbers: npt.NDArray[np.uint32], size: int, sets: Future[ArrangedSets] | ArrangedSets
-) -> Loaded:
+def _finished(numbers: UInt32s, size: int, sets: Future[ArrangedSets] | ArrangedSets) -> Loaded:
     return Loaded(numbers, size, sets.result() if isinstance(sets, Future) else sets)
 
 
-def stored_sets(opened: Opened, epoch: Epoch, numbers: npt.NDArray[np.uint32]) -> ArrangedSets:
+def stored_sets(opened: Opened, epoch: Epoch, numbers: UInt32s) -> ArrangedSets:
     """Read the sets of ascending item numbers, all of which are stored."""
     items = [document.item for _, document in opened.reader.documents_of(numbers)]
     if len(items) != numbers.size:
@@ -142,7 +140,7 @@ def load(opened: Opened, order: SymbolOrder, *, memory: int) -> Loaded | None:
     return Loaded(np.concatenate(numbers), loaded_bytes, ArrangedSets.concatenated(parts))
 
 
-def first_identical(sets: ArrangedSets, takes_part: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def first_identical(sets: ArrangedSets, takes_part: Bools) -> Int64s:
     """Find the first set that is identical to each, both of those that take part."""
     first = np.arange(len(sets))
     chosen = np.flatnonzero(takes_part)
@@ -192,9 +190,7 @@ class InMemory:
             numbers = left.numbers[columns.left], right.numbers[columns.right]
             yield PairBatch(*numbers, columns.similarities), columns.after
 
-    def edges(
-        self, workers: Workers
-    ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
+    def edges(self, workers: Workers) -> Iterator[tuple[UInt32s, UInt32s]]:
         """Yield pairs that connect the same items as all pairs do: a copy only with the first."""
         numbers, _, sets = self._left
         same = first_identical(sets, sets.sizes > 0)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_with_probe, matches
@@ -20,6 +19,7 @@ from simdb.answers.exact.memory import InMemory, join_order, load
 from simdb.answers.exact.probe import Prober, similarities_of
 from simdb.answers.exact.sweep import Sweep, room_of
 from simdb.answers.method import Batches, Forest, Method, ProgressCallback
+from simdb.arrays import UInt32s
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.joins import BEGINNING, Place, Workers
 from simdb.exact.measures import Criterion, Measure
@@ -140,9 +140,7 @@ class Exact(Method):
         for batch, done in self._prober(right, left).pairs(left, start=start, earlier_only=False):
             yield batch, self._written(token.after(Place(done, 0)))
 
-    def groups(
-        self, opened: Opened, progress: ProgressCallback | None = None
-    ) -> list[npt.NDArray[np.uint32]]:
+    def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect similar items; of identical ones each is connected with the first."""
         forest = Forest(opened.reader.manifest.next_number)
         workers = Workers.within(opened.resources.pool(), opened.resources.memory)

@@ -12,10 +12,10 @@ from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
 from simdb.answers.exact.memory import Loaded, first_identical, live_sets, stored_sets
+from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK
 from simdb.exact.measures import Criterion, Measure
@@ -37,8 +37,8 @@ REMEMBERED = 2**20  # similar items of items that come again
 class Similar(NamedTuple):
     """Stored items similar to a probe: numbers, ascending, and similarities."""
 
-    numbers: npt.NDArray[np.uint32]
-    similarities: npt.NDArray[np.float64]
+    numbers: UInt32s
+    similarities: Float64s
 
 
 Found = tuple[int, Similar]
@@ -64,7 +64,7 @@ class Prober:
         self._opened = opened
         self._view: RunView = open_postings(opened.reader.transaction, exact.current)
 
-    def candidates(self, keys: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.uint32]:
+    def candidates(self, keys: UInt64s, size: int) -> UInt32s:
         """Find the live items that can be similar to a probe, ascending; no similar one misses.
 
         Args:
@@ -144,7 +144,7 @@ class Prober:
                     remembered[one] = found
             yield int(batch.numbers[place]), found
 
-    def _look_up(self, keys: npt.NDArray[np.uint64], end: int | None) -> Similar:
+    def _look_up(self, keys: UInt64s, end: int | None) -> Similar:
         candidates = self.candidates(keys, keys.size)
         if end is not None:
             candidates = candidates[: np.searchsorted(candidates, end)]
@@ -186,8 +186,8 @@ def bounds_of(criterion: Criterion, size: int, largest_stored: int) -> Bounds:
 
 
 def similarities_of(
-    measure: Measure, compared: Compared, size: int, stored_sizes: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
+    measure: Measure, compared: Compared, size: int, stored_sizes: Int64s
+) -> Float64s:
     """Compute the values of a measure as floating-point numbers, to be shown and sorted by."""
     overlaps = compared.numerators.astype(np.float64)
     if measure is Measure.JACCARD:

@@ -19,11 +19,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
 from simdb import kernels
 from simdb.answers.exact.memory import live_sets, stored_sets
+from simdb.arrays import Int64s, UInt32s, UInt64s
 from simdb.exact.joins import ALONE, BEGINNING, CHUNK, OWN_PAIRS, Place, Workers, in_order, numbered
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
@@ -48,16 +48,16 @@ SWEPT_AT_ONCE = 2**20  # postings, before those that do not matter are left out
 CONFIRMED_SYMBOLS = 2**20  # compared at once
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4)
 
-KeysAndColumns: TypeAlias = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]
+KeysAndColumns: TypeAlias = tuple[UInt64s, UInt32s]
 
 
 class ClassPairs(NamedTuple):
     """Similar pairs of representatives: item numbers and overlaps, and the range they are of."""
 
     range: int
-    left: npt.NDArray[np.uint32]
-    right: npt.NDArray[np.uint32]
-    overlaps: npt.NDArray[np.int64]
+    left: UInt32s
+    right: UInt32s
+    overlaps: Int64s
 
 
 class _Slice(NamedTuple):
@@ -68,7 +68,7 @@ class _Slice(NamedTuple):
         left, right: postings as ``kernels.postings`` reads them.
     """
 
-    numbers: npt.NDArray[np.uint32]
+    numbers: UInt32s
     left: Postings
     right: Postings
 
@@ -133,9 +133,7 @@ class Sweep:
                 for batch in _members(classes, pairs):
                     yield pairs.range, batch
 
-    def edges(
-        self, workers: Workers
-    ) -> Iterator[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]:
+    def edges(self, workers: Workers) -> Iterator[tuple[UInt32s, UInt32s]]:
         """Yield pairs that connect the same items as all pairs do: a copy only with the first."""
         yield self._classes.representatives[self._classes.copies], self._classes.copies
         for pairs in self.class_pairs(workers):
@@ -233,9 +231,7 @@ class Sweep:
         kept = first[possible & (hits + rests >= needed)]
         return kernels.postings.Candidates(*(column[kept] for column in every))
 
-    def _slice(
-        self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
-    ) -> _Slice | None:
+    def _slice(self, keys: UInt64s, columns: UInt32s) -> _Slice | None:
         """Choose the postings that matter; None if no bucket has two."""
         items = columns[ITEM]
         is_copy = self._classes.representatives[items] != items
@@ -256,9 +252,7 @@ class Sweep:
         self._opened.work.postings += items.size + left.items.size
         return _Slice(numbers, left, postings(starts, ranks, positions, suffixes))
 
-    def _ranked(
-        self, items: npt.NDArray[np.uint32]
-    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    def _ranked(self, items: UInt32s) -> tuple[UInt32s, UInt32s]:
         """Return the distinct items by rising size, then number, and the place there of each."""
         ranks = np.zeros(self._classes.sizes.size, np.uint32)
         ranks[items] = 1
@@ -277,7 +271,7 @@ class Sweep:
             yield self._promising(buckets, found, count)
 
     def _propose(
-        self, buckets: _Slice, state: npt.NDArray[np.int64], room: int, *, bounded: bool
+        self, buckets: _Slice, state: Int64s, room: int, *, bounded: bool
     ) -> tuple[Candidates, int]:
         postings = kernels.postings
         found = postings.Candidates(*(np.empty(room, np.uint32) for _ in range(4)))
@@ -344,14 +338,8 @@ class Sweep:
         return _Part(self, number, candidates, (numbers, places), items)
 
     def verified(
-        self,
-        candidates: Candidates,
-        numbers: npt.NDArray[np.uint32],
-        places: npt.NDArray[np.int64],
-        items: list[bytes],
-    ) -> tuple[
-        npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]
-    ]:
+        self, candidates: Candidates, numbers: UInt32s, places: Int64s, items: list[bytes]
+    ) -> tuple[UInt32s, UInt32s, Int64s, Int64s]:
         """Keep the similar pairs that are proposed in the bucket of their first common symbol.
 
         Args:
@@ -386,7 +374,7 @@ class Sweep:
         )
         return numbers[local.left[:kept]], numbers[local.right[:kept]], overlaps[:kept], counts
 
-    def _kernel_sets(self, sets: ArrangedSets, numbers: npt.NDArray[np.uint32]) -> Sets:
+    def _kernel_sets(self, sets: ArrangedSets, numbers: UInt32s) -> Sets:
         return kernels.postings.Sets(
             sets.values,
             sets.offsets[:-1],
@@ -403,11 +391,11 @@ class _Part:
     sweep: Sweep
     number: int
     candidates: Candidates
-    numbers: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]
+    numbers: tuple[UInt32s, Int64s]
     items: list[bytes]
     done: bool = False
 
-    def advance(self, _most: int) -> tuple[ClassPairs, npt.NDArray[np.int64]]:
+    def advance(self, _most: int) -> tuple[ClassPairs, Int64s]:
         """Verify them all."""
         left, right, overlaps, counts = self.sweep.verified(
             self.candidates, *self.numbers, self.items
@@ -437,9 +425,7 @@ def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
             )
 
 
-def _by_number(
-    item_numbers: npt.NDArray[np.uint32], found: Candidates, rows: npt.NDArray[np.int64]
-) -> Candidates:
+def _by_number(item_numbers: UInt32s, found: Candidates, rows: Int64s) -> Candidates:
     """Return some candidates with item numbers in place of ranks."""
     return type(found)(
         item_numbers[found.left[rows]],
@@ -458,7 +444,7 @@ def _concatenated(parts: list[Candidates]) -> Candidates:
     return kernels.postings.Candidates(*columns)
 
 
-def _packed(candidates: Candidates) -> npt.NDArray[np.uint64]:
+def _packed(candidates: Candidates) -> UInt64s:
     """Return a number for each pair, rising with left, then right."""
     return (candidates.left.astype(np.uint64) << np.uint64(32)) | candidates.right
 
@@ -524,9 +510,7 @@ class PostingSlices:
             filled += part[0].size
         yield _joined_slices(parts), True
 
-    def _mattering(
-        self, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
-    ) -> KeysAndColumns:
+    def _mattering(self, keys: UInt64s, columns: UInt32s) -> KeysAndColumns:
         lengths = self._threshold.prefix_lengths(columns[SIZE])
         within = np.flatnonzero(columns[POSITION] <= lengths)
         return _shared_only(keys[within], columns[:, within])
@@ -543,9 +527,7 @@ def _joined_slices(parts: list[KeysAndColumns]) -> KeysAndColumns:
     )
 
 
-def _shared_only(
-    keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+def _shared_only(keys: UInt64s, columns: UInt32s) -> tuple[UInt64s, UInt32s]:
     """Return the postings whose key another one has."""
     same = keys[1:] == keys[:-1]
     shared = np.flatnonzero(np.append(same, False) | np.append(False, same))
@@ -566,17 +548,17 @@ class ItemClasses:
         representatives: uint32, the first item that is identical to each.
     """
 
-    sizes: npt.NDArray[np.int64]
-    bitmaps: npt.NDArray[np.uint64]
-    representatives: npt.NDArray[np.uint32]
+    sizes: Int64s
+    bitmaps: UInt64s
+    representatives: UInt32s
 
     @property
-    def copies(self) -> npt.NDArray[np.uint32]:
+    def copies(self) -> UInt32s:
         """The items that are identical to an earlier one."""
         own = np.arange(self.representatives.size, dtype=np.uint32)
         return np.flatnonzero(self.representatives != own).astype(np.uint32)
 
-    def members(self, chosen: npt.NDArray[np.uint32]) -> kernels.order.Classes:
+    def members(self, chosen: UInt32s) -> kernels.order.Classes:
         """Return the members of the classes of some representatives, ascending ones."""
         copies = self.copies
         copies = copies[np.isin(self.representatives[copies], chosen)]
@@ -612,9 +594,7 @@ def classify(opened: Opened, epoch: Epoch, postings: Iterable[KeysAndColumns]) -
     return classes
 
 
-def _read_all(
-    opened: Opened, epoch: Epoch, classes: ItemClasses
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+def _read_all(opened: Opened, epoch: Epoch, classes: ItemClasses) -> tuple[UInt32s, UInt64s]:
     """Read all live items once; note their sizes and bitmaps, and return numbers and digests."""
     present = [np.empty(0, np.uint32)]
     digests = [np.empty((0, 2), np.uint64)]
@@ -630,7 +610,7 @@ def _read_all(
 
 def _alike_by_postings(
     opened: Opened, epoch: Epoch, classes: ItemClasses, postings: Iterable[KeysAndColumns]
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+) -> tuple[UInt32s, UInt64s]:
     """Read only items that agree in size and in their postings; return numbers and digests.
 
     Identical items have the same postings, and all of them in buckets of two or more.
@@ -652,7 +632,7 @@ def _alike_by_postings(
     return alike, np.concatenate(digests)
 
 
-def _digests(sets: ArrangedSets) -> npt.NDArray[np.uint64]:
+def _digests(sets: ArrangedSets) -> UInt64s:
     """Return the 128-bit digests of sets, uint64 (sets, 2)."""
     raw = memoryview(sets.values.view(np.uint8).data)
     packed = b"".join(
@@ -662,9 +642,7 @@ def _digests(sets: ArrangedSets) -> npt.NDArray[np.uint64]:
     return np.frombuffer(packed, np.uint64).reshape(-1, 2)
 
 
-def _find_copies(
-    classes: ItemClasses, numbers: npt.NDArray[np.uint32], digests: npt.NDArray[np.uint64]
-) -> None:
+def _find_copies(classes: ItemClasses, numbers: UInt32s, digests: UInt64s) -> None:
     """Let every item with the digest of an earlier one be represented by the first such."""
     order = np.lexsort((numbers, digests[:, 1], digests[:, 0]))
     order = order[classes.sizes[numbers[order]] > 0]
@@ -674,7 +652,7 @@ def _find_copies(
     classes.representatives[ordered] = ordered[begins][np.cumsum(begins) - 1]
 
 
-def _parts(classes: ItemClasses) -> Iterator[npt.NDArray[np.uint32]]:
+def _parts(classes: ItemClasses) -> Iterator[UInt32s]:
     """Yield the copies, those of one item together, about ``CONFIRMED_SYMBOLS`` at a time."""
     copies = classes.copies
     if copies.size:
@@ -683,12 +661,7 @@ def _parts(classes: ItemClasses) -> Iterator[npt.NDArray[np.uint32]]:
         yield from np.split(copies, np.flatnonzero(np.diff(part)) + 1)
 
 
-def _confirm(
-    opened: Opened,
-    epoch: Epoch,
-    classes: ItemClasses,
-    copies: npt.NDArray[np.uint32],
-) -> None:
+def _confirm(opened: Opened, epoch: Epoch, classes: ItemClasses, copies: UInt32s) -> None:
     """Make copies that are none their own representatives."""
     numbers = np.unique(np.concatenate([copies, classes.representatives[copies]]))
     sets = stored_sets(opened, epoch, numbers)
