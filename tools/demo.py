@@ -29,7 +29,7 @@ from rich.text import Text
 
 import simdb
 from simdb.cli.output import ProgressBar, console
-from simdb.files import printable
+from simdb.files.writing import printable
 
 _COLLECTION = "functions"
 _THRESHOLD = 0.8

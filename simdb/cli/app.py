@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from typing import Annotated
 
 import typer
 
-from simdb.cli import (
-    add,
-    audit,
-    backup,
-    check,
-    compact,
-    create,
-    dedupe,
-    delete,
-    export,
-    get,
-    groups,
-    identical,
-    join,
-    pairs,
-    plan,
-    rebuild,
-    repair,
-    restore,
-    search,
-    stats,
-)
 from simdb.cli.failures import CommandGroup
 from simdb.cli.options import grouped
 from simdb.cli.stores import Settings, mode_from
+
+# Each is a function in a module of its name; the help lists them in this order.
+COMMANDS = (
+    ("dedupe", "create", "add"),
+    ("search", "pairs", "join", "groups"),
+    ("get", "delete", "export", "identical"),
+    ("stats", "check", "compact", "backup", "repair", "restore"),
+    ("rebuild", "audit", "plan"),
+)
 
 app = typer.Typer(
     name="simdb",
@@ -98,26 +87,6 @@ def simdb(
         print(context.get_help())
 
 
-for command in (
-    dedupe.dedupe,
-    create.create,
-    add.add,
-    search.search,
-    pairs.pairs,
-    join.join,
-    groups.groups,
-    get.get,
-    delete.delete,
-    export.export,
-    identical.identical,
-    stats.stats,
-    check.check,
-    compact.compact,
-    backup.backup,
-    repair.repair,
-    restore.restore,
-    rebuild.rebuild,
-    audit.audit,
-    plan.plan,
-):
+for name in chain.from_iterable(COMMANDS):
+    command = getattr(import_module(f"simdb.cli.{name}"), name)
     app.command()(grouped(command))

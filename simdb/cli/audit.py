@@ -8,39 +8,33 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.options import AsJson, Bound, CollectionName, Quiet, StorePath
-from simdb.cli.output import ProgressBar, print_fields, print_json, print_table
-from simdb.cli.stores import opened_collection
+from simdb.cli.options import Bound
+from simdb.cli.output import Telling, print_fields, print_json, print_table
+from simdb.cli.stores import StoredCollection
 from simdb.results import AuditReport
 
 
 def audit(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: CollectionName,
+    stored: StoredCollection,
     sample: Annotated[
         int, typer.Option("--sample", min=1, help="Items to compare with all others.")
     ] = 200,
     bound: Bound,
     seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Measure the recall of a collection on a sample.
 
     Compares each sampled item with all others, and counts which similar ones the index finds.
     """
-    with (
-        opened_collection(context, store, collection, read_only=True) as source,
-        ProgressBar(quiet=quiet) as bar,
-    ):
+    with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
         report = source.self_audit(
             sample=sample, seed=seed, progress=bar.callback, **bound.of(kind)
         )
     name = "max_distance" if kind.is_distance else "threshold"
-    if as_json:
+    if telling.as_json:
         told = dataclasses.asdict(report)
         print_json({name if known == "threshold" else known: told[known] for known in told})
     else:

@@ -8,34 +8,26 @@ from typing import Annotated
 import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS
-from simdb.cli.options import AsJson, OptionalCollectionName, Quiet, StorePath
-from simdb.cli.output import ProgressBar, counted, print_json
-from simdb.cli.stores import existing, opened
-from simdb.files import printable
+from simdb.cli.output import Telling, counted, print_json
+from simdb.cli.stores import StoreOrCollection
+from simdb.files.writing import printable
 
 
 def check(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: OptionalCollectionName = None,
+    checked: StoreOrCollection,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also sign every item again and compare.")
     ] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Read every record of a store and tell what is wrong.
 
     Exit code 0 when it is sound, 1 when problems were found, 3 when it cannot be opened.
     """
-    with (
-        opened(context, store, read_only=True) as database,
-        ProgressBar(quiet=quiet) as bar,
-    ):
-        checked = existing(database, collection) if collection else database
-        report = checked.check(deep=deep, progress=bar.callback)
-    if as_json:
+    with checked.chosen(read_only=True) as source, telling.bar() as bar:
+        report = source.check(deep=deep, progress=bar.callback)
+    if telling.as_json:
         problems = [dataclasses.asdict(problem) for problem in report.problems]
         print_json({"sound": report.sound, "records": report.records, "problems": problems})
     else:

@@ -8,34 +8,20 @@ from typing import Annotated, Any
 import typer
 
 import simdb
-from simdb.cli.options import (
-    AsJson,
-    Bound,
-    CollectionName,
-    ExactFloor,
-    IndexOptions,
-    KindOptions,
-    Quiet,
-    StorePath,
-    rational,
-)
-from simdb.cli.output import note, print_json_line
-from simdb.cli.stores import opened
+from simdb.cli.options import Bound, IndexOptions, KindOptions
+from simdb.cli.output import Telling, note
+from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
+from simdb.planning import expected_weight
 
 
 def create(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: CollectionName,
+    stored: StoredCollection,
     described: KindOptions,
     bound: Bound,
-    recall: Annotated[
-        str, typer.Option("--recall", metavar="SHARE", help="Share of such pairs to find.")
-    ] = "0.99",
-    exact_floor: ExactFloor = None,
+    index: IndexOptions,
     exact_only: Annotated[
         bool, typer.Option("--exact-only", help="No probable index; needs --exact-floor.")
     ] = False,
@@ -45,9 +31,7 @@ def create(
             "--containment", help="The exact index posts all: every threshold and measure."
         ),
     ] = False,
-    index: IndexOptions,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Create a collection, and the store where there is none.
 
@@ -56,32 +40,17 @@ def create(
     compared by distance have an index only with --max-distance, else all are compared with all.
     """
     kind = described.new()
-    if exact_only and exact_floor is None:
+    if exact_only and index.exact_floor is None:
         raise UsageError("--exact-only needs --exact-floor")
-    if containment and exact_floor is None:
+    if containment and index.exact_floor is None:
         raise UsageError("--containment needs --exact-floor")
     if exact_only and bound.given():
         raise UsageError("--exact-only contradicts --threshold and --max-distance")
-    bounded = {"threshold": None} if exact_only else bound.of(kind)
-    floor = rational(exact_floor, name="--exact-floor")
-    with opened(context, store, create=True) as database:
-        created = database.create_collection(
-            collection,
-            kind,
-            recall=rational(recall, name="recall"),
-            bands=index.bands,
-            rows=index.rows,
-            sketch=index.sketch or "fast",
-            seed=index.seed,
-            exact_floor=floor,
-            containment=containment,
-            **bounded,
-        )
-        if as_json:
-            print_json_line(report_of(created))
-        else:
-            told = f"created collection {created.name} in {store}: {indexes_of(created)}"
-            note(told, quiet=quiet)
+    settings = index.given() | ({"threshold": None} if exact_only else bound.of(kind))
+    with stored.opened(create=True) as database:
+        created = database.create_collection(stored.name, kind, containment=containment, **settings)
+        told = f"created collection {created.name} in {stored.path}: {indexes_of(created)}"
+        telling.tell(report_of(created), told)
         _warn_of_weight(created, containment=containment)
 
 
@@ -110,8 +79,6 @@ def indexes_of(collection: simdb.CollectionView) -> str:
 
 def _warn_of_weight(collection: simdb.CollectionView, *, containment: bool) -> None:
     """Say so if the exact index of a collection is likely to outweigh its texts."""
-    from simdb.planning import expected_weight
-
     if collection.exact_floor is None:
         return
     weight = expected_weight(collection.kind, collection.exact_floor, containment=containment)

@@ -20,23 +20,25 @@ from simdb.cli.inputs import (
     InputOptions,
     Waiting,
     content_seed,
+    duplicate_fields,
     require_inputs,
     require_no_input,
 )
-from simdb.cli.options import AsJson, Bound, KindOptions, Quiet, Recall, SyncMode, rational
-from simdb.cli.output import ProgressBar, measured_duplicate, note, print_json
-from simdb.cli.stores import opened
+from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
+from simdb.cli.output import Telling
+from simdb.cli.stores import Store
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files import (
+from simdb.files import told_format
+from simdb.files.rows import ReadingOptions
+from simdb.files.writing import (
     Output,
-    ReadingOptions,
+    held,
     json_line,
+    remove_abandoned,
     require_fitting_name,
-    told_format,
     written_together,
 )
-from simdb.files.writing import held, remove_abandoned
-from simdb.results import AddReport, Outcome
+from simdb.results import Outcome
 
 _DEFAULT_RECALL = "0.99"
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
@@ -83,8 +85,7 @@ def dedupe(
         typer.Option("--yes", help="Also where more than 90 % are like rows stored before."),
     ] = False,
     sync: SyncMode = "full",
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Copy a file without its near duplicates.
 
@@ -94,7 +95,7 @@ def dedupe(
     same file again gives the same output. Of text files and NumPy arrays the output is the list of
     the keys kept. What is compared by distance needs --max-distance.
     """
-    if as_json and "-" in (output, removed):
+    if telling.as_json and "-" in (output, removed):
         raise UsageError("--json and an output cannot both go to standard output")
     wanted = _Wanted(described, bound, recall)
     require_inputs([source])
@@ -122,17 +123,16 @@ def dedupe(
         with (
             written_together(*(name for name in (output, removed) if name is not None)) as files,
             told_when_interrupted(lambda: _left_by(feed, output, store)),
-            ProgressBar(feed.share, quiet=quiet) as bar,
+            telling.bar(feed.share) as bar,
         ):
-            # The same file gives the same output only under the same hash functions.
-            seed = content_seed(source, reading.pattern) if store is None else None
-            target = present or database.create_collection(
-                collection, **wanted.settings(), seed=seed
-            )
-            feed.target = target
+            if present is None:
+                # The same file gives the same output only under the same hash functions.
+                seed = content_seed(source, reading.pattern) if store is None else None
+                present = database.create_collection(collection, **wanted.settings(), seed=seed)
+            feed.target = present
             splitting = _Splitting(feed, *files)
             try:
-                report = target.dedupe(
+                report = present.dedupe(
                     feed.rows(),
                     on_bad=reading.on_bad,
                     progress=bar.callback,
@@ -141,10 +141,22 @@ def dedupe(
                 )
             except UsageError as error:
                 raise feed.placed(error) from error
-            rows = feed.done + feed.bad - report.bad
-            _require_few_removed(report, rows, confirmed=yes)
+            counts: dict[str, Any] = feed.counted(
+                report,
+                kept=splitting.kept,
+                removed_old=report.duplicates_old,
+                removed_new=report.duplicates_new,
+            )
+            _require_few_removed(counts, confirmed=yes)
             splitting.finish()
-    _tell(report, splitting, feed, time.monotonic() - began, as_json=as_json, quiet=quiet)
+    counts["seconds"] = round(time.monotonic() - began, 3)
+    text = (
+        "{rows:,} rows: {kept:,} kept, {removed:,} removed ({removed_old:,} like rows stored "
+        "before, {removed_new:,} like rows of this input), {bad:,} bad; {seconds:.1f} s"
+    )
+    removed_rows = report.duplicates_old + report.duplicates_new
+    fields = {**counts, "bad_rows": feed.bad_rows}
+    telling.tell(fields, text.format(removed=removed_rows, **counts), lines=True)
 
 
 def _require_line_numbers(
@@ -163,12 +175,13 @@ def _require_line_numbers(
         )
 
 
-def _require_few_removed(report: AddReport, rows: int, *, confirmed: bool) -> None:
+def _require_few_removed(counts: dict[str, int], *, confirmed: bool) -> None:
     """Raise if nearly all rows are removed for rows stored before, unless that is meant."""
-    if confirmed or rows < _MANY or report.duplicates_old <= _NEARLY_ALL * rows:
+    rows, removed = counts["rows"], counts["removed_old"]
+    if confirmed or rows < _MANY or removed <= _NEARLY_ALL * rows:
         return
     raise UsageError(
-        f"{report.duplicates_old:,} of {rows:,} rows are like rows stored before under other keys "
+        f"{removed:,} of {rows:,} rows are like rows stored before under other keys "
         "and would be removed: if that is meant, the same command with --yes writes the outputs"
     )
 
@@ -185,32 +198,22 @@ def _workspace(
     context: typer.Context, store: str | None, output: str, sync: Literal["full", "batch"]
 ) -> Iterator[simdb.Database]:
     """Open the store that was named, or one that is gone afterwards, whatever happens."""
-    if store is not None:
-        with opened(context, store, create=True, sync=sync) as database:
-            yield database
-        return
-    # Beside the output there is room for about as much; the system's own folder may be memory.
-    target = Path(output)
-    folder = target.parent if output != "-" and (target.is_file() or not target.exists()) else None
-    if folder is not None and not folder.is_dir():
-        raise FileNotFoundError(2, "no such folder", str(folder))
-    remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
-    with (
-        tempfile.TemporaryDirectory(prefix=_WORKSPACE, dir=folder) as place,
-        _held_folder(place),
-        opened(context, str(Path(place) / "rows.simdb"), create=True, sync="batch") as database,
-    ):
-        yield database
-
-
-@contextlib.contextmanager
-def _held_folder(place: str) -> Iterator[None]:
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        held(descriptor)
-        yield
-    finally:
-        os.close(descriptor)
+    with contextlib.ExitStack() as stack:
+        if store is None:
+            # Beside the output there is room for about as much; the system's own folder may be
+            # memory.
+            target = Path(output)
+            beside = output != "-" and (target.is_file() or not target.exists())
+            folder = target.parent if beside else None
+            if folder is not None and not folder.is_dir():
+                raise FileNotFoundError(2, "no such folder", str(folder))
+            remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
+            place = stack.enter_context(tempfile.TemporaryDirectory(prefix=_WORKSPACE, dir=folder))
+            descriptor = os.open(place, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            held(descriptor)
+            store, sync = str(Path(place) / "rows.simdb"), "batch"
+        yield stack.enter_context(Store(context, store).opened(create=True, sync=sync))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +225,7 @@ class _Wanted:
     recall: str | None
 
     def settings(self) -> dict[str, Any]:
-        """Return those of a new collection.
-
-        Raises:
-            ConfigurationError: one is wrong.
-            UsageError: items are compared by distance, and none is given.
-        """
+        """Return those of a new collection; raises UsageError if one is wrong or lacks."""
         kind = self.described.new()
         if kind.is_distance and not self.bound.given():
             raise UsageError(f"{kind.plural} compared by distance need --max-distance")
@@ -235,11 +233,7 @@ class _Wanted:
         return {"kind": kind, "recall": recall, **self.bound.of(kind)}
 
     def present(self, database: simdb.Database, name: str) -> simdb.Collection | None:
-        """Return the collection where there is one.
-
-        Raises:
-            ConfigurationError: it has other settings.
-        """
+        """Return the collection where there is one; raises ConfigurationError if it differs."""
         if name not in database:
             return None
         found = database[name]
@@ -283,52 +277,13 @@ class _Splitting:
             self._begun = True
 
     def _write_removed(self, outcome: Outcome, waiting: Waiting) -> None:
-        if self._removed is None:
-            return
-        self._removed.write(
-            json_line(
-                {
-                    **({"input": waiting.reader.source} if self._feed.is_of_several else {}),
-                    "line": waiting.line,
-                    "id": outcome.key,
-                    "duplicate_of": outcome.duplicate_of,
-                    **measured_duplicate(outcome),
-                    "within_input": outcome.within_input,
-                    "row": waiting.reader.fields(waiting.raw),
-                }
+        if self._removed is not None:
+            place = {"input": waiting.reader.source} if self._feed.is_of_several else {}
+            row = waiting.reader.fields(waiting.raw)
+            self._removed.write(
+                json_line({**place, **duplicate_fields(outcome, waiting), "row": row})
             )
-        )
 
     def finish(self) -> None:
         """Write what an output without rows has too."""
         self._begin()
-
-
-def _tell(
-    report: AddReport,
-    splitting: _Splitting,
-    feed: Feed,
-    seconds: float,
-    *,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    counts: dict[str, Any] = {
-        "rows": feed.done + feed.bad - report.bad,
-        "kept": splitting.kept,
-        "removed_old": report.duplicates_old,
-        "removed_new": report.duplicates_new,
-        "bad": feed.bad,
-        "seconds": round(seconds, 3),
-    }
-    if as_json:
-        bad_rows = [{"place": place, "problem": problem} for place, problem in feed.bad_rows]
-        print_json({**counts, "bad_rows": bad_rows})
-        return
-    removed = report.duplicates_old + report.duplicates_new
-    note(
-        f"{counts['rows']:,} rows: {splitting.kept:,} kept, {removed:,} removed "
-        f"({report.duplicates_old:,} like rows stored before, {report.duplicates_new:,} like rows "
-        f"of this input), {feed.bad:,} bad; {seconds:.1f} s",
-        quiet=quiet,
-    )

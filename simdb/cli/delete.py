@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 import typer
 
-from simdb.cli.options import AsJson, CollectionName, IntegerKeys, Quiet, StorePath, key_from
-from simdb.cli.output import counted, note, print_json
-from simdb.cli.stores import opened_collection
+from simdb.cli.options import IntegerKeys, key_from
+from simdb.cli.output import Telling, counted
+from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 from simdb.files.compression import InputStream
 
@@ -16,10 +17,8 @@ _LONGEST_KEY_LINE = 1 << 20
 
 
 def delete(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: CollectionName,
+    stored: StoredCollection,
     keys: Annotated[
         list[str] | None, typer.Argument(metavar="KEY", help="Keys of stored items.")
     ] = None,
@@ -31,8 +30,7 @@ def delete(
         Literal["error", "skip"], typer.Option("--missing", help="A key that is not stored.")
     ] = "error",
     integer_keys: IntegerKeys = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Delete items by their keys.
 
@@ -43,27 +41,22 @@ def delete(
         raise UsageError("name keys to delete, or a file of them with --keys")
     texts = [*(keys or ()), *(_keys_in(keys_file) if keys_file else ())]
     chosen = [key_from(text, integer_keys=integer_keys) for text in texts]
-    with opened_collection(context, store, collection) as target:
+    with stored.changed() as target:
         deleted = target.delete_many(chosen, missing=missing)
-    if as_json:
-        print_json({"keys": len(chosen), "deleted": deleted})
-    else:
-        note(f"deleted {deleted:,} of {counted(len(chosen), 'key', 'keys')}", quiet=quiet)
+    told = {"keys": len(chosen), "deleted": deleted}
+    text = f"deleted {deleted:,} of {counted(len(chosen), 'key', 'keys')}"
+    telling.tell(told, text, lines=True)
 
 
 def _keys_in(source: str) -> list[str]:
     """Return the keys in a file, one a line; empty lines are none."""
-    keys = []
     with InputStream(source) as stream:
-        number = 0
-        while line := stream.readline(_LONGEST_KEY_LINE):
-            number += 1
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            try:
-                text = line.removesuffix(b"\n").removesuffix(b"\r").decode()
-            except UnicodeDecodeError:
-                raise UsageError(f"{source}, line {number}: not UTF-8") from None
-            if text:
-                keys.append(text)
-    return keys
+        lines = iter(partial(stream.readline, _LONGEST_KEY_LINE), b"")
+        content = [line.removesuffix(b"\n").removesuffix(b"\r") for line in lines]
+    keys = []
+    for number, line in enumerate(content, 1):
+        try:
+            keys.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError:
+            raise UsageError(f"{source}, line {number}: not UTF-8") from None
+    return [key for key in keys if key]

@@ -9,19 +9,16 @@ import typer
 
 from simdb import kinds
 from simdb.cli.get import stored_line
-from simdb.cli.options import AsJson, CollectionName, Quiet, StorePath
-from simdb.cli.output import ProgressBar, counted, note, print_json_line
-from simdb.cli.stores import viewed_collection
+from simdb.cli.output import Telling, counted
+from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
-from simdb.files import require_fitting_name, written_together
+from simdb.files.writing import require_fitting_name, written_together
 from simdb.results import Entry
 
 
 def export(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: CollectionName,
+    stored: StoredCollection,
     output: Annotated[
         str,
         typer.Option("--output", "-o", metavar="FILE", help="JSON lines, or .gz, .zst; - prints."),
@@ -39,8 +36,7 @@ def export(
     id_field: Annotated[
         str, typer.Option("--id-field", metavar="FIELD", help="The field for the key.")
     ] = "id",
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Write all items as JSON lines.
 
@@ -49,14 +45,13 @@ def export(
     """
     if id_field in ((text_field,) if text_field is not None else kinds.known()):
         raise UsageError("the key and the item cannot go to one field: name the item's too")
-    if as_json and output == "-":
+    if telling.as_json and output == "-":
         raise UsageError("--json and an output cannot both go to standard output")
     require_fitting_name(output, "jsonl")
-    count = 0
     with (
-        viewed_collection(context, store, collection) as source,
+        stored.viewed() as source,
         written_together(output) as (target,),
-        ProgressBar(quiet=quiet) as bar,
+        telling.bar() as bar,
     ):
         total = len(source)
         item_field: str | None = text_field or source.kind.name
@@ -64,15 +59,12 @@ def export(
             if text_field is not None:
                 raise UsageError("--text-field is not for records: they have fields of their own")
             item_field = None
-        for record in source.items():
+        for count, record in enumerate(source.items(), 1):
             target.write(_exported(source.kind, record, id_field, item_field))
-            count += 1
             if count % 1000 == 0:
                 bar.advance("exporting", count, total)
-    if as_json:
-        print_json_line({"collection": collection, "output": output, "items": count})
-    else:
-        note(f"exported {counted(count, 'item', 'items')}", quiet=quiet)
+    told = {"collection": stored.name, "output": output, "items": total}
+    telling.tell(told, f"exported {counted(total, 'item', 'items')}")
 
 
 def _exported(kind: kinds.Kind, record: Entry, id_field: str, item_field: str | None) -> bytes:

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from simdb.errors import Remedy, StorageError, UsageError
-from simdb.files import printable
+from simdb.files.writing import printable
 
 EXIT_PROBLEMS = 1
 EXIT_USAGE = 2
@@ -37,40 +37,25 @@ _COMMANDS = {"rebuild": "simdb rebuild STORE COLLECTION"}
 class CommandGroup(TyperGroup):
     """The commands, whose errors become a line on standard error and an exit code."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: object,
-    ) -> int:
+    def main(self, *args: Any, **others: Any) -> int:
         """Run a command; in standalone mode leave the process with its exit code."""
-        if standalone_mode:
+        standalone = others.get("standalone_mode", True)
+        if standalone:
             signal.signal(signal.SIGTERM, _end_politely)
             if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
                 signal.signal(signal.SIGHUP, _end_politely)
         code = 0
         try:
-            result = super().main(
-                args,
-                prog_name,
-                complete_var,
-                standalone_mode=False,
-                windows_expand_args=windows_expand_args,
-                **extra,
-            )
+            result = super().main(*args, **{**others, "standalone_mode": False})
             code = result if isinstance(result, int) else 0
             sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - none is passed over: each is told
             code = _reported(error)
-        if standalone_mode:
+        if standalone:
             sys.exit(code)
         return code
 
-    # typer's own annotation names the base of this class, which is private to it.
-    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+    def invoke(self, ctx: Any) -> Any:
         """Run the command of a context; typer would otherwise report some errors on its own."""
         try:
             return super().invoke(ctx)
@@ -158,20 +143,16 @@ def _of_system(error: OSError) -> tuple[str, int]:
 def in_options(error: UsageError) -> str:
     """Return the message of an error, its remedies as options and commands."""
     helps = [
-        f"{words} {remedy.effect}"
+        f"{_command_line(remedy)} {remedy.effect}"
         for remedy in error.remedies
-        if (words := _command_line(remedy)) is not None
+        if remedy.method is None or remedy.method in _COMMANDS
     ]
-    return "; ".join([error.problem, *[", or ".join(helps)] * bool(helps)])
+    return f"{error.problem}; {', or '.join(helps)}" if helps else error.problem
 
 
-def _command_line(remedy: Remedy) -> str | None:
-    """Return the command or the option that a remedy stands for; None where there is none."""
-    words = []
-    if remedy.method is not None:
-        if remedy.method not in _COMMANDS:
-            return None
-        words.append(_COMMANDS[remedy.method])
+def _command_line(remedy: Remedy) -> str:
+    """Return the command or the option that a remedy stands for."""
+    words = [] if remedy.method is None else [_COMMANDS[remedy.method]]
     if remedy.argument == "guarantee" and remedy.value == "exact":
         words.append("--exact")
     elif remedy.argument is not None:

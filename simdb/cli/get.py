@@ -8,24 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from simdb.cli.options import AsJson, CollectionName, IntegerKeys, StorePath, key_from
-from simdb.cli.output import note, shown_key
-from simdb.cli.stores import viewed_collection
-from simdb.files import json_line, printable
+from simdb.cli.options import IntegerKeys, key_from
+from simdb.cli.output import AsJson, note, shown_key
+from simdb.cli.stores import StoredCollection
+from simdb.files.writing import json_line, printable
 from simdb.results import Key
 
 
 def get(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: CollectionName,
+    stored: StoredCollection,
     keys: Annotated[list[str], typer.Argument(metavar="KEY", help="Keys of stored items.")],
     integer_keys: IntegerKeys = False,
     as_json: AsJson = False,
 ) -> None:
     """Print stored items as they were given, and their metadata; sets and bags sorted."""
-    with viewed_collection(context, store, collection) as source:
+    with stored.viewed() as source:
         for text in keys:
             record = source.get(key_from(text, integer_keys=integer_keys))
             if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import Annotated
 
@@ -9,10 +10,9 @@ import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.inputs import require_inputs
-from simdb.cli.options import AsJson, Quiet
-from simdb.cli.output import ProgressBar, counted, note, print_json
+from simdb.cli.output import ProgressBar, Telling, counted, note, print_json
 from simdb.exact.identical import IdenticalReport, identical_files
-from simdb.files import printable
+from simdb.files.writing import printable
 
 
 def identical(
@@ -23,8 +23,7 @@ def identical(
     positions: Annotated[
         int, typer.Option("--positions", min=1, help="Places to look at before reading in full.")
     ] = 8,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Print the groups of files that are byte for byte the same.
 
@@ -33,37 +32,21 @@ def identical(
     --json one object. Exit code 1 if something could not be read.
     """
     require_inputs(files)
-    quiet = quiet or as_json
-    with ProgressBar(quiet=quiet) as bar:
+    with ProgressBar(quiet=telling.quiet or telling.as_json) as bar:
         report = identical_files(files, positions=positions, progress=bar.callback)
-    if as_json:
-        _print_report(report)
+    if telling.as_json:
+        unreadable = [{"path": str(path), "problem": why} for path, why in report.unreadable]
+        groups = [list(map(str, group)) for group in report.groups]
+        print_json({**dataclasses.asdict(report), "groups": groups, "unreadable": unreadable})
     else:
         for group in report.groups:
             print("\t".join((str(len(group)), *(printable(str(path)) for path in group))))
         sys.stdout.flush()
         for path, reason in report.unreadable:
             note(f"{path}: {reason}")
-        note(_summary(report), quiet=quiet)
+        telling.note(_summary(report))
     if report.unreadable:
         raise typer.Exit(EXIT_PROBLEMS)
-
-
-def _print_report(report: IdenticalReport) -> None:
-    print_json(
-        {
-            "groups": [[str(path) for path in group] for group in report.groups],
-            "files": report.files,
-            "bytes_total": report.bytes_total,
-            "bytes_read": report.bytes_read,
-            "files_sampled": report.files_sampled,
-            "files_read_in_full": report.files_read_in_full,
-            "unreadable": [
-                {"path": str(path), "problem": reason} for path, reason in report.unreadable
-            ],
-            "skipped": report.skipped,
-        }
-    )
 
 
 def _summary(report: IdenticalReport) -> str:

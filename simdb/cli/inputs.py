@@ -17,42 +17,18 @@ import simdb
 from simdb.cli.options import IntegerKeys
 from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
-from simdb.files import (
-    Elements,
-    Format,
-    ReadingOptions,
-    Row,
-    RowReader,
-    inputs_of,
-    open_rows,
-    told_format,
-)
+from simdb.files import inputs_of, open_rows, told_format
 from simdb.files.compression import STANDARD_STREAM
-from simdb.files.rows import RowProblemError, Tokens
+from simdb.files.rows import Elements, ReadingOptions, Row, RowProblemError, RowReader, Tokens
 from simdb.files.separated import treatment_from
 from simdb.files.texts import iter_files
 from simdb.kinds import Kind
-from simdb.results import Key, Outcome
+from simdb.kinds.base import Format
+from simdb.results import AddReport, Key, Outcome
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
 _BAD_ROWS_TOLD = 20
 _LINE = "line"
-
-
-ElementsText = Annotated[
-    Elements | None,
-    typer.Option(
-        "--elements",
-        help="What the elements of sets and bags in text are; auto asks the collection, then the "
-        "first.",
-    ),
-]
-Separator = Annotated[
-    str | None,
-    typer.Option(
-        "--separator", metavar="TEXT", help="Between elements or numbers, instead of white space."
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +63,22 @@ class InputOptions:
         ),
     ] = None
     integer_keys: IntegerKeys = False
-    elements: ElementsText = None
-    separator: Separator = None
+    elements: Annotated[
+        Elements | None,
+        typer.Option(
+            "--elements",
+            help="What the elements of sets and bags in text are; auto asks the collection, then "
+            "the first.",
+        ),
+    ] = None
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            "--separator",
+            metavar="TEXT",
+            help="Between elements or numbers, instead of white space.",
+        ),
+    ] = None
     ratings: Annotated[
         str | None,
         typer.Option(
@@ -107,22 +97,28 @@ class InputOptions:
         typer.Option("--on-bad", help="A row that cannot be read or stored."),
     ] = "error"
 
-    def __post_init__(self) -> None:
-        if self.id_field is not None and self.id_field in (self.text_field or ()):
-            raise UsageError(f"{self.id_field!r} cannot be both the key and the item")
-        if self.ratings is None and self.rating_field is not None:
-            raise UsageError("--rating-field is for --ratings")
-
     def of(self, kind: Kind, collection: simdb.CollectionView | None = None) -> ReadingOptions:
         """Return how items of a kind are read for a collection.
 
         Where the user does not say what the elements of sets are, they are what the collection
         holds: ``1`` and ``"1"`` would never meet.
+
+        Raises:
+            UsageError: options contradict each other, or are for items of another kind.
         """
+        if self.ratings is None and self.rating_field is not None:
+            raise UsageError("--rating-field is for --ratings")
+        cut_up = "lines" in kind.formats
+        for what, value, fits in (
+            ("--elements is for sets and bags, not for", self.elements, kind.of_elements),
+            ("--separator is for sets, bags and vectors, not for", self.separator, cut_up),
+            ("--ratings makes sets or bags, not", self.ratings, kind.of_elements),
+        ):
+            if value is not None and not fits:
+                raise UsageError(f"{what} {kind.plural}")
         elements: Elements = self.elements or "auto"
         if kind.of_elements and elements == "auto" and collection is not None:
             elements = _held(collection)
-        self._require_options_of(kind)
         return ReadingOptions(
             text_fields=self._item_fields(kind),
             id_field=self.id_field,
@@ -136,34 +132,6 @@ class InputOptions:
             rating_field=self.rating_field or "rating",
         )
 
-    def sources(self, names: Sequence[str], options: ReadingOptions) -> list[str]:
-        """Return the files that the inputs are; a folder may be one input or many shards.
-
-        Raises:
-            UsageError: an option that was given does nothing for any of them.
-        """
-        if self.pattern is not None and not any(Path(name).is_dir() for name in names):
-            raise UsageError("--pattern is for folders")
-        found = [file for name in names for file in inputs_of(name, options)]
-        formats = {told_format(file, options) for file in found}
-        idle: dict[str, object] = {"--separator": self.separator} if formats == {"jsonl"} else {}
-        if formats == {"text"}:
-            idle = {"--id-field": self.id_field, "--text-field": self.text_field}
-        for option, value in idle.items():
-            if value is not None:
-                told = "each a text" if formats == {"text"} else "lines of JSON"
-                raise UsageError(f"{option} does nothing for {', '.join(names)}: {told}")
-        return found
-
-    def _require_options_of(self, kind: Kind) -> None:
-        """Raise if an option is for items of another kind."""
-        if self.elements is not None and not kind.of_elements:
-            raise UsageError(f"--elements is for sets and bags, not for {kind.plural}")
-        if self.separator is not None and "lines" not in kind.formats:
-            raise UsageError(f"--separator is for sets, bags and vectors, not for {kind.plural}")
-        if self.ratings is not None and not kind.of_elements:
-            raise UsageError(f"--ratings makes sets or bags, not {kind.plural}")
-
     def _item_fields(self, kind: Kind) -> tuple[str, ...]:
         names = kind.field_names
         if names is None:
@@ -175,6 +143,28 @@ class InputOptions:
                 f"{self.id_field!r} is a field of the records: it cannot be the key as well"
             )
         return names
+
+    def sources(self, names: Sequence[str], options: ReadingOptions) -> list[str]:
+        """Return the files that the inputs are; a folder may be one input or many shards.
+
+        Raises:
+            UsageError: an option that was given does nothing for any of them.
+        """
+        if self.pattern is not None and not any(Path(name).is_dir() for name in names):
+            raise UsageError("--pattern is for folders")
+        found = [file for name in names for file in inputs_of(name, options)]
+        formats = {told_format(file, options) for file in found}
+        told = "lines of JSON"
+        idle: dict[str, object] = {"--separator": self.separator}
+        if formats == {"text"}:
+            told = "each a text"
+            idle = {"--id-field": self.id_field, "--text-field": self.text_field}
+        elif formats != {"jsonl"}:
+            idle = {}
+        for option, value in idle.items():
+            if value is not None:
+                raise UsageError(f"{option} does nothing for {', '.join(names)}: {told}")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +247,18 @@ def content_seed(source: str, pattern: str | None) -> int | None:
     return int.from_bytes(digest.digest())
 
 
+def duplicate_fields(outcome: Outcome, waiting: Waiting) -> dict[str, Any]:
+    """Return what a file tells of a row that duplicates another."""
+    measure = "similarity" if outcome.distance is None else "distance"
+    return {
+        "line": waiting.line,
+        "id": outcome.key,
+        "duplicate_of": outcome.duplicate_of,
+        measure: getattr(outcome, measure),
+        "within_input": outcome.within_input,
+    }
+
+
 def _files_of(source: str, pattern: str | None) -> Iterator[str]:
     if source == STANDARD_STREAM or not Path(source).is_dir():
         yield source
@@ -326,7 +328,7 @@ class Feed:
     ) -> None:
         self.target: simdb.CollectionView | None = None
         self.bad = 0
-        self.bad_rows: list[tuple[str, str]] = []
+        self.bad_rows: list[dict[str, str]] = []
         self.done = 0
         self.reader: RowReader | None = None
         self._sources = sources
@@ -380,7 +382,7 @@ class Feed:
     def _tell_bad(self, place: str, problem: str) -> None:
         self.bad += 1
         if self.bad <= _BAD_ROWS_TOLD:
-            self.bad_rows.append((place, problem))
+            self.bad_rows.append({"place": place, "problem": problem})
             note(f"{place}: {problem}")
         elif self.bad == _BAD_ROWS_TOLD + 1:
             note("further bad rows are only counted")
@@ -418,6 +420,11 @@ class Feed:
             return ""
         place = (self.target.get(key).metadata or {})[_LINE]
         return f": {place if isinstance(place, str) else reader.place(place)}"
+
+    def counted(self, report: AddReport, **counts: int) -> dict[str, int]:
+        """Return how many rows there were, and what became of them."""
+        rows = self.done + self.bad - report.bad
+        return {"rows": rows, **counts, "bad": self.bad}
 
     def share(self) -> float | None:
         """Return what part of the inputs is done, from 0 to 1, None where it is unknown.

@@ -6,22 +6,21 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.options import AsJson, Bound, Budget, Question, Quiet, StorePath
-from simdb.cli.pairs import Resume, print_pairs, tell_pairs
-from simdb.cli.stores import viewed_collection
+from simdb.cli.options import Budget, Question
+from simdb.cli.output import Telling
+from simdb.cli.pairs import Resume, show_pairs
+from simdb.cli.stores import Store
 
 
 def join(
-    context: typer.Context,
     *,
-    store: StorePath,
+    store: Store,
     left: Annotated[str, typer.Argument(metavar="LEFT", help="A collection in the store.")],
     right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another, of the same kind.")],
     right_store: Annotated[
         str | None,
         typer.Option("--right-store", metavar="STORE", help="Where RIGHT is, if not in STORE."),
     ] = None,
-    bound: Bound,
     question: Question,
     measure: Annotated[
         str,
@@ -33,8 +32,7 @@ def join(
     ] = "jaccard",
     resume: Resume = None,
     budget: Budget = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Print all pairs of an item of one collection and a similar one of another.
 
@@ -43,18 +41,8 @@ def join(
     or distance. If an exact answer is interrupted or fails, the token to go on with, by --resume,
     is printed on standard error.
     """
-    with (
-        viewed_collection(context, store, left) as source,
-        viewed_collection(context, right_store or store, right) as other,
-    ):
-        found = source.join(
-            other,
-            measure=measure,
-            resume=resume,
-            budget=budget,
-            **question.asked(),
-            **bound.of(other.kind),
-        )
-        count = print_pairs(found, as_json=as_json)
-        of_distance = other.kind.is_distance
-    tell_pairs(found, count, of_distance=of_distance, quiet=quiet, of_join=True)
+    others = Store(store.context, right_store or store.path)
+    with store.view(left) as source, others.view(right) as other:
+        asked = question.of(other.kind)
+        found = source.join(other, measure=measure, resume=resume, budget=budget, **asked)
+        show_pairs(found, other.kind, telling, of_join=True)

@@ -10,15 +10,14 @@ import inspect
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, TypeAlias, get_origin, get_type_hints
 
 import typer
 
 from simdb import kinds
-from simdb.cli.stores import settings_of
 from simdb.errors import ConfigurationError, UnknownKindError, UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
 from simdb.kinds import Kind
@@ -39,18 +38,13 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             seen.append(parameter)
             continue
         hints = get_type_hints(group, include_extras=True)
-        options = [field for field in fields(group) if get_origin(hints[field.name]) is Annotated]
+        options = [
+            field.replace(kind=parameter.kind, annotation=hints[field.name])
+            for field in inspect.signature(group).parameters.values()
+            if get_origin(hints[field.name]) is Annotated or hints[field.name] is typer.Context
+        ]
         groups[parameter.name] = (group, [option.name for option in options])
-        for option in options:
-            default = parameter.empty if option.default is MISSING else option.default
-            seen.append(
-                inspect.Parameter(
-                    option.name,
-                    parameter.KEYWORD_ONLY,
-                    default=default,
-                    annotation=hints[option.name],
-                )
-            )
+        seen += options
 
     @functools.wraps(command)
     def with_groups(**given: Any) -> None:
@@ -64,14 +58,6 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return with_groups
 
 
-StorePath = Annotated[str, typer.Argument(metavar="STORE", help="The store's file.")]
-CollectionName = Annotated[
-    str, typer.Argument(metavar="COLLECTION", help="The collection in the store.")
-]
-OptionalCollectionName = Annotated[
-    str | None, typer.Argument(metavar="COLLECTION", help="Only this collection.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
 Bands = Annotated[int | None, typer.Option("--bands", help="Bands of the index (planned).")]
 Rows = Annotated[int | None, typer.Option("--rows", help="Rows a band (planned).")]
 Budget = Annotated[
@@ -83,38 +69,14 @@ Budget = Annotated[
         help="Look at no more than so many pairs, else end with an error.",
     ),
 ]
-ExactFloor = Annotated[
-    str | None,
-    typer.Option(
-        "--exact-floor",
-        metavar="SIMILARITY",
-        help="Also an exact index, which serves thresholds from this one on.",
-    ),
-]
 IntegerKeys = Annotated[
     bool, typer.Option("--integer-keys", help="Keys that are text are whole numbers: 7 is not '7'.")
-]
-Recall = Annotated[
-    str | None,
-    typer.Option(
-        "--recall", metavar="SHARE", help="Share of pairs at the threshold to find (0.99)."
-    ),
 ]
 SyncMode = Annotated[
     Literal["full", "batch"],
     typer.Option(
         "--sync", help="full: every commit survives a power cut; batch: faster, the last may not."
     ),
-]
-
-
-def _quiet(context: typer.Context, given: bool) -> bool:
-    return given or settings_of(context).quiet
-
-
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", callback=_quiet, help="No progress and no summary."),
 ]
 
 
@@ -159,22 +121,19 @@ class Bound:
         Raises:
             UsageError: items of the kind are compared by the other.
         """
-        if self.threshold is not None and kind.is_distance:
+        measured, wanted, other = "similarity", "--threshold", "--max-distance"
+        if kind.is_distance:
+            measured, wanted, other = "distance", other, wanted
+        if (self.threshold if kind.is_distance else self.max_distance) is not None:
             raise UsageError(
-                f"these {kind.plural} are compared by distance: give --max-distance, not "
-                "--threshold"
-            )
-        if self.max_distance is not None and not kind.is_distance:
-            raise UsageError(
-                f"these {kind.plural} are compared by similarity: give --threshold, not "
-                "--max-distance"
+                f"these {kind.plural} are compared by {measured}: give {wanted}, not {other}"
             )
         return self.given()
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What may be missing in an answer."""
+class Question(Bound):
+    """What is similar enough, and what may be missing in an answer."""
 
     guarantee: Annotated[
         Literal["auto", "exact", "probable"],
@@ -191,52 +150,67 @@ class Question:
     ] = None
 
     def __post_init__(self) -> None:
+        Bound.__post_init__(self)
         if self.exact and self.guarantee == "probable":
             raise UsageError("--exact and --guarantee probable contradict each other")
 
-    def asked(self) -> dict[str, Any]:
-        """Return it under the names that it has in the Python API."""
+    def of(self, kind: Kind) -> dict[str, Any]:
+        """Return it for a method of a collection of this kind, as ``Bound.of`` does."""
         guarantee = "exact" if self.exact else self.guarantee
-        return {"guarantee": guarantee, "min_recall": self.min_recall}
+        return {**Bound.of(self, kind), "guarantee": guarantee, "min_recall": self.min_recall}
+
+
+def _option(name: str, metavar: str | None, what: str) -> Callable[[str], Any]:
+    """Return an option that is told with what holds where it is not given."""
+    return lambda default: typer.Option(name, metavar=metavar, help=f"{what} ({default}).")
+
+
+_recall = _option("--recall", "SHARE", "Share of pairs at the threshold to find")
+_sketch = _option("--sketch", None, "How signatures are made")
+_seed = _option("--seed", None, "Of the hash functions")
+Recall = Annotated[str | None, _recall("0.99")]
+Sketch: TypeAlias = Literal["fast", "classical"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """The index of a new collection, where it is not planned."""
+    """The indexes of a new collection, where they are not planned."""
 
+    recall: Recall = None
     bands: Bands = None
     rows: Rows = None
-    sketch: Annotated[
-        Literal["fast", "classical"] | None,
-        typer.Option("--sketch", help="How signatures are made (fast)."),
+    sketch: Annotated[Sketch, _sketch("fast")] = None
+    seed: Annotated[int | None, _seed("random")] = None
+    exact_floor: Annotated[
+        str | None,
+        typer.Option(
+            "--exact-floor",
+            metavar="SIMILARITY",
+            help="Also an exact index, which serves thresholds from this one on.",
+        ),
     ] = None
-    seed: Annotated[int | None, typer.Option("--seed", help="Of the hash functions (random).")] = (
-        None
-    )
+
+    def given(self) -> dict[str, Any]:
+        """Return what was given, under its name in the Python API."""
+        values = asdict(self)
+        for name, told in (("recall", "recall"), ("exact_floor", "--exact-floor")):
+            if values[name] is not None:
+                values[name] = rational(values[name], name=told)
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class OtherIndexOptions(IndexOptions):
-    """The index of a collection that has one; what is not named stays."""
+    """The indexes of a collection that has some; what is not named stays."""
 
-    sketch: Annotated[
-        Literal["fast", "classical"] | None,
-        typer.Option("--sketch", help="How signatures are made (unchanged)."),
-    ] = None
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Of the hash functions (unchanged).")
-    ] = None
+    recall: Annotated[str | None, _recall("unchanged")] = None
+    sketch: Annotated[Sketch, _sketch("unchanged")] = None
+    seed: Annotated[int | None, _seed("unchanged")] = None
 
 
-@overload
-def rational(text: str, *, name: str = "threshold") -> Fraction: ...
-@overload
-def rational(text: None, *, name: str = "threshold") -> None: ...
-@overload
-def rational(text: str | None, *, name: str = "threshold") -> Fraction | None: ...
-def rational(text: str | None, *, name: str = "threshold") -> Fraction | None:
-    """Return a share between 0 and 1 exactly as it was written, None for None."""
-    return None if text is None else Threshold.parse(text, name=name).fraction
+def rational(text: str, *, name: str = "threshold") -> Fraction:
+    """Return a share between 0 and 1 exactly as it was written."""
+    return Threshold.parse(text, name=name).fraction
 
 
 def key_from(text: str, *, integer_keys: bool) -> Key:
@@ -249,20 +223,11 @@ def key_from(text: str, *, integer_keys: bool) -> Key:
         raise UsageError(f"the key {text!r} is not a whole number") from None
 
 
-# Options of texts, which any kind with settings of these names has too.
-_OPTIONS = {
-    "shingles": "--shingles",
-    "lowercase": "--lowercase",
-    "white_space": "--white-space",
-    "unicode": "--unicode",
+# The options of texts, for settings that any kind may have too.
+_TEXT_OPTIONS = {
+    name: f"--{name.replace('_', '-')}"
+    for name in ("shingles", "lowercase", "white_space", "unicode")
 }
-
-
-def _option(name: str, metavar: str | None, what: str) -> Callable[[str], Any]:
-    """Return an option that is told with what holds where it is not given."""
-    return lambda default: typer.Option(name, metavar=metavar, help=f"{what} ({default}).")
-
-
 _shingles = _option("--shingles", "character:N|word:N|stop-word:N", "What texts are compared by")
 _lowercase = _option("--lowercase/--keep-case", None, "Compare without regard to case")
 _white_space = _option("--white-space", "collapse|keep", "Runs of white space")
@@ -341,18 +306,18 @@ class KindOptions:
     def _restored(self, known: type[Kind], chosen: dict[str, Any], base: dict[str, Any]) -> Kind:
         """Return a kind with the settings chosen, also by options, and the others as in base."""
         name = kinds.name_of(known)
-        given = {setting: getattr(self, setting) for setting in _OPTIONS}
-        for setting, value in given.items():
-            if value is not None and setting not in known.__struct_fields__:
+        told = {setting: getattr(self, setting) for setting in _TEXT_OPTIONS}
+        told = {setting: value for setting, value in told.items() if value is not None}
+        for setting in told:
+            if setting not in known.__struct_fields__:
                 raise ConfigurationError(
-                    f"{_OPTIONS[setting]} is a setting of texts, not of {known.plural}"
+                    f"{_TEXT_OPTIONS[setting]} is a setting of texts, not of {known.plural}"
                 )
-        told = {setting: value for setting, value in given.items() if value is not None}
         try:
             settings = known.prepared({**chosen, **told})
             return kinds.restore({**base, **settings, "kind": name})
         except UsageError as error:
-            options = " and ".join(_OPTIONS[setting] for setting in told) or "--kind and --settings"
+            options = " and ".join(map(_TEXT_OPTIONS.__getitem__, told)) or "--kind and --settings"
             raise ConfigurationError(f"{options}: {error.problem}") from error
 
 
@@ -396,19 +361,13 @@ def _from_name(text: str | None) -> tuple[str | None, dict[str, Any]]:
 
 def _described(text: str) -> dict[str, Any]:
     """Return the JSON object that stands in a file or on the command line itself."""
-    if text.lstrip().startswith("{"):
-        where, content = "--settings", text
-    else:
-        where = f"--settings {text}"
-        try:
-            content = Path(text).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            raise ConfigurationError(f"{where}: not UTF-8") from None
+    is_json = text.lstrip().startswith("{")
+    where = "--settings" if is_json else f"--settings {text}"
     try:
-        described = json.loads(content)
+        described = json.loads(text if is_json else Path(text).read_text(encoding="utf-8-sig"))
         # What is not UTF-8 comes from a command line as surrogates, which JSON can also spell.
         json.dumps(described, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
+    except UnicodeError:
         raise ConfigurationError(f"{where}: not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{where}: not JSON: {error}") from None

@@ -11,17 +11,59 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import isnan
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from simdb.files import json_line, printable
-from simdb.results import Match, Outcome, Pair, Progress
+import typer
+
+from simdb.cli.stores import settings_of
+from simdb.files.writing import json_line, printable
+from simdb.kinds import Kind
+from simdb.results import Groups, Match, Matches, Pair, Pairs, Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
+
+
+def _quiet(context: typer.Context, given: bool) -> bool:
+    return given or settings_of(context).quiet
+
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", callback=_quiet, help="No progress and no summary.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How a command tells what it did."""
+
+    as_json: AsJson = False
+    quiet: Quiet = False
+
+    def tell(self, fields: Mapping[str, Any], text: str, *, lines: bool = False) -> None:
+        """Tell the result: programs as JSON on one line, or on several, people as a note."""
+        if not self.as_json:
+            self.note(text)
+        elif lines:
+            print_json(fields)
+        else:
+            print_json_line(fields)
+
+    def note(self, text: str) -> None:
+        """Print a summary on standard error, if it is wanted."""
+        if not self.quiet:
+            note(text)
+
+    def bar(self, share: Callable[[], float | None] | None = None) -> ProgressBar:
+        """Return the bar of a long call, if it is wanted; see ``ProgressBar``."""
+        return ProgressBar(share, quiet=self.quiet)
 
 
 def counted(number: int, one: str, many: str) -> str:
@@ -41,32 +83,24 @@ def shown_key(key: object) -> str:
     return printable(str(key))
 
 
-def promise(
-    guarantee: str, expected_recall: float, *, of_distance: bool, of_join: bool = False
-) -> str:
-    """Return what an answer may miss, in words."""
-    if guarantee == "exact":
+def promise(answer: Matches | Pairs | Groups, kind: Kind, *, of_join: bool = False) -> str:
+    """Return what an answer about items of a kind may miss, in words."""
+    if answer.guarantee == "exact":
         return "none is missing"
-    if isnan(expected_recall):
+    if isnan(answer.expected_recall):
         # An audit samples one collection: it says nothing about two.
         if of_join:
             return "some may be missing: --exact on a sample of one side shows how many"
         return "some may be missing: simdb audit measures how many"
-    if of_distance:
-        return f"expected recall at the largest distance {expected_recall:.4f}, below it higher"
-    return f"expected recall at the threshold {expected_recall:.4f}, above it higher"
+    expected = f"{answer.expected_recall:.4f}"
+    if kind.is_distance:
+        return f"expected recall at the largest distance {expected}, below it higher"
+    return f"expected recall at the threshold {expected}, above it higher"
 
 
 def measured(found: Match | Pair) -> dict[str, float]:
     """Return the similarity, or the distance, of what was found."""
     return {"similarity" if found.distance is None else "distance": found.value}
-
-
-def measured_duplicate(outcome: Outcome) -> dict[str, float | None]:
-    """Return how similar a row is to what it duplicates, or how far from it."""
-    if outcome.distance is not None:
-        return {"distance": outcome.distance}
-    return {"similarity": outcome.similarity}
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -76,12 +110,10 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     # Into a pipe or a file goes the whole line, not what fits some terminal.
     width = None if stream.isatty() else 500
-    return Console(
-        file=stream, markup=False, highlight=False, emoji=False, soft_wrap=False, width=width
-    )
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]], *, title: str = "") -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> None:
     """Print a table for people.
 
     Columns whose name ends in a blank are aligned to the right; without names there is no head.
@@ -89,24 +121,18 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]], *, title:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title) if title else None, title_justify="left", show_header=bool(columns)
-    )
+    table = Table(show_header=bool(columns))
     for column in columns:
-        table.add_column(
-            Text(column.strip()),
-            justify="right" if column.endswith(" ") else "left",
-            overflow="fold",
-        )
+        side: Literal["left", "right"] = "right" if column.endswith(" ") else "left"
+        table.add_column(Text(column.strip()), justify=side, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
 
 
-def note(text: str, *, quiet: bool = False) -> None:
+def note(text: str) -> None:
     """Print one line beside the output, on standard error."""
-    if not quiet:
-        print(printable(text), file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 def print_json_line(fields: Mapping[str, Any]) -> None:
@@ -131,12 +157,12 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-def print_fields(fields: Mapping[str, Any], *, title: str = "") -> None:
+def print_fields(fields: Mapping[str, Any]) -> None:
     """Print a nested mapping for people, one value a line, by the path of its names.
 
     In a list of mappings each has its ``name``, or else its number, in the path.
     """
-    print_table((), list(_flattened(fields)), title=title)
+    print_table((), _flattened(fields))
 
 
 def _flattened(fields: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
@@ -196,12 +222,11 @@ class ProgressBar:
             self._name = progress.task
         passed = time.monotonic() - self._began
         rate = f", {progress.done / passed:,.0f}/s" if passed > 0.5 else ""
+        total: float | None = progress.total
+        completed: float = progress.done
         share = self._share() if self._share is not None else None
-        total, completed = (
-            (1.0, share)
-            if progress.total is None and share is not None
-            else (progress.total, progress.done)
-        )
+        if total is None and share is not None:
+            total, completed = 1.0, share
         self._bar.update(
             self._task,
             description=printable(progress.task),
@@ -228,12 +253,7 @@ class ProgressBar:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

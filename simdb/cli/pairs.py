@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from simdb.cli.options import AsJson, Bound, Budget, CollectionName, Question, Quiet, StorePath
-from simdb.cli.output import counted, measured, note, print_json_line, promise, shown_key
-from simdb.cli.stores import opened_collection
+from simdb.cli.options import Budget, Question
+from simdb.cli.output import (
+    Telling,
+    counted,
+    measured,
+    note,
+    print_json_line,
+    promise,
+    shown_key,
+)
+from simdb.cli.stores import StoredCollection
+from simdb.kinds import Kind
 from simdb.results import Pairs
 
 Resume = Annotated[
@@ -22,11 +28,8 @@ Resume = Annotated[
 
 
 def pairs(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: CollectionName,
-    bound: Bound,
+    stored: StoredCollection,
     question: Question,
     measure: Annotated[
         str,
@@ -42,8 +45,7 @@ def pairs(
     ] = None,
     resume: Resume = None,
     budget: Budget = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Print all pairs of similar items.
 
@@ -51,78 +53,45 @@ def pairs(
     With --json one object a line: left, right, and similarity or distance. If an exact answer is
     interrupted or fails, the token to go on with, by --resume, is printed on standard error.
     """
-    with opened_collection(context, store, collection, read_only=True) as source:
-        found = source.pairs(
-            measure=measure,
-            since=since,
-            resume=resume,
-            budget=budget,
-            **question.asked(),
-            **bound.of(source.kind),
-        )
-        count = print_pairs(found, as_json=as_json)
-        of_distance = source.kind.is_distance
-    tell_pairs(found, count, of_distance=of_distance, quiet=quiet)
+    with stored.viewed() as source:
+        asked = question.of(source.kind)
+        found = source.pairs(measure=measure, since=since, resume=resume, budget=budget, **asked)
+        show_pairs(found, source.kind, telling)
 
 
-@dataclass(slots=True)
-class _Printed:
-    """How far an answer is printed: pairs, a token, and the pairs that come again after it."""
+def show_pairs(found: Pairs, kind: Kind, telling: Telling, *, of_join: bool = False) -> None:
+    """Print pairs as they are found, and then how many there were, and what may be missing.
 
-    pairs: int = 0
-    token: str | None = None
-    again: int = 0
-
-    def hint(self) -> list[str]:
-        """Say how to go on, if anything is done."""
-        if self.token is None:
-            return []
-        repeated = counted(self.again, "pair printed comes", "pairs printed come")
-        return [f"go on with --resume {self.token}"] + [f"the last {repeated} again"] * (
-            self.again > 0
-        )
-
-
-def print_pairs(found: Pairs, *, as_json: bool) -> int:
-    """Print pairs as they are found; return how many."""
-    printed = _Printed(token=found.token)
-    with _resumable(printed):
+    What ends an answer early says how to go on.
+    """
+    token = found.token
+    count = again = 0  # pairs printed, and those of them that come again after the token
+    try:
         for pair in found:
-            if printed.token != found.token:
+            if token != found.token:
                 sys.stdout.flush()  # a token must not stand for what could not be written
-                printed.token, printed.again = found.token, 0
-            value = measured(pair)
-            if as_json:
-                print_json_line({"left": pair.left, "right": pair.right, **value})
+                token, again = found.token, 0
+            if telling.as_json:
+                print_json_line({"left": pair.left, "right": pair.right, **measured(pair)})
             else:
                 left, right = shown_key(pair.left), shown_key(pair.right)
-                print(f"{next(iter(value.values())):.6f}\t{left}\t{right}")
-            printed.pairs += 1
-            printed.again += 1
+                print(f"{pair.value:.6f}\t{left}\t{right}")
+            count += 1
+            again += 1
         sys.stdout.flush()
-    return printed.pairs
-
-
-@contextlib.contextmanager
-def _resumable(printed: _Printed) -> Iterator[None]:
-    """Let what ends an answer early say how to go on."""
-    try:
-        yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("; ".join(["interrupted", *printed.hint()])) from None
+        raise KeyboardInterrupt("; ".join(["interrupted", *_how_to_go_on(token, again)])) from None
     except BrokenPipeError:
         raise
     except Exception:
-        for hint in printed.hint():
+        for hint in _how_to_go_on(token, again):
             note(hint)
         raise
+    telling.note(f"{counted(count, 'pair', 'pairs')}; {promise(found, kind, of_join=of_join)}")
 
 
-def tell_pairs(
-    found: Pairs, count: int, *, of_distance: bool, quiet: bool, of_join: bool = False
-) -> None:
-    """Tell how many there were, and what may be missing."""
-    promised = promise(
-        found.guarantee, found.expected_recall, of_distance=of_distance, of_join=of_join
-    )
-    note(f"{counted(count, 'pair', 'pairs')}; {promised}", quiet=quiet)
+def _how_to_go_on(token: str | None, again: int) -> list[str]:
+    if token is None:
+        return []
+    repeated = counted(again, "pair printed comes", "pairs printed come")
+    return [f"go on with --resume {token}", *[f"the last {repeated} again"] * (again > 0)]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +17,12 @@ import typer
 
 import simdb
 from simdb.cli.inputs import Feed, InputOptions, SampleOptions, require_inputs
-from simdb.cli.options import AsJson, Bands, Bound, KindOptions, Rows, rational
-from simdb.cli.output import print_json, print_table
+from simdb.cli.options import Bands, Bound, KindOptions, Rows, rational
+from simdb.cli.output import AsJson, print_json, print_table
 from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.kinds import Kind
+from simdb.kinds.bounds import outer_plan, planned_bound
 from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan, posted_symbols
@@ -75,8 +74,7 @@ def plan(
     if not exact:
         if inputs:
             raise UsageError("inputs are measured with --exact only")
-        wanted = {"recall": rational(recall, name="recall"), "bands": bands, "rows": rows}
-        planned = _planned(chosen, bound, wanted)
+        planned = _planned(chosen, bound, rational(recall, name="recall"), bands, rows)
         if plot is not None:
             _draw(Path(plot), planned)
         _show_planned(planned, points, as_json=as_json)
@@ -87,7 +85,7 @@ def plan(
         raise UsageError(f"{chosen.plural} of this measure have no exact index")
     bound.of(chosen)
     default = chosen.outer_similarity(_DEFAULT_FLOOR)
-    floor = Threshold(rational(bound.threshold) or default)
+    floor = Threshold(rational(bound.threshold) if bound.threshold is not None else default)
     require_inputs(inputs or [])
     measured = _measured(inputs, reading, chosen, floor, sample) if inputs else None
     _show_exact(chosen, floor, measured, as_json=as_json)
@@ -106,16 +104,14 @@ def _measured(
 
 
 def _show_exact(kind: Kind, floor: Threshold, measured: ExactPlan | None, *, as_json: bool) -> None:
-    posted_of_each = posted_symbols(kind, floor.fraction, _SIZES)
-    prefixes = list(zip(_SIZES, posted_of_each, strict=True))
+    prefixes = list(zip(_SIZES, posted_symbols(kind, floor.fraction, _SIZES), strict=True))
     if as_json:
         counted = {} if measured is None else dataclasses.asdict(measured)
         if measured is not None:
-            counted["floor"] = str(floor)
             for name in ("postings_per_item", "bytes_per_item", "weight"):
                 counted[name] = getattr(measured, name)
         listed = [{"symbols": size, "posted": posted} for size, posted in prefixes]
-        print_json({"floor": str(floor), **counted, "prefixes": listed})
+        print_json({**counted, "floor": str(floor), "prefixes": listed})
         return
     print(f"an exact index from {floor} on posts of an item")
     print_table(
@@ -145,76 +141,68 @@ class _Planned:
     """
 
     kind: Kind
-    bound: Fraction
+    bound: float
     plan: Plan
 
     @property
-    def measured(self) -> str:
-        """What is measured: a similarity or a distance."""
-        return "distance" if self.kind.is_distance else "similarity"
-
-    @property
-    def bounded_by(self) -> str:
-        """What the bound is called."""
-        return "largest distance" if self.kind.is_distance else "threshold"
+    def axis(self) -> tuple[str, str]:
+        """What is measured, and what its bound is called."""
+        if self.kind.is_distance:
+            return "distance", "largest distance"
+        return "similarity", "threshold"
 
     @property
     def end(self) -> float:
         """The end of the axis: no similarity is higher, and no distance of interest."""
         if not self.kind.is_distance:
             return float(self.kind.outer_similarity(Fraction(1)))
-        return min(3 * float(self.bound) or 1.0, float(self.kind.largest_distance))
+        return min(3 * self.bound or 1.0, float(self.kind.largest_distance))
 
 
-def _planned(kind: Kind, bound: Bound, wanted: dict[str, Any]) -> _Planned:
+def _planned(
+    kind: Kind, bound: Bound, recall: Fraction, bands: int | None, rows: int | None
+) -> _Planned:
     """Return the index that a new collection would have."""
     if kind.is_distance and not bound.given():
         raise UsageError(f"{kind.plural} compared by distance are planned for a --max-distance")
-    with (
-        tempfile.TemporaryDirectory(prefix="simdb-plan-") as folder,
-        simdb.open(Path(folder) / "empty.simdb", sync="batch") as database,
-    ):
-        made = database.create_collection(kind.name, kind, **bound.of(kind), **wanted)
-        planned_for = made.max_distance if kind.is_distance else made.threshold
-        return _Planned(kind, planned_for or Fraction(), made.plan)
+    given = bound.of(kind)
+    wanted = planned_bound(kind, given.get("threshold", "default"), given.get("max_distance"))
+    assert wanted is not None
+    plan = outer_plan(kind, kind.plan(wanted.fraction, recall, bands, rows))
+    return _Planned(kind, float(plan.threshold), plan)
 
 
 def _draw(path: Path, planned: _Planned) -> None:
-    if isnan(planned.plan.expected_recall(float(planned.bound))):
-        raise UsageError("no probability is known that could be drawn")
     plan = planned.plan
-    curve = curve_of(
-        Or(plan.bands, And(plan.rows)),
-        planned.end,
-        plan.family.probability,
-        measured=planned.measured,
-        bounded_by=planned.bounded_by,
-        bound=float(planned.bound),
-    )
-    draw_curve(path, curve, planned.kind.index_in_words(plan.bands, plan.rows))
+    if isnan(plan.expected_recall(planned.bound)):
+        raise UsageError("no probability is known that could be drawn")
+    construction = Or(plan.bands, And(plan.rows))
+    curve = curve_of(construction, planned.end, plan.family.probability, bound=planned.bound)
+    title = planned.kind.index_in_words(plan.bands, plan.rows)
+    draw_curve(path, curve, title, planned.axis)
 
 
 def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
     plan = planned.plan
+    measured, bounded_by = planned.axis
     values = [planned.end * number / (points - 1) for number in range(points)]
-    curve = [(value, float(planned.plan.expected_recall(value))) for value in values]
+    curve = [(value, float(plan.expected_recall(value))) for value in values]
     known = not all(isnan(recall) for _, recall in curve)
-    expected = planned.plan.expected_recall(float(planned.bound))
+    expected = plan.expected_recall(planned.bound)
     if as_json:
-        listed = [{planned.measured: x, "probability": y} for x, y in curve] if known else []
+        listed = [{measured: x, "probability": y} for x, y in curve] if known else []
         print_json(
             {"bands": plan.bands, "rows": plan.rows, "expected_recall": expected, "curve": listed}
         )
         return
     print(planned.kind.index_in_words(plan.bands, plan.rows))
-    at = planned.bounded_by
     if isnan(expected):
-        print(f"no recall can be stated at the {at}: simdb audit measures it")
+        print(f"no recall can be stated at the {bounded_by}: simdb audit measures it")
     else:
-        print(f"expected recall at the {at} {float(planned.bound):g}: {expected:.6f}")
+        print(f"expected recall at the {bounded_by} {planned.bound:g}: {expected:.6f}")
     if known:
         print_table(
-            (f"{planned.measured} ", "probability to be found "),
+            (f"{measured} ", "probability to be found "),
             [(f"{x:.3f}", "not known" if isnan(y) else f"{y:.6f}") for x, y in curve],
         )
 
@@ -224,14 +212,11 @@ class Curve:
     """A curve over a similarity or a distance, and what is marked on it.
 
     Attributes:
-        measured, bounded_by: the names of the axis and of the bound that is planned for.
         points: float64 (n, 2): value of the axis, probability of a candidate pair.
         bound, fixed_point, steepest: values of the axis; None where they do not lie on it.
         slope: of the curve at ``steepest``, per unit of the base functions' probability.
     """
 
-    measured: str
-    bounded_by: str
     points: npt.NDArray[np.float64]
     bound: float | None
     fixed_point: float | None
@@ -244,8 +229,6 @@ def curve_of(
     end: float = 1.0,
     probability: Callable[[float], float] = float,
     *,
-    measured: str = "similarity",
-    bounded_by: str = "threshold",
     bound: float | None = None,
 ) -> Curve:
     """Compute the S-curve of a construction from 0 to an end, with its fixed point and slope.
@@ -256,30 +239,22 @@ def curve_of(
     """
     values = np.linspace(0.0, end, _POINTS)
     single = np.array([probability(value) for value in values.tolist()], np.float64)
-    fixed = fixed_point(construction)
-    steep, slope = steepest(construction)
-    return Curve(
-        measured,
-        bounded_by,
-        points=np.column_stack((values, construction.probability(single))),
-        bound=bound,
-        fixed_point=None if fixed is None else _value_at(fixed, values, single),
-        steepest=_value_at(steep, values, single),
-        slope=slope,
-    )
-
-
-def _value_at(
-    wanted: float, values: npt.NDArray[np.float64], single: npt.NDArray[np.float64]
-) -> float | None:
-    """Return where on the axis one function has a probability; None beyond its ends."""
+    points = np.column_stack((values, construction.probability(single)))
     rising = np.argsort(single, kind="stable")
-    if not single[rising[0]] <= wanted <= single[rising[-1]]:
-        return None
-    return float(np.interp(wanted, single[rising], values[rising]))
+
+    def value_at(wanted: float | None) -> float | None:
+        """Where on the axis one function has a probability; None beyond its ends."""
+        if wanted is None or not single[rising[0]] <= wanted <= single[rising[-1]]:
+            return None
+        return float(np.interp(wanted, single[rising], values[rising]))
+
+    steep, slope = steepest(construction)
+    return Curve(points, bound, value_at(fixed_point(construction)), value_at(steep), slope)
 
 
-def draw_curve(path: Path, curve: Curve, title: str = "") -> None:
+def draw_curve(
+    path: Path, curve: Curve, title: str = "", axis: tuple[str, str] = ("similarity", "threshold")
+) -> None:
     """Draw a curve with its marks into a file whose suffix says whether it is SVG or PNG.
 
     The same curve gives the same SVG file.
@@ -290,14 +265,21 @@ def draw_curve(path: Path, curve: Curve, title: str = "") -> None:
     """
     if path.suffix.lower() not in _PICTURES:
         raise UsageError(f"a curve is drawn as {' or '.join(_PICTURES)}, not as {path.name!r}")
-    matplotlib = _matplotlib("matplotlib")
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(
+            'a picture of a curve needs the plot extra: pip install "simdb-store[plot]"'
+        ) from error
+    measured, bounded_by = axis
     # Text as text, and names of the parts without chance.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simdb"}):
-        figure = _matplotlib("matplotlib.figure").Figure(figsize=(7, 4.5), layout="constrained")
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simdb"}):
+        figure = Figure(figsize=(7, 4.5), layout="constrained")
         axes = figure.subplots()
         axes.plot(curve.points[:, 0], curve.points[:, 1], color="black")
         marks = (
-            (curve.bounded_by, curve.bound, "-", ""),
+            (bounded_by, curve.bound, "-", ""),
             ("fixed point", curve.fixed_point, "--", ""),
             ("steepest", curve.steepest, ":", f", slope {curve.slope:.3g}"),
         )
@@ -305,17 +287,8 @@ def draw_curve(path: Path, curve: Curve, title: str = "") -> None:
             if value is not None:
                 label = f"{name} {value:.4g}{more}"
                 axes.axvline(value, linestyle=style, color=f"C{number}", label=label)
-        axes.set(xlabel=curve.measured, ylabel="probability of a candidate pair", title=title)
+        axes.set(xlabel=measured, ylabel="probability of a candidate pair", title=title)
         axes.set(xlim=(0, curve.points[-1, 0]), ylim=(0, 1.02))
         axes.legend()
-        dated = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(path, **dated)
-
-
-def _matplotlib(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            'a picture of a curve needs the plot extra: pip install "simdb-store[plot]"'
-        ) from error
+        metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+        figure.savefig(path, metadata=metadata)

@@ -10,10 +10,9 @@ import typer
 
 import simdb
 from simdb.cli.failures import EXIT_PROBLEMS
-from simdb.cli.options import AsJson
-from simdb.cli.output import counted, print_json
+from simdb.cli.output import AsJson, counted, print_json
 from simdb.cli.stores import settings_of
-from simdb.files import printable
+from simdb.files.writing import printable
 
 SHOWN_KEYS = 20
 SHOWN_PROBLEMS = 20

@@ -8,16 +8,14 @@ from typing import Annotated
 import typer
 
 import simdb
-from simdb.cli.options import AsJson, Quiet
-from simdb.cli.output import note, print_json_line
+from simdb.cli.output import Telling
 
 
 def restore(
     *,
     backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="The file to restore from.")],
     store: Annotated[Path, typer.Argument(metavar="STORE", help="The store that it replaces.")],
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Replace a store by a copy of a backup, unless somebody has it open.
 
@@ -25,7 +23,5 @@ def restore(
     """
     simdb.restore(backup, store)
     size = store.stat().st_size
-    if as_json:
-        print_json_line({"backup": str(backup), "store": str(store), "bytes": size})
-    else:
-        note(f"restored {store} from {backup}: {size:,} bytes", quiet=quiet)
+    told = {"backup": str(backup), "store": str(store), "bytes": size}
+    telling.tell(told, f"restored {store} from {backup}: {size:,} bytes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Annotated, Any, Literal, TypeAlias
@@ -12,30 +12,24 @@ import typer
 
 import simdb
 from simdb.cli.inputs import InputOptions, set_from
-from simdb.cli.options import (
-    AsJson,
-    Bound,
-    CollectionName,
-    Question,
-    Quiet,
-    StorePath,
-    key_from,
-)
+from simdb.cli.options import Question, key_from
 from simdb.cli.output import (
+    Telling,
     counted,
     excerpt,
     measured,
-    note,
     print_json_line,
     print_table,
     promise,
     shown_key,
 )
-from simdb.cli.stores import viewed_collection
+from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
-from simdb.files import ReadingOptions, format_of_name, item_of_json, open_rows
+from simdb.files import format_of_name, open_rows
 from simdb.files.compression import STANDARD_STREAM
-from simdb.results import Key, Match
+from simdb.files.jsonl import item_of_json
+from simdb.files.rows import ReadingOptions
+from simdb.results import Key
 
 Probe: TypeAlias = tuple[Key | None, Any]
 
@@ -66,9 +60,23 @@ class Given:
         ),
     ] = None
 
+    key: Annotated[
+        str | None, typer.Option("--key", help="The same, a stored item; it is not its own match.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        ways = (self.text, self.spelled, self.item, self.file, self.key)
+        if sum(way is not None for way in ways) != 1:
+            raise UsageError(
+                "say what to search for with one of --text, --set, --item, --input and --key"
+            )
+
     def probes(self, source: simdb.CollectionView, reading: InputOptions) -> Iterator[Probe]:
         """Yield what to search for, as items of the collection's kind."""
         kind = source.kind
+        if self.key is not None:
+            yield None, source.get(key_from(self.key, integer_keys=reading.integer_keys)).item
+            return
         options = reading.of(kind, source)
         if self.file is not None:
             yield from _rows_of(self.file, options)
@@ -93,15 +101,9 @@ class ProbeOptions(InputOptions):
 
 
 def search(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: CollectionName,
+    stored: StoredCollection,
     given: Given,
-    key: Annotated[
-        str | None, typer.Option("--key", help="The same, a stored item; it is not its own match.")
-    ] = None,
-    bound: Bound,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="K", help="Only the K most similar.")
     ] = None,
@@ -115,58 +117,41 @@ def search(
         ),
     ] = "jaccard",
     reading: ProbeOptions,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    telling: Telling,
 ) -> None:
     """Print the stored items that are similar to a given one.
 
     The most similar come first. With --json one object a line: key, and similarity or distance.
     Of a file with several rows each is searched for, and every answer names its row as the probe.
     """
-    ways = (given.text, given.spelled, given.item, given.file, key)
-    if sum(way is not None for way in ways) != 1:
-        raise UsageError(
-            "say what to search for with one of --text, --set, --item, --input and --key"
-        )
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
     if given.file is None and (reading.text_field or reading.id_field or reading.format_name):
         raise UsageError("--text-field, --id-field and --format are for --input")
+    own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
+    asked = limit if limit is None or own is None else limit + 1
     count, answered = 0, None
-    table: list[tuple[str, ...]] = []
-    with viewed_collection(context, store, collection) as source:
-        of_distance = source.kind.is_distance
-        own = key_from(key, integer_keys=reading.integer_keys) if key is not None else None
-        probes: Iterable[Probe] = given.probes(source, reading)
-        if own is not None:
-            probes = [(None, source.get(own).item)]
-        for name, item in probes:
-            answered = source.search(
-                item,
-                limit=limit + 1 if limit is not None and own is not None else limit,
-                measure=measure,
-                **question.asked(),
-                **bound.of(source.kind),
-            )
+    table: list[list[str]] = []
+    with stored.viewed() as source:
+        kind = source.kind
+        for probe, item in given.probes(source, reading):
+            answered = source.search(item, limit=asked, measure=measure, **question.of(kind))
             matches = [match for match in answered if own is None or match.key != own][:limit]
             count += len(matches)
-            if not as_json:
-                table += _shown(source, name, matches)
-                continue
-            probe = {} if name is None else {"probe": name}
             for match in matches:
-                print_json_line({**probe, "key": match.key, **measured(match)})
+                if telling.as_json:
+                    named: dict[str, Any] = {} if probe is None else {"probe": probe}
+                    print_json_line({**named, "key": match.key, **measured(match)})
+                else:
+                    found = excerpt(kind.shown_item(source.get(match.key).item))
+                    shown = [f"{match.value:.6f}", shown_key(match.key), found]
+                    table.append(shown if probe is None else [shown_key(probe), *shown])
         if table:
-            value = "distance" if of_distance else "similarity"
-            columns = ("probe", f"{value} ", "key", source.kind.name)
-            print_table(columns[-len(table[0]) :], table)
+            value = "distance " if kind.is_distance else "similarity "
+            print_table(("probe", value, "key", kind.name)[-len(table[0]) :], table)
     sys.stdout.flush()
-    told = counted(count, "match", "matches")
-    if answered is not None:
-        told += "; " + promise(
-            answered.guarantee, answered.expected_recall, of_distance=of_distance
-        )
-    note(told, quiet=quiet)
+    promised = "" if answered is None else f"; {promise(answered, kind)}"
+    telling.note(counted(count, "match", "matches") + promised)
 
 
 def _rows_of(file: str, options: ReadingOptions) -> Iterator[Probe]:
@@ -184,17 +169,3 @@ def _rows_of(file: str, options: ReadingOptions) -> Iterator[Probe]:
             if row.item is None:
                 raise UsageError(f"{reader.place(row.line)}: {row.problem}")
             yield (row.key if len(first) > 1 else None), row.item
-
-
-def _shown(
-    source: simdb.CollectionView, probe: Key | None, matches: list[Match]
-) -> list[tuple[str, ...]]:
-    return [
-        (
-            *([] if probe is None else [shown_key(probe)]),
-            f"{next(iter(measured(match).values())):.6f}",
-            shown_key(match.key),
-            excerpt(source.kind.shown_item(source.get(match.key).item)),
-        )
-        for match in matches
-    ]

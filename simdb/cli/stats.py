@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import typer
-
-from simdb.cli.options import AsJson, OptionalCollectionName, StorePath
-from simdb.cli.output import print_fields, print_json
-from simdb.cli.stores import existing, opened
+from simdb.cli.output import AsJson, print_fields, print_json
+from simdb.cli.stores import StoreOrCollection
 
 
 def stats(
-    context: typer.Context,
     *,
-    store: StorePath,
-    collection: OptionalCollectionName = None,
+    described: StoreOrCollection,
     as_json: AsJson = False,
 ) -> None:
     """Print what a store holds and how much room it takes."""
-    with opened(context, store, read_only=True) as database:
-        found = (existing(database, collection) if collection else database).stats()
+    with described.chosen(read_only=True) as source:
+        found = source.stats()
     if as_json:
         print_json(found)
     else:

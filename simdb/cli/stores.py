@@ -1,4 +1,4 @@
-"""The options before the command, and stores and collections opened under them."""
+"""The options before the command, and the stores and collections that commands open under them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -45,61 +45,83 @@ def mode_from(text: str | None) -> int | None:
     return mode
 
 
-@contextlib.contextmanager
-def opened(
-    context: typer.Context,
-    path: str,
-    *,
-    read_only: bool = False,
-    create: bool = False,
-    sync: Literal["full", "batch"] = "full",
-) -> Iterator[simdb.Database]:
-    """Open a store for a command; only ``create`` makes a new one.
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The store that a command is about."""
 
-    Raises:
-        DatabaseNotFoundError: there is no such file and none was to be made.
-    """
-    settings = settings_of(context)
-    if not create and not Path(path).exists():
-        raise DatabaseNotFoundError(f"{path}: there is no such store; simdb create makes one")
-    with simdb.open(
-        path,
-        read_only=read_only,
-        sync=sync,
-        busy_timeout=settings.busy_timeout,
-        threads=settings.threads,
-        memory=settings.memory,
-        mode=settings.mode,
-        untrusted=settings.untrusted,
-    ) as database:
-        yield database
+    context: typer.Context
+    path: Annotated[str, typer.Argument(metavar="STORE", help="The store's file.")]
+
+    @contextlib.contextmanager
+    def opened(
+        self,
+        *,
+        read_only: bool = False,
+        create: bool = False,
+        sync: Literal["full", "batch"] = "full",
+    ) -> Iterator[simdb.Database]:
+        """Open it; only ``create`` makes a new one.
+
+        Raises:
+            DatabaseNotFoundError: there is no such file and none was to be made.
+        """
+        settings = settings_of(self.context)
+        if not create and not Path(self.path).exists():
+            raise DatabaseNotFoundError(
+                f"{self.path}: there is no such store; simdb create makes one"
+            )
+        with simdb.open(
+            self.path,
+            read_only=read_only,
+            sync=sync,
+            busy_timeout=settings.busy_timeout,
+            threads=settings.threads,
+            memory=settings.memory,
+            mode=settings.mode,
+            untrusted=settings.untrusted,
+        ) as database:
+            yield database
+
+    @contextlib.contextmanager
+    def view(self, name: str) -> Iterator[simdb.CollectionView]:
+        """Hold one state of a collection that exists, for several reads that agree."""
+        with self.opened(read_only=True) as database, database.snapshot() as state:
+            existing(database, name)
+            yield state[name]
 
 
-@contextlib.contextmanager
-def opened_collection(
-    context: typer.Context,
-    path: str,
-    name: str,
-    *,
-    read_only: bool = False,
-    sync: Literal["full", "batch"] = "full",
-) -> Iterator[simdb.Collection]:
-    """Open a collection that exists."""
-    with opened(context, path, read_only=read_only, sync=sync) as database:
-        yield existing(database, name)
+@dataclass(frozen=True, slots=True)
+class StoredCollection(Store):
+    """The collection that a command is about."""
+
+    name: Annotated[str, typer.Argument(metavar="COLLECTION", help="The collection in the store.")]
+
+    @contextlib.contextmanager
+    def viewed(self) -> Iterator[simdb.CollectionView]:
+        """Hold one state of it."""
+        with self.view(self.name) as source:
+            yield source
+
+    @contextlib.contextmanager
+    def changed(self, sync: Literal["full", "batch"] = "full") -> Iterator[simdb.Collection]:
+        """Open it to be written."""
+        with self.opened(sync=sync) as database:
+            yield existing(database, self.name)
 
 
-@contextlib.contextmanager
-def viewed_collection(
-    context: typer.Context, path: str, name: str
-) -> Iterator[simdb.CollectionView]:
-    """Hold one state of a collection that exists, for several reads that agree."""
-    with (
-        opened(context, path, read_only=True) as database,
-        database.snapshot() as state,
-    ):
-        existing(database, name)
-        yield state[name]
+@dataclass(frozen=True, slots=True)
+class StoreOrCollection(Store):
+    """What a command is about that takes a whole store, or one collection in it."""
+
+    name: Annotated[
+        str | None, typer.Argument(metavar="COLLECTION", help="Only this collection.")
+    ] = None
+
+    @contextlib.contextmanager
+    def chosen(self, *, read_only: bool) -> Iterator[simdb.Database | simdb.Collection]:
+        """Open it."""
+        with self.opened(read_only=read_only) as database:
+            yield existing(database, self.name) if self.name else database
 
 
 def existing(database: simdb.Database, name: str) -> simdb.Collection:

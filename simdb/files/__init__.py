@@ -10,48 +10,12 @@ from pathlib import Path
 
 from simdb.errors import ConfigurationError
 from simdb.files.arrays import ArrayReader
-from simdb.files.baskets import BasketReader, LinesReader
 from simdb.files.compression import STANDARD_STREAM, InputStream, plain_name
-from simdb.files.jsonl import JsonLinesReader, item_of_json
-from simdb.files.rows import (
-    LONGEST_RECORD,
-    Elements,
-    Item,
-    ReadingOptions,
-    Row,
-    RowReader,
-    StreamReader,
-)
-from simdb.files.separated import RatingsReader, SeparatedReader
+from simdb.files.jsonl import JsonLinesReader
+from simdb.files.rows import ReadingOptions, RowReader, StreamReader
+from simdb.files.separated import BasketReader, LinesReader, RatingsReader, SeparatedReader
 from simdb.files.texts import TextReader, iter_files, leads_out
-from simdb.files.writing import (
-    Output,
-    json_line,
-    printable,
-    require_fitting_name,
-    written_together,
-)
 from simdb.kinds.base import Format
-
-__all__ = [
-    "LONGEST_RECORD",
-    "Elements",
-    "Format",
-    "Item",
-    "Output",
-    "ReadingOptions",
-    "Row",
-    "RowReader",
-    "format_of_name",
-    "inputs_of",
-    "item_of_json",
-    "json_line",
-    "open_rows",
-    "printable",
-    "require_fitting_name",
-    "told_format",
-    "written_together",
-]
 
 _READERS: dict[Format, type[StreamReader]] = {
     "jsonl": JsonLinesReader,
@@ -72,7 +36,7 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
         MissingExtraError: a ``.zst`` file without the zstandard extra.
         FileNotFoundError: no such file or folder.
     """
-    options = ReadingOptions() if options is None else options
+    options = options or ReadingOptions()
     chosen = told_format(source, options)
     if chosen == "text":
         if source != STANDARD_STREAM and not Path(source).exists():
@@ -139,5 +103,5 @@ def told_format(source: str, options: ReadingOptions) -> Format:
         raise ConfigurationError(
             f"the name of {source} does not tell its format: name it, one of {', '.join(formats)}"
         )
-    # What the name tells has to agree with the other options too.
-    return replace(options, format=told).format or "jsonl"
+    replace(options, format=told)  # it has to agree with the other options too
+    return told

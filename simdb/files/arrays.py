@@ -61,13 +61,11 @@ class ArrayReader(RowReader):
         if len(options.text_fields) > 1:
             raise ConfigurationError("of NumPy files one array is the items")
         self._rows_read = 0
-        self._row_bytes = 0
-        self._bytes_total: int | None = None
+        self._items: npt.NDArray[Any] | None = None
 
     def __iter__(self) -> Iterator[Row]:
         items, keys = self._arrays()
-        self._row_bytes = items.itemsize * items.shape[1]
-        self._bytes_total = items.nbytes
+        self._items = items
         item_of_row = self.options.kind.item_of_row
         for number in range(len(items)):
             self._rows_read = number + 1
@@ -92,10 +90,9 @@ class ArrayReader(RowReader):
         try:
             with Path(self.source).open("rb") as file:
                 begin = file.read(len(_ARRAY))
-                if begin.startswith(_ARCHIVE):
-                    file.seek(0)
-                    with zipfile.ZipFile(file) as archive:
-                        return self._of_archive(archive)
+            if begin.startswith(_ARCHIVE):
+                with zipfile.ZipFile(self.source) as archive:
+                    return self._of_archive(archive)
             is_array = begin == _ARRAY
             items = np.load(self.source, mmap_mode="r", allow_pickle=False) if is_array else None
         except BadItemError:
@@ -176,12 +173,12 @@ class ArrayReader(RowReader):
     @property
     def bytes_read(self) -> int:
         """How many bytes of the array were taken so far."""
-        return self._rows_read * self._row_bytes
+        return self._rows_read * (0 if self._items is None else self._items[:1].nbytes)
 
     @property
     def bytes_total(self) -> int | None:
         """How many bytes the array has, None before it is opened."""
-        return self._bytes_total
+        return None if self._items is None else self._items.nbytes
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from types import TracebackType
 from typing import IO, Any, Self
 
 from simdb.errors import MissingExtraError, UsageError
@@ -65,13 +64,11 @@ class InputStream:
         self.size: int | None = None
         # What the libraries raise for data that are damaged or cut short.
         self._damages: tuple[type[Exception], ...] = (EOFError, zlib.error, gzip.BadGzipFile)
+        self._owned = content is None and name != STANDARD_STREAM
         if content is not None:
-            self._owned = False
             self._stored: IO[bytes] = io.BytesIO(content)
-            self._stream: IO[bytes] = self._stored
-            return
-        self._owned = name != STANDARD_STREAM
-        self._stored = io.BufferedReader(io.FileIO(name)) if self._owned else sys.stdin.buffer
+        else:
+            self._stored = io.BufferedReader(io.FileIO(name)) if self._owned else sys.stdin.buffer
         try:
             if self._owned:
                 status = os.fstat(self._stored.fileno())
@@ -152,12 +149,7 @@ class InputStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
 

@@ -7,14 +7,12 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import InputStream
 from simdb.files.rows import (
     KINDS_OF_VALUES,
-    LONGEST_RECORD,
     Item,
     NamedFieldsReader,
     ReadingOptions,
@@ -27,32 +25,17 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class JsonLinesReader(NamedFieldsReader):
-    r"""Rows of a file of JSON lines.
+    """Rows of a file of JSON lines.
 
-    Lines end with ``\n``; lines of white space only are no rows but count as lines. Stricter than
-    Python's json: ``NaN``, ``Infinity``, numbers too large for a double and escapes of half a
-    surrogate pair are problems. Of a name that occurs twice in an object the last value counts.
-    A bag is a list with repeats, or an object of elements and counts, whose names are strings or
-    integers as ``options.elements`` says: names in JSON are always text. A vector is a list of
-    numbers (where several fields are one vector also a number), a bit vector a text or a list of 0
-    and 1 or a hexadecimal text, a fingerprint a list of minutiae or of squares.
+    Stricter than Python's json: ``NaN``, ``Infinity``, numbers too large for a double and escapes
+    of half a surrogate pair are problems. Of a name that occurs twice the last value counts. A bag
+    is a list with repeats, or an object of elements and counts, whose names are strings or integers
+    as ``options.elements`` says: names in JSON are always text. A vector is a list of numbers
+    (where several fields are one vector also a number), a bit vector a text or a list of 0 and 1 or
+    a hexadecimal text, a fingerprint a list of minutiae or of squares.
     """
 
     format: ClassVar[Format] = "jsonl"
-
-    def __init__(
-        self, stream: InputStream, options: ReadingOptions, *, longest: int = LONGEST_RECORD
-    ) -> None:
-        super().__init__(stream, options, longest=longest)
-        self._decoder = json.JSONDecoder(
-            parse_constant=_refused_constant, parse_float=_finite_number
-        )
-
-    def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
-        return self._stream.whole_lines(self._longest)
-
-    def _is_blank(self, raw: bytes) -> bool:
-        return not raw or raw.isspace()
 
     def fields_of(self, raw: bytes) -> dict[str, Any]:
         """Return the object on a line; a list alone stands for the field of the item."""
@@ -81,7 +64,7 @@ class JsonLinesReader(NamedFieldsReader):
     def _value(self, raw: bytes) -> Any:
         text = decoded(raw)
         try:
-            value = self._decoder.decode(text)
+            value = _DECODER.decode(text)
         except RowProblemError:
             raise
         except RecursionError:
@@ -95,29 +78,20 @@ class JsonLinesReader(NamedFieldsReader):
         return value
 
     def _part(self, name: str, value: Any) -> Item:
-        kind = self.options.kind
-        part = kind.item_of_json(value, several=len(self.options.text_fields) > 1)
-        if part is NotImplemented:
+        several = len(self.options.text_fields) > 1
+        item: Item = self.options.kind.item_of_json(value, several=several)
+        if item is NotImplemented:
             raise self._unlike(name, value)
-        item: Item = part
         return item
 
     def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:
+        of_counts = self.options.kind.of_counts
         if isinstance(value, list):
-            if self.options.kind.of_counts:
+            if of_counts:
                 self.tokens.take_example(value)
             return value
-        if self.options.kind.of_counts and isinstance(value, dict):
-            return self._counts(name, value)
-        raise self._unlike(name, value)
-
-    def _unlike(self, name: str, value: Any) -> RowProblemError:
-        return RowProblemError(
-            f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not "
-            f"{self.options.kind.json_form}"
-        )
-
-    def _counts(self, name: str, value: dict[str, Any]) -> dict[Any, int]:
+        if not of_counts or not isinstance(value, dict):
+            raise self._unlike(name, value)
         for element, count in value.items():
             if type(count) is not int or count < 0:
                 raise RowProblemError(
@@ -125,6 +99,12 @@ class JsonLinesReader(NamedFieldsReader):
                     f"{reprlib.repr(count)}, not a whole number from 0"
                 )
         return dict(zip(self.tokens.typed(list(value)), value.values(), strict=True))
+
+    def _unlike(self, name: str, value: Any) -> RowProblemError:
+        return RowProblemError(
+            f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not "
+            f"{self.options.kind.json_form}"
+        )
 
 
 def item_of_json(text: str, options: ReadingOptions, name: str) -> Item:
@@ -149,6 +129,9 @@ def _finite_number(text: str) -> float:
     if math.isinf(number):
         raise RowProblemError(f"the number {shortened(text)} is too large")
     return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refused_constant, parse_float=_finite_number)
 
 
 def _refuse_lone_surrogates(value: Any) -> None:

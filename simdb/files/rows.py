@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy.typing as npt
@@ -95,6 +94,7 @@ class ReadingOptions:
             but lists in JSON lines); ``"auto"`` takes integers if the first is one of integers.
         separator: what stands between elements in lines and in a field of CSV; white space if
             None.
+        longest: the most bytes of a record that are read; a longer one is a problem.
     """
 
     text_fields: tuple[str, ...] = ("text",)
@@ -107,12 +107,13 @@ class ReadingOptions:
     rating_field: str = "rating"
     elements: Elements = "auto"
     separator: str | None = None
+    longest: int = LONGEST_RECORD
 
     def __post_init__(self) -> None:
         if not self.text_fields:
             raise ConfigurationError("text_fields must name at least one field")
         if self.id_field in self.text_fields:
-            raise ConfigurationError(f"{self.id_field!r} cannot be both the key and the text")
+            raise ConfigurationError(f"{self.id_field!r} cannot be both the key and the item")
         formats = self.kind.formats
         if self.format is not None and self.format not in formats:
             raise ConfigurationError(
@@ -125,7 +126,8 @@ class ReadingOptions:
             )
         if self.separator == "":
             raise ConfigurationError("the separator must not be empty")
-        if self.format in ("lines", "baskets") and not _is_place(self.id_field):
+        is_place = re.fullmatch(r"[1-9][0-9]{0,8}", "1" if self.id_field is None else self.id_field)
+        if self.format in ("lines", "baskets") and not is_place:
             raise ConfigurationError(
                 f"{self.format} have no names: the key is told by its place, from 1, not by "
                 f"{self.id_field!r}"
@@ -148,10 +150,6 @@ class ReadingOptions:
                 "ratings need three different fields: the key, the item and the rating, not "
                 f"{', '.join(map(repr, names))}"
             )
-
-
-def _is_place(text: str | None) -> bool:
-    return text is None or re.fullmatch(r"[1-9][0-9]{0,8}", text) is not None
 
 
 def whole_number(text: str) -> int:
@@ -215,11 +213,9 @@ class Tokens:
         if all(map(WHOLE_NUMBER.fullmatch, tokens)):
             return list(map(int, tokens))
         wrong = next(token for token in tokens if not WHOLE_NUMBER.fullmatch(token))
-        hint = (
-            ""
-            if self._told
-            else ", as those before it are; where that is not meant, take all as strings"
-        )
+        hint = ", as those before it are; where that is not meant, take all as strings"
+        if self._told:
+            hint = ""
         raise RowProblemError(f"the element {shortened(wrong)} is not a whole number{hint}")
 
 
@@ -241,7 +237,7 @@ class RowReader(ABC):
             first row was read.
         header: the names of the fields in order where the input names them once, else None.
         tokens: what cuts text into the elements of sets, and knows what they are here.
-        stream: the bytes that are read, where they are those of one file.
+        stream: the bytes that are read; None where they are not those of one file.
     """
 
     format: ClassVar[Format]
@@ -290,50 +286,39 @@ class RowReader(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
 
 class StreamReader(RowReader):
-    """Rows of one stream of bytes, cut into records.
+    r"""Rows of one stream of bytes, cut into records: here into lines that end with ``\n``.
 
     A record becomes fields (``fields_of``), and these the key, the item and the metadata of a row.
+    Lines of white space only are no rows but count as lines.
     """
 
-    def __init__(
-        self, stream: InputStream, options: ReadingOptions, *, longest: int = LONGEST_RECORD
-    ) -> None:
+    def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
         super().__init__(stream.name, options, stream)
         self._stream = stream
-        self._longest = longest
 
-    @abstractmethod
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         """Yield each record: number of its first line, its bytes, and what is wrong with it."""
+        return self._stream.whole_lines(self.options.longest)
 
-    @abstractmethod
     def _is_blank(self, raw: bytes) -> bool:
-        """Return whether a record is no row."""
+        """Whether a record is no row."""
+        return not raw or raw.isspace()
 
     def __iter__(self) -> Iterator[Row]:
         for line, record, problem in self._records():
-            raw = self._without_mark(line, record)
+            raw = record
+            if line == 1:
+                raw = record.removeprefix(BYTE_ORDER_MARK)
+                self.preamble = record[: len(record) - len(raw)]
             if problem is not None:
                 yield Row(line, None, None, None, raw, problem)
             elif not self._is_blank(raw):
                 yield self._row(line, raw)
-
-    def _without_mark(self, line: int, record: bytes) -> bytes:
-        if line > 1:
-            return record
-        raw = record.removeprefix(BYTE_ORDER_MARK)
-        self.preamble = record[: len(record) - len(raw)]
-        return raw
 
     def _row(self, line: int, raw: bytes) -> Row:
         key = None
@@ -350,7 +335,7 @@ class StreamReader(RowReader):
 
     @abstractmethod
     def _key(self, fields: Any, line: int) -> Key:
-        """Return the key among the fields, or the line where they have none."""
+        """Return the key among the fields, or the line where none of them is it."""
 
     @abstractmethod
     def _item(self, fields: Any) -> Item:
@@ -378,7 +363,6 @@ class NamedFieldsReader(StreamReader):
         return fields
 
     def _key(self, fields: Mapping[str, Any], line: int) -> Key:
-        """Return the key among a row's fields, or its line where no field is the key."""
         name = self.options.id_field
         if name is None:
             return line
@@ -393,13 +377,15 @@ class NamedFieldsReader(StreamReader):
     def _item(self, fields: Mapping[str, Any]) -> Item:
         names = self.options.text_fields
         kind = self.options.kind
-        if kind.field_names is not None:
-            return _record(fields, names)
-        values = [_field(fields, name) for name in names]
-        parts = zip(names, values, strict=True)
+        if kind.field_names is not None:  # a record, which may lack some of them, but not all
+            record = {name: fields[name] for name in names if name in fields}
+            if not record:
+                raise RowProblemError(f"none of the record's fields is there: {', '.join(names)}")
+            return record
+        values = [(name, _field(fields, name)) for name in names]
         if kind.of_elements:
-            return _united([self._elements(*each) for each in parts])
-        item: Item = kind.joined([self._part(*each) for each in parts])
+            return _united([self._elements(*named) for named in values])
+        item: Item = kind.joined([self._part(*named) for named in values])
         return item
 
     def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -411,14 +397,6 @@ def _field(fields: Mapping[str, Any], name: str) -> Any:
     if name not in fields:
         raise RowProblemError(f"the field {name!r} is missing")
     return fields[name]
-
-
-def _record(fields: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields that are the record; it may lack some of them, but not all."""
-    record = {name: fields[name] for name in names if name in fields}
-    if not record:
-        raise RowProblemError(f"none of the record's fields is there: {', '.join(names)}")
-    return record
 
 
 def _united(parts: list[list[Any] | dict[Any, int]]) -> list[Any] | dict[Any, int]:

@@ -1,6 +1,7 @@
-"""Rows of CSV files, as Python's ``csv`` module understands them, byte for byte.
+"""Rows whose parts are separated: CSV with or without a header, and lines of tokens.
 
-Where the rows are ratings, they are gathered into a set or bag a user, or one an item (MMDS 3.1.3).
+CSV is what Python's ``csv`` module understands, byte for byte. Where its rows are ratings, they are
+gathered into a set or bag a user, or one an item (MMDS 3.1.3).
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from simdb.files.rows import (
     Row,
     RowProblemError,
     RowReader,
+    StreamReader,
     decoded,
+    present,
+    whole_number,
 )
 from simdb.kinds import Text
 from simdb.kinds.base import Format, shortened
@@ -96,21 +100,14 @@ class SeparatedReader(NamedFieldsReader):
 
     format: ClassVar[Format] = "csv"
 
-    def __init__(
-        self, stream: InputStream, options: ReadingOptions, *, longest: int = LONGEST_RECORD
-    ) -> None:
-        super().__init__(stream, options, longest=longest)
-        # The module's limit of 128 KiB a field is one for the whole process: it is only raised.
-        csv.field_size_limit(max(csv.field_size_limit(), longest))
-
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         """Yield the records after the header, which is read here."""
-        for line, raw, problem in iter_records(self._stream, longest=self._longest):
+        for line, raw, problem in iter_records(self._stream, longest=self.options.longest):
             if self.header is not None:
                 yield line, raw, problem
             else:
                 self.preamble += raw
-                if problem is not None or raw.strip(b"\r\n"):
+                if problem is not None or not self._is_blank(raw):
                     self._take_header(line, raw, problem)
 
     def _is_blank(self, raw: bytes) -> bool:
@@ -118,13 +115,17 @@ class SeparatedReader(NamedFieldsReader):
 
     def _take_header(self, line: int, raw: bytes, problem: str | None) -> None:
         """Read the names of the fields; without them no row can be read, so here it ends."""
-        if problem is None:
-            try:
-                names = values_of(raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw)
-            except RowProblemError as error:
-                problem = str(error)
-            else:
-                problem = _header_problem(names, self.options)
+        names: list[str] = []
+        try:
+            names = values_of(raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw)
+        except RowProblemError as error:
+            problem = problem or str(error)
+        if problem is None and len(set(names)) < len(names):
+            problem = "the header names a field twice"
+        for name in (*self.options.text_fields, self.options.id_field):
+            if problem is None and name is not None and name not in names:
+                known = ", ".join(map(repr, names))
+                problem = f"the header has no field {name!r}; it has {known}"
         if problem is not None:
             raise BadItemError(f"{self.place(line)}: {problem}")
         self.header = tuple(names)
@@ -159,17 +160,67 @@ class SeparatedReader(NamedFieldsReader):
         return item
 
 
-def _header_problem(names: list[str], options: ReadingOptions) -> str | None:
-    if len(set(names)) < len(names):
-        return "the header names a field twice"
-    for name in (*options.text_fields, options.id_field):
-        if name is not None and name not in names:
-            return f"the header has no field {name!r}; it has {', '.join(map(repr, names))}"
-    return None
+class LinesReader(StreamReader):
+    """Rows of a file with one item a line: tokens between white space, or a separator.
+
+    They are the elements of a set or bag, in which what occurs twice is twice, the components of a
+    vector, or bits. ``options.id_field`` is the place of the token that is the key, from 1; without
+    it the line number is the key. This is the format of the FIMI repository.
+    """
+
+    format: ClassVar[Format] = "lines"
+
+    def fields_of(self, raw: bytes) -> list[str]:
+        """Cut a line into tokens."""
+        return self.tokens.split(decoded(raw))
+
+    def _key(self, fields: list[str], line: int) -> Key:
+        """Return the key and take it out of the tokens."""
+        if self.options.id_field is None:
+            return line
+        place = int(self.options.id_field)
+        if place > len(fields):
+            raise RowProblemError(f"{len(fields)} tokens, of which number {place} is the key")
+        key = fields.pop(place - 1)
+        return whole_number(key) if self.options.integer_keys else key
+
+    def _item(self, fields: list[str]) -> Item:
+        if self.options.kind.of_elements:
+            return self.tokens.typed(fields)
+        item: Item = self.options.kind.item_of_tokens(fields)
+        return item
+
+    def fields(self, raw: bytes) -> dict[str, Any]:
+        """Return the item of a row without problem, under the name that the options give it."""
+        tokens = self.fields_of(raw)
+        self._key(tokens, 0)
+        return {self.options.text_fields[0]: self._item(tokens)}
+
+
+class BasketReader(LinesReader):
+    """Rows of a CSV file without header: the fields of a record are the tokens.
+
+    Records may differ in length. White space around a field does not count, empty fields are none.
+    """
+
+    format: ClassVar[Format] = "baskets"
+
+    def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
+        return iter_records(self._stream, longest=self.options.longest)
+
+    def _is_blank(self, raw: bytes) -> bool:
+        return not raw.strip(b"\r\n")
+
+    def fields_of(self, raw: bytes) -> list[str]:
+        """Return the fields of a record."""
+        return present(values_of(raw))
 
 
 def values_of(raw: bytes) -> list[str]:
     """Return the fields of a record; what is no CSV raises RowProblemError."""
+    # The module's limit of 128 KiB a field is one for the whole process: it is only raised.
+    if len(raw) > csv.field_size_limit():
+        csv.field_size_limit(len(raw))
     try:
         return next(csv.reader((decoded(raw),)))
     except csv.Error as error:
@@ -210,14 +261,10 @@ class RatingsReader(RowReader):
 
     format: ClassVar[Format] = "csv"
 
-    def __init__(
-        self, stream: InputStream, options: ReadingOptions, *, longest: int = LONGEST_RECORD
-    ) -> None:
+    def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
         super().__init__(stream.name, options, stream)
         # Of a single rating the rated is a text; it becomes a string or an integer here.
-        self._ratings = SeparatedReader(
-            stream, replace(options, kind=Text(), ratings=None), longest=longest
-        )
+        self._ratings = SeparatedReader(stream, replace(options, kind=Text(), ratings=None))
         self._table = RatingTable(options.ratings or Stars())
 
     def __iter__(self) -> Iterator[Row]:
@@ -230,12 +277,14 @@ class RatingsReader(RowReader):
                 yield replace(row, item=None, metadata=None, problem=problem)
                 continue
             lines.setdefault(row.key, row.line)
-            raws.setdefault(row.key, []).append(row.raw)
+            # The last record of a file may lack the end of its line.
+            ended = row.raw if row.raw.endswith((b"\n", b"\r")) else row.raw + b"\n"
+            raws.setdefault(row.key, []).append(ended)
         self.preamble, self.header = self._ratings.preamble, self._ratings.header
         for key in self._table:
             counts = self._table.counts(key)
             item = dict(counts) if self.options.kind.of_counts else list(counts)
-            yield Row(lines[key], key, item, None, _joined(raws.pop(key)))
+            yield Row(lines[key], key, item, None, b"".join(raws.pop(key)))
 
     def _take(self, row: Row) -> str | None:
         """Take a rating into the table; return what is wrong with it."""
@@ -244,8 +293,8 @@ class RatingsReader(RowReader):
             return f"the field {self.options.rating_field!r} is missing"
         if not _NUMBER.fullmatch(rating):
             return f"the rating {shortened(rating)} is not a number"
-        if row.key is None or not isinstance(row.item, str):
-            return "not a rating"
+        assert row.key is not None
+        assert isinstance(row.item, str)
         try:
             (rated,) = self.tokens.typed([row.item])
             self._table.add(row.key, rated, Fraction(rating))
@@ -258,8 +307,3 @@ class RatingsReader(RowReader):
         names = self.header or ()
         records = csv.reader(io.StringIO(raw.decode(), newline=""))
         return {"ratings": [dict(zip(names, record, strict=True)) for record in records]}
-
-
-def _joined(raws: list[bytes]) -> bytes:
-    """Return records one after the other; the last of a file may lack the end of its line."""
-    return b"".join(raw if raw.endswith((b"\n", b"\r")) else raw + b"\n" for raw in raws)

@@ -12,7 +12,6 @@ from simdb.errors import BadItemError, MissingExtraError, UsageError
 from simdb.files.compression import STANDARD_STREAM, InputStream
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
-    LONGEST_RECORD,
     Item,
     ReadingOptions,
     Row,
@@ -39,7 +38,12 @@ def iter_files(folder: Path, pattern: str | None = None) -> Iterator[str]:
                 yield relative
             continue
         with os.scandir(path) as entries:
-            names = sorted(entry.name for entry in entries if _wanted(entry))
+            names = sorted(
+                entry.name
+                for entry in entries
+                if not entry.name.startswith(".")
+                and (entry.is_dir(follow_symlinks=False) or entry.is_file())
+            )
         prefix = relative + "/" if relative else ""
         waiting.extend((prefix + name, path / name) for name in reversed(names))
 
@@ -47,12 +51,6 @@ def iter_files(folder: Path, pattern: str | None = None) -> Iterator[str]:
 def leads_out(folder: Path, path: Path) -> bool:
     """Whether a file in a folder is a link to one outside, which its giver need not own."""
     return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
-
-
-def _wanted(entry: os.DirEntry[str]) -> bool:
-    if entry.name.startswith("."):
-        return False
-    return entry.is_dir(follow_symlinks=False) or entry.is_file()
 
 
 class TextReader(RowReader):
@@ -64,14 +62,10 @@ class TextReader(RowReader):
 
     format: ClassVar[Format] = "text"
 
-    def __init__(
-        self, source: str, options: ReadingOptions, *, longest: int = LONGEST_RECORD
-    ) -> None:
+    def __init__(self, source: str, options: ReadingOptions) -> None:
         super().__init__(source, options)
-        self._longest = longest
-        self._folder = Path(source) if source != STANDARD_STREAM else None
-        if self._folder is not None and not self._folder.is_dir():
-            self._folder = None
+        is_folder = source != STANDARD_STREAM and Path(source).is_dir()
+        self._folder = Path(source) if is_folder else None
 
     def __iter__(self) -> Iterator[Row]:
         if self._folder is None:
@@ -97,7 +91,7 @@ class TextReader(RowReader):
             raise RowProblemError("a link to a file outside of the folder")
         try:
             with InputStream(name) as stream:
-                content = stream.read(self._longest + 1)
+                content = stream.read(self.options.longest + 1)
         except MissingExtraError:
             raise
         except (OSError, UsageError) as error:
@@ -105,8 +99,8 @@ class TextReader(RowReader):
             if self._folder is None:
                 raise
             raise RowProblemError(getattr(error, "strerror", None) or str(error)) from None
-        if len(content) > self._longest:
-            raise RowProblemError(f"longer than {self._longest} bytes")
+        if len(content) > self.options.longest:
+            raise RowProblemError(f"longer than {self.options.longest} bytes")
         return decoded(content.removeprefix(BYTE_ORDER_MARK))
 
     def fields(self, raw: bytes) -> dict[str, str]:

@@ -23,7 +23,7 @@ from simdb.files.compression import STANDARD_STREAM, compressing, plain_name
 # Where the first page of an LMDB file has its magic number, and what that is.
 _MAGIC_AT = 16
 _MAGIC = bytes.fromhex("dec0efbe")
-_BESIDE_A_STORE = ("-lock", "-turn")
+_BESIDE_A_STORE = re.compile("(?<=.)-(lock|turn)$")
 # What readers expect by the name of a file; other names promise nothing.
 _PROMISED = {
     ".jsonl": "jsonl",
@@ -43,12 +43,8 @@ _OBEYED = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 def _belongs_to_a_store(path: Path) -> bool:
     """Whether a file is a store or one of those beside it, which no output may replace."""
-    for ending in _BESIDE_A_STORE:
-        if path.name.endswith(ending):
-            path = path.with_name(path.name.removesuffix(ending))
-            break
     try:
-        with path.open("rb") as file:
+        with path.with_name(_BESIDE_A_STORE.sub("", path.name)).open("rb") as file:
             return file.read(_MAGIC_AT + len(_MAGIC))[_MAGIC_AT:] == _MAGIC
     except OSError:
         return False
@@ -79,7 +75,7 @@ class Output:
     def _opened(self) -> IO[bytes]:
         if self.target == STANDARD_STREAM:
             return sys.stdout.buffer
-        mode = _mode_of(self._final)
+        mode = self._final.stat().st_mode if self._final.exists() else None
         if mode is not None and stat.S_ISDIR(mode):
             raise IsADirectoryError(21, "is a folder", self.target)
         if mode is not None and not stat.S_ISREG(mode):
@@ -168,13 +164,6 @@ def remove_abandoned(folder: Path, pattern: str) -> None:
                     shutil.rmtree(path)
             finally:
                 os.close(descriptor)
-
-
-def _mode_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_mode
-    except FileNotFoundError:
-        return None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_fault_of_simdb_is_told_as_one(store, monkeypatch, fault):
     def fail(*arguments: object, **options: object) -> None:
         raise fault("of ours")
 
-    monkeypatch.setattr(search, "_shown", fail)
+    monkeypatch.setattr(search, "promise", fail)
     monkeypatch.delenv("SIMDB_TRACEBACK", raising=False)
     result = run("search", store, "news", "--text", "one")
     assert result.exit_code == 70

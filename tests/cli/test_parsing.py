@@ -17,7 +17,8 @@ from simdb.cli.inputs import Feed
 from simdb.cli.options import KindOptions, key_from
 from simdb.cli.output import ProgressBar, excerpt
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files import ReadingOptions, printable
+from simdb.files.rows import ReadingOptions
+from simdb.files.writing import printable
 from simdb.kinds import CharacterShingles, StopWordShingles, Text, WordShingles
 from simdb.results import Outcome, Progress
 

@@ -14,7 +14,8 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError
-from simdb.files import ReadingOptions, Row, open_rows
+from simdb.files import open_rows
+from simdb.files.rows import ReadingOptions, Row
 from tests.support import oracle
 from tests.support.cli_stores import done, lines_of, run
 

@@ -9,7 +9,8 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError
-from simdb.files import ReadingOptions, Row, open_rows
+from simdb.files import open_rows
+from simdb.files.rows import ReadingOptions, Row
 
 
 def rows_of(path: Any, content: str, **options: Any) -> list[Row]:

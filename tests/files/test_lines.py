@@ -3,15 +3,16 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import BadItemError
-from simdb.files import LONGEST_RECORD, ReadingOptions, Row
 from simdb.files.compression import InputStream
 from simdb.files.jsonl import JsonLinesReader
+from simdb.files.rows import LONGEST_RECORD, ReadingOptions, Row
 from simdb.files.separated import _AT_START, SeparatedReader, _place_after, iter_records
 
 BY_ID = ReadingOptions(id_field="id")
@@ -24,13 +25,13 @@ def stream_of(content: bytes) -> InputStream:
 def json_rows(
     content: bytes, options: ReadingOptions = BY_ID, *, longest: int = LONGEST_RECORD
 ) -> list[Row]:
-    return list(JsonLinesReader(stream_of(content), options, longest=longest))
+    return list(JsonLinesReader(stream_of(content), replace(options, longest=longest)))
 
 
 def csv_rows(
     content: bytes, options: ReadingOptions = BY_ID, *, longest: int = LONGEST_RECORD
 ) -> list[Row]:
-    return list(SeparatedReader(stream_of(content), options, longest=longest))
+    return list(SeparatedReader(stream_of(content), replace(options, longest=longest)))
 
 
 # JSON lines

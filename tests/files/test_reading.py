@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from simdb.errors import ConfigurationError, MissingExtraError, UsageError
-from simdb.files import ReadingOptions, open_rows
+from simdb.files import open_rows
 from simdb.files.compression import zstandard
+from simdb.files.rows import ReadingOptions
 
 CHECKED = {zstandard().CompressionParameter.checksum_flag: 1}
 

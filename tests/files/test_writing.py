@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from simdb.errors import MissingExtraError, UsageError
-from simdb.files import Output, json_line, open_rows, written_together
+from simdb.files import open_rows
 from simdb.files.compression import zstandard
+from simdb.files.writing import Output, json_line, written_together
 
 
 def names_in(folder: Path) -> list[str]:
@@ -229,7 +230,7 @@ def test_a_terminal_gets_nothing_that_it_obeys(monkeypatch):
 
 KILLED = """
 import os, signal, sys
-from simdb.files import Output
+from simdb.files.writing import Output
 Output(sys.argv[1]).write(b"half")
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import simdb
 from simdb.errors import BadItemError, ConfigurationError
-from simdb.files import ReadingOptions, Row, open_rows
+from simdb.files import open_rows
+from simdb.files.rows import ReadingOptions, Row
 from simdb.files.separated import treatment_from
 from simdb.kinds.ratings import (
     Liked,

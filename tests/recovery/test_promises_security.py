@@ -143,7 +143,7 @@ def test_a_line_that_unpacks_to_far_more_than_the_limit_takes_no_more_memory(tmp
     assert path.stat().st_size < MIB
     with compression.InputStream(str(path)) as stream:
         tracemalloc.start()
-        rows = list(JsonLinesReader(stream, ReadingOptions(), longest=MIB))
+        rows = list(JsonLinesReader(stream, ReadingOptions(longest=MIB)))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert [row.problem is None for row in rows] == [False, True]
