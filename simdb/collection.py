@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import partial
@@ -17,13 +16,13 @@ from simdb.answers import method as methods
 from simdb.answers.choose import (
     AskedGuarantee,
     Question,
+    Verb,
     choose,
     read_since,
     require_alike,
     require_resumable,
 )
 from simdb.answers.method import AnsweredBatch, Method
-from simdb.checks import require_whole
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -80,6 +79,16 @@ class _Known(NamedTuple):
 
 def _known(settings: CollectionSettings) -> _Known:
     return _Known(settings.encode(), settings, Signer(settings))
+
+
+class _Asked(NamedTuple):
+    """The arguments of a call that asks what is similar."""
+
+    threshold: ThresholdLike | None
+    max_distance: ThresholdLike | None
+    guarantee: AskedGuarantee
+    min_recall: float | None
+    measure: str = "jaccard"
 
 
 class CollectionView:
@@ -147,8 +156,8 @@ class CollectionView:
 
     def __len__(self) -> int:
         """Return how many items are stored."""
-        with self._collection() as collection:
-            return collection.manifest.live
+        with self._opened() as opened:
+            return opened.reader.manifest.live
 
     def __contains__(self, key: object) -> bool:
         """Return whether a key is stored; a key that cannot be stored is not."""
@@ -156,8 +165,8 @@ class CollectionView:
             encoded = encode_user_key(key)
         except (BadItemError, TypeError):
             return False
-        with self._collection() as collection:
-            return collection.find(encoded) is not None
+        with self._opened() as opened:
+            return opened.reader.find(encoded) is not None
 
     # -- reading items -----------------------------------------------------------------------
 
@@ -168,9 +177,9 @@ class CollectionView:
             KeyNotFoundError: the key is not stored.
         """
         encoded = encode_user_key(key)
-        with self._collection() as collection:
-            number = collection.find(encoded)
-            document = None if number is None else collection.document(number)
+        with self._opened() as opened:
+            number = opened.reader.find(encoded)
+            document = None if number is None else opened.reader.document(number)
             if document is None:
                 raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
             return self._record(document)
@@ -180,11 +189,10 @@ class CollectionView:
 
         Items may be added and deleted meanwhile; the iteration does not see it.
         """
-        with self._collection() as collection:
-            for document in collection.live_documents():
+        with self._opened() as opened:
+            for document in opened.reader.live_documents():
                 yield self._record(document)
-                self._require_open()
-                collection.transaction.require_open()
+                _require_open(opened)
 
     def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
         """Return the keys of item numbers, as ``PairBatch`` has them.
@@ -192,8 +200,8 @@ class CollectionView:
         Raises:
             KeyNotFoundError: one of them is not stored (any more).
         """
-        with self._collection() as collection:
-            return methods.keys_of_live(collection, numbers)
+        with self._opened() as opened:
+            return methods.keys_of_live(opened.reader, numbers)
 
     def _record(self, document: Document) -> Entry:
         metadata = layout.unpack(document.metadata) if len(document.metadata) else None
@@ -209,8 +217,8 @@ class CollectionView:
         A number that may be kept, also over ``compact`` and ``rebuild``; it means nothing to
         another collection.
         """
-        with self._collection() as collection:
-            return collection.manifest.next_number
+        with self._opened() as opened:
+            return opened.reader.manifest.next_number
 
     # -- looking inside ----------------------------------------------------------------------
 
@@ -302,16 +310,8 @@ class CollectionView:
         if limit is not None:
             _require_positive("limit", limit)
         with self._opened() as opened:
-            question = Question.read(
-                "search",
-                opened.settings.kind,
-                threshold,
-                max_distance,
-                guarantee=guarantee,
-                min_recall=min_recall,
-                measure=measure,
-            )
-            method = choose(opened.settings, question)
+            asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+            method = _method(opened.settings, "search", asked)
             encoded = [opened.signer.items.encode(item) for item in items]
             return method.search_many(opened, encoded, limit)
 
@@ -339,12 +339,10 @@ class CollectionView:
         that the cost is that of the new items.
 
         Args:
-            threshold: least similarity of a pair; the collection's if not given.
-            max_distance: largest distance of a pair, where the collection measures distances.
+            threshold, max_distance, min_recall: as for ``search``.
             guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
                 items fit into the memory setting. Kinds without symbols are compared all with all,
                 which takes quadratic time.
-            min_recall: as for ``search``.
             measure: ``"jaccard"``; with an exact index that serves it also ``"dice"`` and
                 ``"cosine"``: then each item is looked up in the index.
             since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned.
@@ -360,18 +358,8 @@ class CollectionView:
         Raises:
             OperationInterruptedError: while iterating: the budget is spent.
         """
-        with self._reading() as transaction:
-            settings = self._refresh(transaction).settings
-        question = Question.read(
-            "pairs",
-            settings.kind,
-            threshold,
-            max_distance,
-            guarantee=guarantee,
-            min_recall=min_recall,
-            measure=measure,
-        )
-        method = _chosen(settings, question, resume)
+        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+        method = _method(self._present.settings, "pairs", asked, resume)
         first = 0 if since is None else read_since(since)
         return _streamed(partial(self._pair_batches, method, first, resume), method, budget, resume)
 
@@ -382,8 +370,7 @@ class CollectionView:
             batches = method.pairs(opened, since=since, resume=resume)
             for batch in methods.answered(method, opened, opened, batches):
                 yield batch
-                opened.resources.require_open()
-                opened.reader.transaction.require_open()
+                _require_open(opened)
 
     def groups(
         self,
@@ -414,15 +401,8 @@ class CollectionView:
         require_whole("budget", budget, 1)
         work = Work(budget)
         with self._opened(work) as opened:
-            question = Question.read(
-                "groups",
-                opened.settings.kind,
-                threshold,
-                max_distance,
-                guarantee=guarantee,
-                min_recall=min_recall,
-            )
-            method = choose(opened.settings, question)
+            asked = _Asked(threshold, max_distance, guarantee, min_recall)
+            method = _method(opened.settings, "groups", asked)
             found = method.groups(opened, progress)
             keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
         return Groups(keys, method.guarantee, method.recall, work.looked_at)
@@ -451,34 +431,21 @@ class CollectionView:
 
         Args:
             other: a collection of this or of another database.
-            threshold: least similarity of a pair; the other collection's if not given.
-            max_distance: largest distance of a pair, where the collections measure distances.
+            threshold, max_distance, min_recall: as for ``search`` in the other collection, whose
+                bound it is if not given.
             guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
-            min_recall: as for ``search``.
             measure: as for ``search``, each item of this collection being a probe among the stored
                 items of the other; all but ``"jaccard"`` need an exact index of the other.
-            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``. By
-                Jaccard similarity only.
-            budget: as for ``pairs``.
+            resume, budget: as for ``pairs``.
 
         Raises:
             ConfigurationError: the kinds of items differ.
             OperationInterruptedError: while iterating: the budget is spent.
         """
-        with other._reading() as transaction:
-            settings = other._refresh(transaction).settings
-        with self._reading() as transaction:
-            require_alike(self._refresh(transaction).settings, settings)
-        question = Question.read(
-            "join",
-            settings.kind,
-            threshold,
-            max_distance,
-            guarantee=guarantee,
-            min_recall=min_recall,
-            measure=measure,
-        )
-        method = _chosen(settings, question, resume)
+        settings = other._present.settings
+        require_alike(self._present.settings, settings)
+        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+        method = _method(settings, "join", asked, resume)
         batches = partial(self._joined_batches, other, method, resume)
         return _streamed(batches, method, budget, resume)
 
@@ -489,9 +456,8 @@ class CollectionView:
             batches = method.join(left, right, resume=resume)
             for batch in methods.answered(method, left, right, batches):
                 yield batch
-                for opened in (left, right):
-                    opened.resources.require_open()
-                    opened.reader.transaction.require_open()
+                _require_open(left)
+                _require_open(right)
 
     def calibrate(
         self,
@@ -559,8 +525,7 @@ class CollectionView:
 
         Args:
             sample: how many items; those of ``seed``.
-            threshold: what counts as similar; the collection's if not given.
-            max_distance: the same, where the collection measures distances.
+            threshold, max_distance: what counts as similar; the collection's if not given.
             seed: of the random choice.
             progress: called now and then.
         """
@@ -594,11 +559,6 @@ class CollectionView:
         self._require_open()
         with self._snapshot.translated():
             yield self._snapshot
-
-    @contextmanager
-    def _collection(self) -> Iterator[CollectionReader]:
-        with self._opened() as opened:
-            yield opened.reader
 
     @contextmanager
     def _opened(self, work: Work | None = None) -> Iterator[Opened]:
@@ -650,8 +610,7 @@ class Collection(CollectionView):
             on_existing: ``"error"``, ``"skip"`` or ``"replace"`` if the key is stored.
             on_duplicate: ``"skip"`` does not store an item that is similar to a stored one.
             find_duplicates: say what the item duplicates, though it is stored.
-            threshold: what is similar enough; the collection's if not given.
-            max_distance: the same, where the collection measures distances.
+            threshold, max_distance: what is similar enough; the collection's if not given.
 
         Returns:
             What was done; ``duplicate_of`` and ``similarity`` if it was looked for and found.
@@ -699,8 +658,7 @@ class Collection(CollectionView):
             on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves it
                 out and reports it.
             find_duplicates: report what rows duplicate, though they are stored.
-            threshold: what is similar enough; the collection's if not given.
-            max_distance: the same, where the collection measures distances.
+            threshold, max_distance: what is similar enough; the collection's if not given.
             progress: called after every batch.
             outcomes: called after every batch with one ``Outcome`` for each of its rows.
 
@@ -737,8 +695,7 @@ class Collection(CollectionView):
 
         Args:
             rows: (key, item) or (key, item, metadata) each.
-            threshold: what is similar enough; the collection's if not given.
-            max_distance: the same, where the collection measures distances.
+            threshold, max_distance: what is similar enough; the collection's if not given.
             on_bad: as in ``add_many``; a key stored with other content is bad.
             progress: called after every batch.
             outcomes: called after every batch with one ``Outcome`` for each of its rows:
@@ -755,8 +712,7 @@ class Collection(CollectionView):
     def _duplicate_bound(
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
     ) -> Bound:
-        with self._reading() as transaction:
-            settings = self._refresh(transaction).settings
+        settings = self._present.settings
         bound = parse_bound(settings.kind, threshold, max_distance)
         return choose(settings, Question("add", bound)).bound
 
@@ -782,15 +738,12 @@ class Collection(CollectionView):
                 rows,
                 signer,
                 adder,
-                pool=self._pool(),
+                pool=self._handle.pool(),
                 memory=self._handle.memory,
                 skip_bad=policy.skip_bad,
                 progress=progress,
                 outcomes=outcomes,
             )
-
-    def _pool(self) -> Executor | None:
-        return self._handle.pool()
 
     # -- changing ----------------------------------------------------------------------------
 
@@ -856,8 +809,7 @@ class Collection(CollectionView):
         again. ``Database.backup(compact=True)`` writes a smaller copy.
         """
         with self._writing() as environment:
-            with self._reading() as transaction:
-                signer = self._refresh(transaction).signer
+            signer = self._present.signer
             return rebuild.compact(environment, signer, self._handle.busy_timeout, progress)
 
     def rebuild(
@@ -894,10 +846,9 @@ class Collection(CollectionView):
             drop_probable: leave the probable index out.
             progress: called now and then.
         """
-        with self._reading() as transaction:
-            present = self._refresh(transaction)
+        present = self._present.settings
         settings = changed_settings(
-            present.settings,
+            present,
             kind=kind,
             threshold=threshold,
             max_distance=max_distance,
@@ -911,12 +862,12 @@ class Collection(CollectionView):
             drop_exact=drop_exact,
             drop_probable=drop_probable,
         )
-        with self._writing() as environment, self._told_which_settings(present.settings):
+        with self._writing() as environment, self._told_which_settings(present):
             rebuild.rebuild(
                 environment,
-                present.settings,
+                present,
                 settings,
-                pool=self._pool(),
+                pool=self._handle.pool(),
                 memory=self._handle.memory,
                 busy_timeout=self._handle.busy_timeout,
                 progress=progress,
@@ -944,6 +895,25 @@ class Collection(CollectionView):
             yield environment
 
 
+def _require_open(opened: Opened) -> None:
+    opened.resources.require_open()
+    opened.reader.transaction.require_open()
+
+
+def require_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raise unless a value is None, or a whole number within limits."""
+    if value is None:
+        return
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or value < least
+        or (most is not None and value > most)
+    ):
+        limits = f"of at least {least:,}" if most is None else f"between {least:,} and {most:,}"
+        raise ConfigurationError(f"{name} must be a whole number {limits}, not {value!r}")
+
+
 def _require_positive(name: str, value: object) -> None:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
@@ -955,13 +925,24 @@ def _streamed(
     budget: int | None,
     token: str | None,
 ) -> Pairs:
-    if budget is not None:
-        require_whole("budget", budget, 1)
+    require_whole("budget", budget, 1)
     work = Work(budget)
     return Pairs(partial(batches, work), method.guarantee, method.recall, work=work, token=token)
 
 
-def _chosen(settings: CollectionSettings, question: Question, resume: str | None) -> Method:
+def _method(
+    settings: CollectionSettings, verb: Verb, asked: _Asked, resume: str | None = None
+) -> Method:
+    """Choose the method that answers a call."""
+    question = Question.read(
+        verb,
+        settings.kind,
+        asked.threshold,
+        asked.max_distance,
+        guarantee=asked.guarantee,
+        min_recall=asked.min_recall,
+        measure=asked.measure,
+    )
     method = choose(settings, question)
     if resume is not None:
         require_resumable(method, question)

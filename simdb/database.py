@@ -7,13 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 from uuid import UUID
 
 from simdb import kinds
-from simdb.checks import is_number, require_whole
-from simdb.collection import Collection, CollectionView
+from simdb.collection import Collection, CollectionView, require_whole
 from simdb.errors import ConfigurationError, CorruptionError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds.bounds import parse_floor, planned_bound
@@ -100,12 +98,7 @@ class Database:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -376,9 +369,8 @@ def open_database(
     """
     if sync not in ("full", "batch"):
         raise ConfigurationError(f"sync must be 'full' or 'batch', not {sync!r}")
-    if busy_timeout is not None and not (
-        is_number(busy_timeout) and 0 <= busy_timeout <= LONGEST_TIMEOUT
-    ):
+    is_number = isinstance(busy_timeout, int | float) and not isinstance(busy_timeout, bool)
+    if busy_timeout is not None and not (is_number and 0 <= busy_timeout <= LONGEST_TIMEOUT):
         raise ConfigurationError(
             f"busy_timeout must be between 0 and {LONGEST_TIMEOUT:,} seconds, or None to wait for "
             f"ever, not {busy_timeout!r}"

@@ -26,18 +26,28 @@ class Entry:
     metadata: Mapping[str, Any] | None = None
 
 
-def _value(similarity: float | None, distance: float | None) -> float:
-    value = similarity if distance is None else distance
-    assert value is not None
-    return value
+class _Measured:
+    """What two items have that are compared: a similarity or a distance."""
+
+    __slots__: tuple[str, ...] = ()
+    similarity: float | None
+    distance: float | None
+
+    def __repr__(self) -> str:
+        given = ((name, getattr(self, name)) for name in self.__slots__)
+        shown = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
+        return f"{type(self).__name__}({shown})"
+
+    @property
+    def value(self) -> float:
+        """The one of the two that the collection measures."""
+        value = self.similarity if self.distance is None else self.distance
+        assert value is not None
+        return value
 
 
-def _measured(similarity: float | None, distance: float | None) -> str:
-    return f"similarity={similarity!r}" if distance is None else f"distance={distance!r}"
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
+@dataclass(frozen=True, slots=True, repr=False)
+class Match(_Measured):
     """A stored item that is similar to the probe.
 
     Attributes:
@@ -49,14 +59,6 @@ class Match:
     key: Key
     similarity: float | None = None
     distance: float | None = None
-
-    def __repr__(self) -> str:
-        return f"Match(key={self.key!r}, {_measured(self.similarity, self.distance)})"
-
-    @property
-    def value(self) -> float:
-        """The one of the two that the collection measures."""
-        return _value(self.similarity, self.distance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class Matches(Sequence[Match]):
         return self.matches[index]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+@dataclass(frozen=True, slots=True, repr=False)
+class Pair(_Measured):
     """Two similar stored items.
 
     Attributes:
@@ -104,15 +106,6 @@ class Pair:
     right: Key
     similarity: float | None = None
     distance: float | None = None
-
-    def __repr__(self) -> str:
-        measured = _measured(self.similarity, self.distance)
-        return f"Pair(left={self.left!r}, right={self.right!r}, {measured})"
-
-    @property
-    def value(self) -> float:
-        """The one of the two that the collection measures."""
-        return _value(self.similarity, self.distance)
 
 
 @dataclass(frozen=True, slots=True)

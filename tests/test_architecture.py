@@ -18,7 +18,7 @@ import simdb.kinds
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-BOTTOM = {"arrays", "checks", "errors", "ragged", "results", "work"}
+BOTTOM = {"arrays", "errors", "ragged", "results", "work"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
 ROOMS = ("opened", "answers", "ingest", "upkeep", "recovery")
@@ -31,7 +31,6 @@ ALLOWED_IMPORTS = {
     "arrays": set(),
     "ragged": {"arrays"},
     "results": {"arrays", "errors", "work"},
-    "checks": {"errors"},
     "kernels": {"arrays"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,

@@ -150,8 +150,8 @@ def test_the_numbers_of_indexes_and_collections_are_never_used_again(tmp_path):
                 with db._handle.read() as snapshot:
                     assert not catalogue.garbage(snapshot)
                     settings = catalogue.require_settings(snapshot, "a")
-                with collection._collection() as reader:
-                    owners = set(reader.manifest.index.owners)
+                with collection._opened() as opened:
+                    owners = set(opened.reader.manifest.index.owners)
                 assert not owners & seen
                 seen |= owners
             numbers = {settings.number}
