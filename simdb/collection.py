@@ -652,13 +652,10 @@ class Collection(CollectionView):
 
         Args:
             rows: (key, item) or (key, item, metadata) each; any iterable.
-            on_existing: what a key that is stored already means.
-            on_duplicate: ``"skip"`` does not store rows similar to a stored item or to an earlier
-                row.
+            on_existing, on_duplicate, find_duplicates, threshold, max_distance: as for ``add``,
+                earlier rows being stored items.
             on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves it
                 out and reports it.
-            find_duplicates: report what rows duplicate, though they are stored.
-            threshold, max_distance: what is similar enough; the collection's if not given.
             progress: called after every batch.
             outcomes: called after every batch with one ``Outcome`` for each of its rows.
 
@@ -694,12 +691,11 @@ class Collection(CollectionView):
         threads and interruptions change nothing.
 
         Args:
-            rows: (key, item) or (key, item, metadata) each.
+            rows, progress: as for ``add_many``.
             threshold, max_distance: what is similar enough; the collection's if not given.
-            on_bad: as in ``add_many``; a key stored with other content is bad.
-            progress: called after every batch.
-            outcomes: called after every batch with one ``Outcome`` for each of its rows:
-                ``"added"`` or ``"present"`` rows are kept, ``"duplicate"`` ones dropped.
+            on_bad: as for ``add_many``; a key stored with other content is bad.
+            outcomes: as for ``add_many``: ``"added"`` or ``"present"`` rows are kept,
+                ``"duplicate"`` ones dropped.
         """
         policy = AddPolicy(
             on_existing="same",
@@ -837,8 +833,7 @@ class Collection(CollectionView):
         Args:
             kind: what the items are; the same kind with other settings.
             threshold, max_distance, recall, bands, rows, sketch: of the probable index, which a
-                threshold or a distance adds
-                where there is none.
+                threshold or a distance adds where there is none.
             seed: of all hashes.
             exact_floor: of the exact index, which a floor adds where there is none.
             containment: whether the exact index posts all symbols.

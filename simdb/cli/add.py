@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 import typer
 
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.inputs import Feed, InputOptions, duplicate_fields, require_inputs, require_no_input
+from simdb.cli.inputs import Feed, InputOptions, duplicate_fields, require_no_input
 from simdb.cli.options import Bound, SyncMode
 from simdb.cli.output import Telling
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
+from simdb.files import require_there
 from simdb.files.writing import Output, json_line, require_fitting_name, written_together
 from simdb.results import Outcome
 
@@ -56,7 +57,7 @@ def add(
     Fields that are neither key nor item are kept as metadata. Rows are committed in batches; when
     the work is cut short, the same command with --on-existing skip continues it.
     """
-    require_inputs(inputs)
+    require_there(*inputs)
     require_fitting_name(duplicates, "jsonl")
     require_no_input([duplicates], inputs, reading.pattern)
     with stored.changed(sync) as target:

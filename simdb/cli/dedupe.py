@@ -21,14 +21,13 @@ from simdb.cli.inputs import (
     Waiting,
     content_seed,
     duplicate_fields,
-    require_inputs,
     require_no_input,
 )
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import Telling
 from simdb.cli.stores import Store
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files import told_format
+from simdb.files import require_there, told_format
 from simdb.files.rows import ReadingOptions
 from simdb.files.writing import (
     Output,
@@ -98,7 +97,7 @@ def dedupe(
     if telling.as_json and "-" in (output, removed):
         raise UsageError("--json and an output cannot both go to standard output")
     wanted = _Wanted(described, bound, recall)
-    require_inputs([source])
+    require_there(source)
     if store is None or not Path(store).exists():
         # Refuses a wrong setting before anything is made.
         reading.sources([source], reading.of(wanted.settings()["kind"]))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from simdb.cli.options import IntegerKeys, key_from
-from simdb.cli.output import AsJson, note, shown_key
+from simdb.cli.output import AsJson, note, shown_key, with_leaves
 from simdb.cli.stores import StoredCollection
 from simdb.files.writing import json_line, printable
 from simdb.results import Key
@@ -48,14 +48,10 @@ def stored_line(key: Key, fields: dict[str, Any]) -> bytes:
         return json_line(fields)
     except (TypeError, ValueError):
         note(f"the metadata of {key!r} is not all JSON: NaN, infinities and bytes are text here")
-        return json_line(_expressible(fields))
+        return json_line(with_leaves(fields, _expressible))
 
 
 def _expressible(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _expressible(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_expressible(part) for part in value]
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     return value.hex() if isinstance(value, bytes) else value

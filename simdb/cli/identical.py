@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS
-from simdb.cli.inputs import require_inputs
 from simdb.cli.output import ProgressBar, Telling, counted, note, print_json
 from simdb.exact.identical import IdenticalReport, identical_files
+from simdb.files import require_there
 from simdb.files.writing import printable
 
 
@@ -31,7 +31,7 @@ def identical(
     not opened, and of the others only those are read in full that agree at a few places. With
     --json one object. Exit code 1 if something could not be read.
     """
-    require_inputs(files)
+    require_there(*files)
     with ProgressBar(quiet=telling.quiet or telling.as_json) as bar:
         report = identical_files(files, positions=positions, progress=bar.callback)
     if telling.as_json:

@@ -197,17 +197,6 @@ def set_from(text: str, options: ReadingOptions) -> list[Any]:
         raise UsageError(str(error)) from None
 
 
-def require_inputs(sources: list[str]) -> None:
-    """Raise unless every input is there.
-
-    Raises:
-        FileNotFoundError: one is not.
-    """
-    for source in sources:
-        if source != "-" and not Path(source).exists():
-            raise FileNotFoundError(2, "no such file or folder", source)
-
-
 def require_no_input(
     outputs: Iterable[str | None], sources: Iterable[str], pattern: str | None = None
 ) -> None:

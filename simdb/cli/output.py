@@ -142,19 +142,23 @@ def print_json_line(fields: Mapping[str, Any]) -> None:
 
 def print_json(fields: Mapping[str, Any]) -> None:
     """Print one object as indented JSON."""
-    text = json.dumps(_without_nan(fields), indent=2, allow_nan=False, default=str)
+    known = with_leaves(fields, _unless_nan)
+    text = json.dumps(known, indent=2, allow_nan=False, default=str)
     sys.stdout.buffer.write(text.encode("ascii") + b"\n")
 
 
-def _without_nan(value: Any) -> Any:
-    """Return plain values with None, which JSON knows, for a number that nobody knows."""
-    if isinstance(value, float):
-        return None if isnan(value) else value
+def _unless_nan(value: Any) -> Any:
+    """Return a value with None, which JSON knows, for a number that nobody knows."""
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def with_leaves(value: Any, changed: Callable[[Any], Any]) -> Any:
+    """Return nested mappings and lists in which every other value is changed."""
     if isinstance(value, Mapping):
-        return {name: _without_nan(part) for name, part in value.items()}
+        return {name: with_leaves(part, changed) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(part) for part in value]
-    return value
+        return [with_leaves(part, changed) for part in value]
+    return changed(value)
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:

@@ -16,11 +16,12 @@ import numpy.typing as npt
 import typer
 
 import simdb
-from simdb.cli.inputs import Feed, InputOptions, SampleOptions, require_inputs
+from simdb.cli.inputs import Feed, InputOptions, SampleOptions
 from simdb.cli.options import Bands, Bound, KindOptions, Rows, rational
 from simdb.cli.output import AsJson, print_json, print_table
 from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
+from simdb.files import require_there
 from simdb.kinds import Kind
 from simdb.kinds.bounds import outer_plan, planned_bound
 from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
@@ -86,7 +87,7 @@ def plan(
     bound.of(chosen)
     default = chosen.outer_similarity(_DEFAULT_FLOOR)
     floor = Threshold(rational(bound.threshold) if bound.threshold is not None else default)
-    require_inputs(inputs or [])
+    require_there(*(inputs or []))
     measured = _measured(inputs, reading, chosen, floor, sample) if inputs else None
     _show_exact(chosen, floor, measured, as_json=as_json)
 

@@ -38,9 +38,8 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
     """
     options = options or ReadingOptions()
     chosen = told_format(source, options)
+    require_there(source)
     if chosen == "text":
-        if source != STANDARD_STREAM and not Path(source).exists():
-            raise FileNotFoundError(2, "no such file or folder", source)
         return TextReader(source, options)
     if Path(source).is_dir() and source != STANDARD_STREAM:
         wholly = (
@@ -51,6 +50,13 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
         return ArrayReader(source, options)
     reader = RatingsReader if options.ratings is not None else _READERS[chosen]
     return reader(InputStream(source), options)
+
+
+def require_there(*sources: str) -> None:
+    """Raise FileNotFoundError unless each input is standard input, or a file or folder there is."""
+    for source in sources:
+        if source != STANDARD_STREAM and not Path(source).exists():
+            raise FileNotFoundError(2, "no such file or folder", source)
 
 
 def format_of_name(source: str, options: ReadingOptions) -> Format | None:

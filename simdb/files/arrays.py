@@ -56,8 +56,6 @@ class ArrayReader(RowReader):
         super().__init__(source, options)
         if source == STANDARD_STREAM or plain_name(source) != source:
             raise ConfigurationError(f"{source}: NumPy files are read from files, as they are")
-        if not Path(source).exists():
-            raise FileNotFoundError(2, "no such file or folder", source)
         if len(options.text_fields) > 1:
             raise ConfigurationError("of NumPy files one array is the items")
         self._rows_read = 0
