@@ -102,9 +102,6 @@ class InputOptions:
 
         Where the user does not say what the elements of sets are, they are what the collection
         holds: ``1`` and ``"1"`` would never meet.
-
-        Raises:
-            UsageError: options contradict each other, or are for items of another kind.
         """
         if self.ratings is None and self.rating_field is not None:
             raise UsageError("--rating-field is for --ratings")
@@ -145,11 +142,7 @@ class InputOptions:
         return names
 
     def sources(self, names: Sequence[str], options: ReadingOptions) -> list[str]:
-        """Return the files that the inputs are; a folder may be one input or many shards.
-
-        Raises:
-            UsageError: an option that was given does nothing for any of them.
-        """
+        """Return the files that the inputs are; a folder may be one input or many shards."""
         if self.pattern is not None and not any(Path(name).is_dir() for name in names):
             raise UsageError("--pattern is for folders")
         found = [file for name in names for file in inputs_of(name, options)]
@@ -185,11 +178,7 @@ def _held(collection: simdb.CollectionView) -> Elements:
 
 
 def set_from(text: str, options: ReadingOptions) -> list[Any]:
-    """Return the set that a text of the command line spells.
-
-    Raises:
-        UsageError: its elements are to be integers, and one is not.
-    """
+    """Return the set that a text of the command line spells."""
     tokens = Tokens(options)
     try:
         return tokens.typed(tokens.split(text))
@@ -204,9 +193,6 @@ def require_no_input(
 
     They are compared as files, not as names; a file in an input folder is an input if it is
     read. Standard streams, pipes and devices are never the same.
-
-    Raises:
-        UsageError: an output is one of the inputs.
     """
     wanted = {place: name for name in outputs if name and (place := _place_of(name))}
     if not wanted:

@@ -116,11 +116,7 @@ class Bound:
         return {}
 
     def of(self, kind: Kind) -> dict[str, Any]:
-        """Return what was given, for a method of a collection of this kind.
-
-        Raises:
-            UsageError: items of the kind are compared by the other.
-        """
+        """Return what was given, for a method of a collection of this kind."""
         measured, wanted, other = "similarity", "--threshold", "--max-distance"
         if kind.is_distance:
             measured, wanted, other = "distance", other, wanted
@@ -261,11 +257,7 @@ class KindOptions:
     unicode: Annotated[str | None, _unicode("NFC")] = None
 
     def new(self) -> Kind:
-        """Return the kind of a new collection; texts where nothing is said.
-
-        Raises:
-            ConfigurationError: a setting is none of the kind, or wrong; the option is named.
-        """
+        """Return the kind of a new collection; texts where nothing is said."""
         name, chosen = self._chosen()
         name = name or "text"
         known = kinds.named(name)
@@ -277,11 +269,7 @@ class KindOptions:
         return self._restored(known, chosen, {})
 
     def changed(self, base: Kind) -> Kind:
-        """Return a kind with the settings that were given changed.
-
-        Raises:
-            ConfigurationError: they are settings of another kind, or wrong.
-        """
+        """Return a kind with the settings that were given changed."""
         name, chosen = self._chosen()
         if name is not None and name != base.name:
             raise ConfigurationError(f"the collection holds {base.plural}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
@@ -25,7 +24,6 @@ from simdb.results import Groups, Match, Matches, Pair, Pairs, Progress
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
@@ -202,9 +200,6 @@ class ProgressBar:
     ) -> None:
         self._share = share
         self._bar: RichProgress | None = None
-        self._task: TaskID | None = None
-        self._name = ""
-        self._began = 0.0
         self._shown = not quiet and sys.stderr.isatty()
 
     @property
@@ -217,27 +212,20 @@ class ProgressBar:
         self._update(Progress(task, done, total))
 
     def _update(self, progress: Progress) -> None:
-        if self._bar is None or self._task is None:
+        if self._bar is None:
             return
-        if progress.task != self._name:
-            if self._name:
-                self._began = time.monotonic()
-                self._bar.reset(self._task, total=None)
-            self._name = progress.task
-        passed = time.monotonic() - self._began
+        (task,), name = self._bar.tasks, printable(progress.task)
+        if task.description not in ("", name):
+            self._bar.reset(task.id, total=None)
+        passed = task.elapsed or 0.0
         rate = f", {progress.done / passed:,.0f}/s" if passed > 0.5 else ""
         total: float | None = progress.total
         completed: float = progress.done
         share = self._share() if self._share is not None else None
         if total is None and share is not None:
             total, completed = 1.0, share
-        self._bar.update(
-            self._task,
-            description=printable(progress.task),
-            total=total,
-            completed=completed,
-            count=f"{progress.done:,}{rate}",
-        )
+        count = f"{progress.done:,}{rate}"
+        self._bar.update(task.id, description=name, total=total, completed=completed, count=count)
 
     def __enter__(self) -> Self:
         if self._shown:
@@ -252,8 +240,7 @@ class ProgressBar:
                 console=console(stderr=True),
                 transient=True,
             )
-            self._began = time.monotonic()
-            self._task = self._bar.add_task("", total=None, count="")
+            self._bar.add_task("", total=None, count="")
             self._bar.start()
         return self
 

@@ -259,10 +259,6 @@ def draw_curve(
     """Draw a curve with its marks into a file whose suffix says whether it is SVG or PNG.
 
     The same curve gives the same SVG file.
-
-    Raises:
-        UsageError: the file is neither.
-        MissingExtraError: matplotlib is not installed.
     """
     if path.suffix.lower() not in _PICTURES:
         raise UsageError(f"a curve is drawn as {' or '.join(_PICTURES)}, not as {path.name!r}")

@@ -60,11 +60,7 @@ class Store:
         create: bool = False,
         sync: Literal["full", "batch"] = "full",
     ) -> Iterator[simdb.Database]:
-        """Open it; only ``create`` makes a new one.
-
-        Raises:
-            DatabaseNotFoundError: there is no such file and none was to be made.
-        """
+        """Open it; only ``create`` makes a new one."""
         settings = settings_of(self.context)
         if not create and not Path(self.path).exists():
             raise DatabaseNotFoundError(
@@ -125,11 +121,7 @@ class StoreOrCollection(Store):
 
 
 def existing(database: simdb.Database, name: str) -> simdb.Collection:
-    """Return a collection; an error names those that the store has.
-
-    Raises:
-        CollectionNotFoundError: the store has no such collection.
-    """
+    """Return a collection; an error names those that the store has."""
     if name not in database:
         names = ", ".join(database.collection_names()) or "none"
         raise CollectionNotFoundError(f"no collection {name!r} in the store; it has: {names}")

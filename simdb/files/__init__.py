@@ -92,11 +92,7 @@ def inputs_of(source: str, options: ReadingOptions) -> list[str]:
 
 
 def told_format(source: str, options: ReadingOptions) -> Format:
-    """Return the format of an input, as its name or the options tell it.
-
-    Raises:
-        ConfigurationError: they do not.
-    """
+    """Return the format of an input, as its name or the options tell it."""
     if options.format is not None:
         return options.format
     if source == STANDARD_STREAM:

@@ -181,11 +181,7 @@ class ArrayReader(RowReader):
 
 @contextlib.contextmanager
 def _temporary_file(source: str) -> Iterator[IO[bytes]]:
-    """Make a file that is gone afterwards; what the system says of it is no fault of the source.
-
-    Raises:
-        StorageError: it cannot be made or written.
-    """
+    """Make a file that is gone afterwards; what the system says of it is no fault of the source."""
     try:
         with tempfile.NamedTemporaryFile(prefix="simdb-", suffix=".npy") as file:
             yield file

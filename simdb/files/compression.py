@@ -33,11 +33,7 @@ def plain_name(name: str) -> str:
 
 
 def zstandard() -> Any:
-    """Return Python's own library of Zstandard, or what brings it to older Pythons.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Return Python's own library of Zstandard, or what brings it to older Pythons."""
     library = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     try:
         return importlib.import_module(library)

@@ -200,11 +200,7 @@ class Tokens:
             self.elements = "strings" if isinstance(elements[0], str) else "integers"
 
     def typed(self, tokens: list[str]) -> list[str] | list[int]:
-        """Return tokens as the elements that they stand for.
-
-        Raises:
-            RowProblemError: they are to be integers, and one is not.
-        """
+        """Return tokens as the elements that they stand for."""
         if self.elements == "auto" and tokens:
             integers = all(_is_integer(token) for token in tokens)
             self.elements = "integers" if integers else "strings"

@@ -232,9 +232,6 @@ def treatment_from(text: str) -> Treatment:
 
     ``liked:4`` keeps ratings of at least 4; ``liked-hated:4,2`` tells those from ratings of at most
     2; ``stars`` makes as many copies as there are stars.
-
-    Raises:
-        ConfigurationError: it is none of these.
     """
     name, _, given = text.partition(":")
     numbers = [Fraction(number) for number in given.split(",") if _NUMBER.fullmatch(number)]

@@ -175,11 +175,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def require_fitting_name(target: str | None, written: str) -> None:
-    """Raise if the name of an output promises another format than what is written there.
-
-    Raises:
-        UsageError: it does.
-    """
+    """Raise if the name of an output promises another format than what is written there."""
     promised = None if target is None else _PROMISED.get(Path(plain_name(target)).suffix.lower())
     if promised is not None and promised != written:
         words = {"text": "a list of files", "numpy": "a list of keys"}.get(written, written)
