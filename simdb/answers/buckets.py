@@ -9,8 +9,7 @@ Memory is bounded by the setting, not by the corpus or by the number of pairs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -37,6 +36,9 @@ from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
 from simdb.storage.tables.views import NO_LIMIT
 from simdb.work import Work
+
+if TYPE_CHECKING:
+    from simdb.kernels.buckets import BucketItems, BucketMembers
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
 PAIRS_AT_ONCE = 8_192
@@ -123,29 +125,31 @@ class Buckets(Method):
         four bytes for every item number beside the setting.
         """
         forest = Forest(opened.reader.manifest.next_number)
-        for buckets in bucket_slices(opened):
+        for part in bucket_slices(opened):
             for only_first in (True, False):
-                self._connect(opened, buckets, forest, only_first=only_first)
+                self._connect(opened, part, forest, only_first=only_first)
             if progress is not None:
                 progress(Progress("comparing candidates", opened.work.compared, None))
         return forest.groups()
 
     def _connect(
-        self, opened: Opened, buckets: BucketSlice, forest: Forest, *, only_first: bool
+        self, opened: Opened, part: BucketSlice, forest: Forest, *, only_first: bool
     ) -> None:
-        classes = forest.roots(buckets.numbers).astype(np.int64)
+        by_group = _by_class(part.buckets, forest.roots(part.numbers).astype(np.int64))
         needed = opened.signer.needed_matches(self.bound)
         for one, other in candidate_pairs(
-            buckets, opened.signer, needed, opened.work, classes=classes, only_first=only_first
+            part._replace(buckets=by_group),
+            needed,
+            opened.work,
+            only_first=only_first,
+            at_once=PAIRS_AT_ONCE,
         ):
-            left, right = buckets.numbers[one], buckets.numbers[other]
-            apart = forest.roots(left) != forest.roots(right)
-            left, right = left[apart], right[apart]
-            if not left.size:
-                continue
-            _, met = self._compared(opened, left, right)
-            if met.any():
-                forest.connect(left[met], right[met])
+            apart = forest.roots(one) != forest.roots(other)
+            left, right = one[apart], other[apart]
+            if left.size:
+                _, met = self._compared(opened, left, right)
+                if met.any():
+                    forest.connect(left[met], right[met])
 
     def _compared(self, opened: Opened, left: UInt32s, right: UInt32s) -> tuple[Compared, Bools]:
         """Compare candidates in full; which are within the bound?"""
@@ -158,40 +162,23 @@ class Buckets(Method):
     def _candidates_of_all(self, opened: Opened) -> Iterator[NumberPairs]:
         needed = opened.signer.needed_matches(self.bound)
         at_once = _pairs_at_once(opened)
-        for buckets in bucket_slices(opened):
-            for left, right in candidate_pairs(
-                buckets,
-                opened.signer,
-                needed,
-                opened.work,
-                classes=_signature_classes(buckets),
-                in_first_band=True,
-                at_once=at_once,
-            ):
-                one, other = buckets.numbers[left], buckets.numbers[right]
+        for part in map(_by_signature, bucket_slices(opened)):
+            for one, other in candidate_pairs(part, needed, opened.work, at_once=at_once):
                 yield np.minimum(one, other), np.maximum(one, other)
 
     def _candidates_of_new(self, opened: Opened, since: int) -> Iterator[NumberPairs]:
-        """Look new items up in the buckets, and pair each with those before it.
-
-        Items in a large bucket are looked up one by one, so that memory holds one item's
-        candidates.
-        """
+        """Look new items up in the buckets, and pair each with those before it."""
         signer, reader = opened.signer, opened.reader
         needed = signer.needed_matches(self.bound)
         for numbers in _live_numbers(reader, since):
             signatures, present = stored_signatures(reader, numbers)
             signed = Signed(signatures, signer.bucket_keys(signatures), present)
-            found = propose(reader, signed, needed, limit=LARGE_BUCKET)
-            small = ~found.cut[found.probes]
-            opened.work.spend(int(np.count_nonzero(small)))
-            yield from _earlier(found.numbers[small], numbers[found.probes[small]])
-            for probe in np.flatnonzero(found.cut).tolist():
-                own = np.array([probe])
-                one = Signed(signatures[own], signed.buckets.select(own), present[own])
-                similar = propose(reader, one, needed).numbers
-                opened.work.spend(similar.size)
-                yield from _earlier(similar, np.full(similar.size, numbers[probe]))
+            for probes, others, _ in _candidates_of_probes(reader, signed, needed):
+                opened.work.spend(others.size)
+                before = others < numbers[probes]
+                left, right = others[before], numbers[probes[before]]
+                for begin in range(0, left.size, PAIRS_AT_ONCE):
+                    yield left[begin : begin + PAIRS_AT_ONCE], right[begin : begin + PAIRS_AT_ONCE]
 
 
 def are_few(reader: CollectionReader, since: int) -> bool:
@@ -210,13 +197,6 @@ def _pairs_at_once(opened: Opened) -> int:
     state = opened.reader.manifest
     average = state.item_bytes // max(1, state.live)
     return min(max(PAIRS_AT_ONCE, COMPARED_BYTES // max(1, average)), PAIRS_COMPARED)
-
-
-def _earlier(left: UInt32s, right: UInt32s) -> Iterator[NumberPairs]:
-    before = left < right
-    left, right = left[before], right[before]
-    for begin in range(0, left.size, PAIRS_AT_ONCE):
-        yield left[begin : begin + PAIRS_AT_ONCE], right[begin : begin + PAIRS_AT_ONCE]
 
 
 def _live_numbers(reader: CollectionReader, since: int) -> Iterator[UInt32s]:
@@ -390,27 +370,18 @@ def stored_signatures(reader: CollectionReader, numbers: UInt32s) -> tuple[UInt1
 # -- sweeping: which items share a bucket? ----------------------------------------------------
 
 
-@dataclass(slots=True)
-class BucketSlice:
+class BucketSlice(NamedTuple):
     """The buckets of a range of keys that have two members or more.
 
     Attributes:
-        numbers: uint32 (items,), item numbers, ascending.
-        signatures: uint16 (items, words).
-        starts: int64, first member of each bucket, and one past the last.
-        members: int64, positions in ``numbers``, ascending within each bucket.
-        keys: uint64, the key of each bucket.
-        bands: int32, the band of each bucket; zeros where signatures have no bands.
-        item_keys: all keys of the items, ascending within each; None where signatures have bands.
+        numbers: item numbers, ascending; members are places in them.
+        buckets: with the members of each by class, or else ascending.
+        items: what is known of the items.
     """
 
     numbers: UInt32s
-    signatures: UInt16s
-    starts: Int64s
-    members: Int64s
-    keys: UInt64s
-    bands: Int32s
-    item_keys: BucketKeys | None
+    buckets: BucketMembers
+    items: BucketItems
 
 
 def bucket_slices(opened: Opened) -> Iterator[BucketSlice]:
@@ -418,144 +389,115 @@ def bucket_slices(opened: Opened) -> Iterator[BucketSlice]:
     reader = opened.reader
     room = max(4_096, opened.resources.memory // SHARE_OF_MEMORY)
     for keys, columns in reader.bands.sweep(reader.tombstones, room=room):
-        shared = np.empty(keys.size, np.uint8)
-        if kernels.buckets.shared_buckets(keys, shared):
-            in_buckets = shared.astype(np.bool_)
+        in_buckets = are_shared(keys)
+        if in_buckets.any():
             yield _slice(opened, keys[in_buckets], columns[0][in_buckets])
 
 
-def _slice(opened: Opened, keys: UInt64s, items: UInt32s) -> BucketSlice:
-    signer = opened.signer
-    numbers, members = np.unique(items, return_inverse=True)
+def are_shared(keys: UInt64s) -> Bools:
+    """Tell of sorted keys which are there more than once."""
+    same = keys[1:] == keys[:-1]
+    shared = np.zeros(keys.size, np.bool_)
+    shared[1:] = same
+    shared[:-1] |= same
+    return shared
+
+
+def _slice(opened: Opened, keys: UInt64s, entries: UInt32s) -> BucketSlice:
+    signer, kernel = opened.signer, kernels.buckets
+    numbers, members = np.unique(entries, return_inverse=True)
     signatures, _ = stored_signatures(opened.reader, numbers)
     begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    bands, item_keys = np.zeros(begins.size, np.int32), None
+    bands = np.zeros(begins.size, np.int32)
+    own = BucketKeys.none(0)
     if signer.band_words:
         bands = _bands_of(signer, keys[begins], signatures[members[begins]])
     else:
-        item_keys = signer.bucket_keys(signatures).sorted_within()
+        own = signer.bucket_keys(signatures).sorted_within()
+    groups = np.zeros(own.values.size, np.uint8) if own.groups is None else own.groups
     return BucketSlice(
         numbers,
-        signatures,
-        np.append(begins, keys.size).astype(np.int64),
-        members.astype(np.int64),
-        keys[begins],
-        bands,
-        item_keys,
+        kernel.BucketMembers(
+            np.append(begins, keys.size), members, np.arange(1, keys.size + 1), keys[begins], bands
+        ),
+        kernel.BucketItems(
+            signatures, signer.band_words, own.values, own.offsets, groups, own.every_group
+        ),
     )
 
 
 def _bands_of(signer: Signer, keys: UInt64s, signatures: UInt16s) -> Int32s:
-    """Return which band of its first member each bucket is of."""
+    """Tell of each bucket which band of its first member it is of."""
     of_first = signer.bucket_keys(signatures)
-    if of_first.values.size != keys.size * signer.settings.bands:
-        raise _contradiction()
-    is_band = of_first.values.reshape(keys.size, -1) == keys[:, np.newaxis]
-    if not is_band.any(axis=1).all():
-        raise _contradiction()
-    bands: Int32s = is_band.argmax(axis=1).astype(np.int32)
-    return bands
-
-
-def _contradiction() -> CorruptionError:
-    return CorruptionError(
+    if of_first.values.size == keys.size * signer.settings.bands:
+        is_band = of_first.values.reshape(keys.size, -1) == keys[:, np.newaxis]
+        if is_band.any(axis=1).all():
+            bands: Int32s = is_band.argmax(axis=1).astype(np.int32)
+            return bands
+    raise CorruptionError(
         "buckets and signatures contradict each other; run 'simdb check', then rebuild"
     )
 
 
 def candidate_pairs(
-    buckets: BucketSlice,
-    signer: Signer,
-    needed: int,
-    work: Work,
-    *,
-    classes: Int64s | None = None,
-    in_first_band: bool = False,
-    only_first: bool = False,
-    at_once: int | None = None,
-) -> Iterator[tuple[Int64s, Int64s]]:
-    """List the candidates of a slice, some at a time, as positions in it.
+    part: BucketSlice, needed: int, work: Work, *, only_first: bool = False, at_once: int
+) -> Iterator[tuple[UInt32s, UInt32s]]:
+    """List the candidates of a slice, some at a time, by their item numbers.
 
     Args:
-        buckets: the slice.
-        signer: of the collection.
+        part: the slice; pairs within a class are left out.
         needed: equal words of signature below which a pair is dropped.
         work: added to.
-        classes: int64 (items,); pairs of items of one class are left out.
-        in_first_band: they are not left out in buckets of the first band.
         only_first: list only the pairs of the first member of each bucket; a pair comes in every
             bucket that it shares.
-        at_once: how many; ``PAIRS_AT_ONCE`` by default.
+        at_once: how many.
     """
-    room = at_once or PAIRS_AT_ONCE
-    members, ends = _classified(buckets, classes)
-    if classes is not None and in_first_band:
-        kept = np.repeat(buckets.bands == 0, np.diff(buckets.starts))
-        ends[kept] = np.flatnonzero(kept) + 1
-    # No band is before the first one, so that no pair is left to an earlier band's bucket.
-    bands = np.zeros_like(buckets.bands) if only_first else buckets.bands
+    buckets = part.buckets
+    if only_first:  # no band is before the first one: no pair is left to an earlier band's bucket
+        buckets = buckets._replace(bands=np.zeros_like(buckets.bands))
     cursor = np.full(3, -1, np.int64)
-    counts = np.zeros(2, np.int64)
-    while True:
-        left = np.empty(room, np.int64)
-        right = np.empty(room, np.int64)
-        place = (only_first, cursor, left, right, counts)
-        if buckets.item_keys is None:
-            written = kernels.buckets.bucket_pairs(
-                buckets.starts,
-                members,
-                ends,
-                bands,
-                buckets.signatures,
-                signer.band_words,
-                needed,
-                *place,
-            )
-        else:
-            keys = buckets.item_keys
-            groups = keys.groups
-            if groups is None:
-                groups = np.zeros(keys.values.size, np.uint8)
-            written = kernels.buckets.keyed_bucket_pairs(
-                buckets.starts,
-                members,
-                ends,
-                buckets.keys,
-                keys.values,
-                keys.offsets,
-                groups,
-                keys.every_group,
-                *place,
-            )
+    written = at_once
+    while written == at_once:
+        left, right = np.empty(at_once, np.int64), np.empty(at_once, np.int64)
+        counts = np.zeros(2, np.int64)
+        written = kernels.buckets.bucket_pairs(
+            buckets, part.items, needed, only_first, cursor, left, right, counts
+        )
         work.note(int(counts[0]))
         work.too_unlike += int(counts[1])
-        counts[:] = 0
-        yield left[:written], right[:written]
-        if written < room:
-            break
+        yield part.numbers[left[:written]], part.numbers[right[:written]]
 
 
-def _classified(buckets: BucketSlice, classes: Int64s | None) -> tuple[Int64s, Int64s]:
-    """Return the members of each bucket sorted by class, and where each one's class ends."""
-    members = buckets.members
-    if classes is None:
-        return members, np.arange(1, members.size + 1)
-    bucket_of = np.repeat(np.arange(buckets.bands.size), np.diff(buckets.starts))
-    members = members[np.lexsort((members, classes[members], bucket_of))]
-    ends = np.empty(members.size, np.int64)
-    kernels.buckets.class_ends(buckets.starts, classes[members], ends)
-    return members, ends
+def _by_class(
+    buckets: BucketMembers, classes: Int64s, *, in_first_band: bool = False
+) -> BucketMembers:
+    """Sort the members of each bucket by class, so that pairs within a class are left out.
+
+    Args:
+        buckets: of items.
+        classes: of the items.
+        in_first_band: they are not left out in buckets of the first band.
+    """
+    sizes = np.diff(buckets.starts)
+    bucket_of = np.repeat(np.arange(sizes.size), sizes)
+    members = buckets.members[np.lexsort((classes[buckets.members], bucket_of))]
+    own = classes[members]
+    last = np.append((bucket_of[1:] != bucket_of[:-1]) | (own[1:] != own[:-1]), members.size > 0)
+    if in_first_band:
+        last |= np.repeat(buckets.bands == 0, sizes)
+    ends = np.flatnonzero(last) + 1
+    return buckets._replace(members=members, ends=np.repeat(ends, np.diff(ends, prepend=0)))
 
 
-def _signature_classes(buckets: BucketSlice) -> Int64s | None:
-    """Return classes of items with equal signatures if a bucket is large; None if none is.
+def _by_signature(part: BucketSlice) -> BucketSlice:
+    """Take items of equal signatures as classes if a bucket is large.
 
     Their pairs are all of the first band, so that buckets of later bands need not look at each:
     equal items would be met in every band. Different signatures are one class with a probability
     below 2^-50, as different bands are one bucket.
     """
-    sizes = np.diff(buckets.starts)
-    if buckets.item_keys is not None or not sizes.size or int(sizes.max()) <= LARGE_BUCKET:
-        return None
-    hashed = kernels.sketches.bucket_keys(buckets.signatures, 1, *_CLASS_HASH)
-    return np.unique(hashed[:, 0], return_inverse=True)[1].astype(np.int64)
+    if not part.items.band_words or int(np.diff(part.buckets.starts).max()) <= LARGE_BUCKET:
+        return part
+    hashed = kernels.sketches.bucket_keys(part.items.signatures, 1, *_CLASS_HASH)
+    classes = np.unique(hashed[:, 0], return_inverse=True)[1]
+    return part._replace(buckets=_by_class(part.buckets, classes, in_first_band=True))

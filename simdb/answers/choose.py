@@ -260,12 +260,12 @@ def require_alike(left: CollectionSettings, right: CollectionSettings) -> None:
         )
 
 
-def _read_measure(measure: object) -> Measure:
-    for known in Measure:
-        if known == measure:
-            return known
-    names = ", ".join(repr(str(known)) for known in Measure)
-    raise ConfigurationError(f"measure must be one of {names}, not {measure!r}")
+def _read_measure(measure: str) -> Measure:
+    try:
+        return Measure(measure)
+    except ValueError:
+        names = ", ".join(repr(str(known)) for known in Measure)
+        raise ConfigurationError(f"measure must be one of {names}, not {measure!r}") from None
 
 
 def read_since(since: object) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb.answers.method import Method
 from simdb.arrays import Float64s, Int64s, UInt32s
@@ -17,6 +19,8 @@ from simdb.opened.signer import Signer
 from simdb.results import Match, Matches
 from simdb.storage.collection.reader import CollectionReader, cut_rows
 from simdb.storage.tables.layout import Document, decode_user_key
+
+Numbers = TypeVar("Numbers", np.uint32, np.int64)
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches
@@ -63,12 +67,9 @@ def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s) -> C
 
 def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memoryview]) -> Compared:
     """Compare one item, whose features are given, with many."""
-    return joined(
-        [
-            signer.measure.compare_probe(probe, signer.features(items[part]))
-            for part in _parts_by_size(signer.items.weights(items))
-        ]
-    )
+    parts = in_parts(np.arange(len(items)), signer.items.weights(items), COMPARED_BYTES)
+    slices = (items[part[0] : part[-1] + 1] for part in parts)
+    return joined([signer.measure.compare_probe(probe, signer.features(some)) for some in slices])
 
 
 def joined(parts: list[Compared]) -> Compared:
@@ -83,17 +84,14 @@ def joined(parts: list[Compared]) -> Compared:
     )
 
 
-def _parts_by_size(weights: Int64s) -> Iterator[slice]:
-    """Cut items into slices of at most about ``COMPARED_BYTES``."""
-    begin = 0
-    size = 0
-    for position, weight in enumerate(weights.tolist()):
-        if size and size + weight > COMPARED_BYTES:
-            yield slice(begin, position)
-            begin, size = position, 0
-        size += weight
-    if begin < weights.size:
-        yield slice(begin, weights.size)
+def in_parts(
+    values: npt.NDArray[Numbers], weights: Int64s, most: int
+) -> Iterator[npt.NDArray[Numbers]]:
+    """Cut an array into parts that weigh at most about so much."""
+    ends: Int64s = np.append(np.flatnonzero(np.diff(np.cumsum(weights) // most)) + 1, values.size)
+    for begin, end in pairwise([0, *ends.tolist()]):
+        if begin < end:
+            yield values[begin:end]
 
 
 def compare_batch_with_stored(
@@ -122,42 +120,36 @@ def compare_batch_with_stored(
         place_of = np.full(distinct.size, -1, np.int64)
         place_of[positions] = np.arange(positions.size)
         wanted = np.flatnonzero(place_of[places] >= 0)
-        if features is not None:
-            assert isinstance(signer.measure, ComparesBatches)
-            others = signer.features(stored)
-            for begin in range(0, wanted.size, PAIRS_COMPARED):
-                part = wanted[begin : begin + PAIRS_COMPARED]
-                right = place_of[places[part]]
-                compared_places.append(part)
-                parts.append(signer.measure.compare_between(features, others, rows[part], right))
+        left, right = rows[wanted], place_of[places[wanted]]
+        compared_places.append(wanted)
+        if features is None:
+            both = [*items, *stored]
+            parts.append(compare_items(signer, both, left, right + len(items)))
             continue
-        for part in _parts_by_row(signer.items.weights(items), rows, wanted):
-            given, left = np.unique(rows[part], return_inverse=True)
-            texts = [items[row] for row in given.tolist()]
-            here, right = np.unique(place_of[places[part]], return_inverse=True)
-            both = signer.features(texts + [stored[place] for place in here.tolist()])
-            compared_places.append(part)
-            parts.append(signer.measure.compare_pairs(both, left, right + given.size))
-    return _in_order(compared_places, parts)
+        assert isinstance(signer.measure, ComparesBatches)
+        others = signer.features(stored)
+        for begin in range(0, wanted.size, PAIRS_COMPARED):
+            part = slice(begin, begin + PAIRS_COMPARED)
+            parts.append(signer.measure.compare_between(features, others, left[part], right[part]))
+    compared = joined(parts)
+    if len(compared_places) == 1:
+        return compared_places[0], compared
+    everything = np.concatenate([np.empty(0, np.int64), *compared_places])
+    order = np.argsort(everything, kind="stable")
+    return everything[order], Compared(compared.numerators[order], compared.denominators[order])
 
 
 def compare_items(
     signer: Signer, items: Sequence[bytes | memoryview], left: Int64s, right: Int64s
 ) -> Compared:
     """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
-    places, parts = [], []
-    for part in _parts_by_row(signer.items.weights(items), left, np.arange(left.size), also=right):
-        used, position_of = np.unique(
-            np.concatenate([left[part], right[part]]), return_inverse=True
-        )
-        features = signer.features([items[position] for position in used.tolist()])
-        places.append(part)
-        parts.append(
-            signer.measure.compare_pairs(
-                features, position_of[: part.size], position_of[part.size :]
-            )
-        )
-    return _in_order(places, parts)[1]
+    weights, parts = signer.items.weights(items), []
+    for part in in_parts(np.arange(left.size), weights[left] + weights[right], COMPARED_BYTES):
+        used, places = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
+        features = signer.features([items[place] for place in used.tolist()])
+        sides = places[: part.size], places[part.size :]
+        parts.append(signer.measure.compare_pairs(features, *sides))
+    return joined(parts)
 
 
 def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
@@ -167,15 +159,6 @@ def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
     if positions.size < numbers.size:
         raise CorruptionError("an item that the index names is missing; run 'simdb check'")
     return compare_items(opened.signer, items, places[: left.size], places[left.size :])
-
-
-def _in_order(places: list[Int64s], parts: list[Compared]) -> tuple[Int64s, Compared]:
-    if len(parts) < 2:
-        return (places[0] if places else np.empty(0, np.int64)), joined(parts)
-    compared = joined(parts)
-    everything = np.concatenate(places)
-    order = np.argsort(everything, kind="stable")
-    return everything[order], Compared(compared.numerators[order], compared.denominators[order])
 
 
 def _read_in_parts(
@@ -221,18 +204,6 @@ def read_items(
         positions.append(places)
         items += part
     return np.concatenate(positions), items
-
-
-def _parts_by_row(
-    sizes: Int64s, rows: Int64s, wanted: Int64s, *, also: Int64s | None = None
-) -> Iterator[Int64s]:
-    """Cut positions into parts whose items take at most about ``COMPARED_BYTES`` together."""
-    if not wanted.size:
-        return
-    cost = sizes[rows[wanted]] if also is None else sizes[rows[wanted]] + sizes[also[wanted]]
-    part = np.cumsum(cost) // COMPARED_BYTES
-    cuts = np.flatnonzero(np.diff(part)) + 1
-    yield from np.split(wanted, cuts)
 
 
 # -- matches -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -97,6 +98,34 @@ class BatchResult:
     outcomes: Callable[[], list[Outcome]]
 
 
+@dataclass(slots=True)
+class _Fates:
+    """What becomes of the good rows of a batch, one after the other.
+
+    Attributes:
+        batch: the rows.
+        stored: the item number that the key of each has in the store, -1 where it is new.
+        actions: one for each row.
+        decisions: what each duplicates, if that was looked for.
+        targets: the keys of stored items that rows duplicate.
+    """
+
+    batch: RowBatch
+    stored: list[int]
+    actions: list[Action]
+    decisions: Decisions | None = None
+    targets: dict[int, Key] = field(default_factory=dict)
+
+    def rows(self, *actions: Action) -> list[int]:
+        """The rows of which some action is taken."""
+        return [row for row, action in enumerate(self.actions) if action in actions]
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether the actions say it all."""
+        return self.decisions is None and not self.rows("bad", "duplicate")
+
+
 class BatchAdder:
     """Adds the batches of one input, one after the other.
 
@@ -128,14 +157,10 @@ class BatchAdder:
         self._seen = SeenNumbers()
         self._first_new: int | None = None
         if settings.is_exact and signer.epoch is None:
-            self._look_up_epoch()
-
-    def _look_up_epoch(self) -> None:
-        """Tell the signer the present order, so that prefixes are made ahead of the commit."""
-        with self._environment.read() as snapshot:
-            if stored_settings(snapshot, self._settings.name) == self._stored:
-                present = CollectionReader(snapshot, self._settings.number)
-                self._signer.epoch = current_epoch(present)
+            # Tell the signer the present order, so that prefixes are made ahead of the commit.
+            with environment.read() as snapshot:
+                if stored_settings(snapshot, settings.name) == stored:
+                    signer.epoch = current_epoch(CollectionReader(snapshot, settings.number))
 
     @property
     def since(self) -> int:
@@ -154,18 +179,18 @@ class BatchAdder:
         Raises:
             KeyExistsError, BadItemError: a key is stored already; its ``row`` says which.
         """
-        result = self._add(batch, signed)
-        if result is None:
-            halves = [self.add(half, self._signer.sign(half.items)) for half in batch.halves()]
-            result = BatchResult(
-                [action for half in halves for action in half.actions],
-                plain=all(half.plain for half in halves),
-                outcomes=lambda: [outcome for half in halves for outcome in half.outcomes()],
-            )
-        return result
+        fates = self._add(batch, signed)
+        if fates is not None:
+            return BatchResult(fates.actions, fates.are_plain, partial(self._outcomes, fates))
+        halves = [self.add(half, self._signer.sign(half.items)) for half in batch.halves()]
+        return BatchResult(
+            [action for half in halves for action in half.actions],
+            plain=all(half.plain for half in halves),
+            outcomes=lambda: [outcome for half in halves for outcome in half.outcomes()],
+        )
 
-    def _add(self, batch: RowBatch, signed: Signed) -> BatchResult | None:
-        """Do as ``add``; return None, and store nothing, if the batch must be cut."""
+    def _add(self, batch: RowBatch, signed: Signed) -> _Fates | None:
+        """Store a batch; or return None, and store nothing, if the batch must be cut."""
         with self._environment.write(self._busy_timeout) as transaction:
             signed = self._signed_by_present_settings(transaction, batch, signed)
             writer = CollectionWriter(transaction, self._settings.number)
@@ -173,25 +198,19 @@ class BatchAdder:
                 self._first_new = writer.manifest.next_number
             prefixes = exact_indexing.present_prefixes(writer, self._signer, batch.items, signed)
             signed = signed._replace(prefixes=prefixes)
-            stored = writer.find_many(batch.keys)
-            actions = self._actions(writer, batch, stored)
-            looked = self._policy.bound is not None
-            decisions = self._decisions(batch, signed, actions, stored) if looked else None
-            if looked and decisions is None:
-                return None
-            targets: dict[int, Key] = {}
-            if decisions is not None:
+            stored = [-1 if found is None else found for found in writer.find_many(batch.keys)]
+            fates = _Fates(batch, stored, self._actions(writer, batch, stored))
+            if self._policy.bound is not None:
+                fates.decisions = self._decisions(fates, signed, self._policy.bound)
+                if fates.decisions is None:
+                    return None
                 if self._policy.drop_duplicates:
-                    for position in np.flatnonzero(decisions.is_duplicate).tolist():
-                        if actions[position] in ("added", "replaced"):
-                            actions[position] = "duplicate"
-                targets = self._targets(writer, decisions)
-            self._apply(writer, batch, signed, actions, stored)
-        return BatchResult(
-            actions,
-            plain=decisions is None and not {"bad", "duplicate"}.intersection(actions),
-            outcomes=lambda: self._outcomes(batch, actions, stored, decisions, targets),
-        )
+                    for row in np.flatnonzero(fates.decisions.is_duplicate).tolist():
+                        if fates.actions[row] in ("added", "replaced"):
+                            fates.actions[row] = "duplicate"
+                fates.targets = _targets(writer, fates.decisions)
+            self._apply(writer, fates, signed)
+        return fates
 
     def _signed_by_present_settings(
         self, transaction: WriteTransaction, batch: RowBatch, signed: Signed
@@ -205,38 +224,39 @@ class BatchAdder:
         self._signer = Signer(self._settings)
         return self._signer.sign(batch.items)
 
+    # -- what becomes of each row ---------------------------------------------------------------
+
     def _actions(
-        self, writer: CollectionWriter, batch: RowBatch, stored: list[int | None]
+        self, writer: CollectionWriter, batch: RowBatch, stored: list[int]
     ) -> list[Action]:
-        if self._policy.on_existing == "require" and None in stored:
-            absent = batch.user_keys[stored.index(None)]
+        policy = self._policy.on_existing
+        if policy == "require" and -1 in stored:
+            absent = batch.user_keys[stored.index(-1)]
             raise KeyNotFoundError(f"key {absent!r} is not stored in {self._settings.name!r}")
-        if stored.count(None) == len(stored):
+        if max(stored, default=-1) < 0:
             return ["added"] * len(stored)
         actions: list[Action] = []
-        for position, number in enumerate(stored):
-            if number is None:
+        for row, number in enumerate(stored):
+            if number < 0:
                 actions.append("added")
-            elif self._policy.on_existing == "skip":
+            elif policy == "skip":
                 actions.append("present")
-            elif self._policy.on_existing in ("replace", "require"):
+            elif policy in ("replace", "require"):
                 actions.append("replaced")
-            elif self._policy.on_existing == "same" and self._is_same(
-                writer, batch.items[position], number
-            ):
+            elif policy == "same" and self._is_same(writer, batch.items[row], number):
                 actions.append("present" if self._seen.add(number) else "duplicate")
             elif self._policy.skip_bad:
                 actions.append("bad")
             else:
-                raise self._existing(batch, position, number)
+                raise self._existing(batch, row, number)
         return actions
 
     def _is_same(self, writer: CollectionWriter, item: bytes, number: int) -> bool:
         document = writer.document(number)
         return document is not None and document.item == item
 
-    def _existing(self, batch: RowBatch, position: int, number: int) -> KeyExistsError:
-        row, key = batch.rows[position], batch.user_keys[position]
+    def _existing(self, batch: RowBatch, place: int, number: int) -> KeyExistsError:
+        row, key = batch.rows[place], batch.user_keys[place]
         if self._policy.on_existing != "same":
             remedies = [
                 Remedy("on_existing", "skip", "leaves it"),
@@ -249,50 +269,30 @@ class BatchAdder:
             return KeyExistsError(problem, row=row, key=key, within_input=True)
         return KeyExistsError(f"key {key!r} is stored with other content", row=row, key=key)
 
-    def _decisions(
-        self, batch: RowBatch, signed: Signed, actions: list[Action], stored: list[int | None]
-    ) -> Decisions | None:
-        assert self._policy.bound is not None
-        method = choose(self._settings, Question("add", self._policy.bound))
-        new = np.array([action in ("added", "replaced") for action in actions], np.bool_)
+    def _decisions(self, fates: _Fates, signed: Signed, bound: Bound) -> Decisions | None:
+        new = np.zeros(len(fates.actions), np.bool_)
+        new[fates.rows("added", "replaced")] = True
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
         with self._environment.read() as snapshot:
+            before = CollectionReader(snapshot, self._settings.number)
             return Deduplicator(
-                Opened(
-                    self._settings, self._signer, CollectionReader(snapshot, self._settings.number)
-                ),
-                method,
+                Opened(self._settings, self._signer, before),
+                choose(self._settings, Question("add", bound)),
+                fates.batch.items,
+                signed._replace(comparable=signed.comparable & new),
                 keep=not self._policy.drop_duplicates,
-                replaced={
-                    number: row
-                    for row, (number, action) in enumerate(zip(stored, actions, strict=True))
-                    if action == "replaced" and number is not None
-                },
-            ).decide(batch.items, signed._replace(comparable=signed.comparable & new))
+                replaced={fates.stored[row]: row for row in fates.rows("replaced")},
+            ).decide()
 
-    def _targets(self, writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
-        """Return the keys of the stored items that rows duplicate."""
-        numbers = np.unique(decisions.stored[decisions.stored >= 0]).astype(np.uint32)
-        return {
-            int(numbers[position]): decode_user_key(document.key)
-            for position, document in writer.documents_of(numbers)
-        }
+    # -- storing --------------------------------------------------------------------------------
 
-    def _apply(
-        self,
-        writer: CollectionWriter,
-        batch: RowBatch,
-        signed: Signed,
-        actions: Sequence[Action],
-        stored: list[int | None],
-    ) -> None:
-        replaced = _replaced(actions, stored)
-        kept = [place for place, action in enumerate(actions) if action in ("added", "replaced")]
+    def _apply(self, writer: CollectionWriter, fates: _Fates, signed: Signed) -> None:
+        replaced, kept = fates.rows("replaced"), fates.rows("added", "replaced")
         if not kept:
             return
         if replaced:
-            writer.remove(replaced)
-        first = insert_rows(writer, batch, signed, kept)
+            writer.remove([fates.stored[row] for row in replaced])
+        first = insert_rows(writer, fates.batch, signed, kept)
         if signed.prefixes is not None:
             self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
         if self._policy.on_existing == "same":
@@ -310,43 +310,34 @@ class BatchAdder:
                 before = CollectionReader(snapshot, self._settings.number)
                 exact_indexing.measure(before, exact, first, prefixes)
 
-    def _outcomes(
-        self,
-        batch: RowBatch,
-        actions: list[Action],
-        stored: list[int | None],
-        decisions: Decisions | None,
-        targets: dict[int, Key],
-    ) -> list[Outcome]:
-        outcomes = [
-            Outcome(row, key, action)
-            for row, key, action in zip(batch.rows, batch.user_keys, actions, strict=True)
-        ]
-        for position, action in enumerate(actions):
-            if action == "duplicate" and stored[position] is not None:
-                outcomes[position] = self._duplicate(
-                    outcomes[position], outcomes[position].key, identical_value(self._signer.kind)
+    # -- telling --------------------------------------------------------------------------------
+
+    def _outcomes(self, fates: _Fates) -> list[Outcome]:
+        batch, stored, decisions = fates.batch, fates.stored, fates.decisions
+        outcomes = list(map(Outcome, batch.rows, batch.user_keys, fates.actions))
+        for place in fates.rows("duplicate"):
+            if stored[place] >= 0:
+                outcomes[place] = self._duplicate(
+                    outcomes[place], outcomes[place].key, identical_value(self._signer.kind)
                 )
-            elif action == "bad" and (number := stored[position]) is not None:
-                refused = self._existing(batch, position, number)
-                outcomes[position] = replace(
-                    outcomes[position], problem=refused.problem, within_input=refused.within_input
-                )
+        for place in fates.rows("bad"):
+            refused = self._existing(batch, place, stored[place])
+            outcomes[place] = replace(
+                outcomes[place], problem=refused.problem, within_input=refused.within_input
+            )
         if decisions is None:
             return outcomes
-        first_rows = {
-            number: position
-            for position, (number, action) in enumerate(zip(stored, actions, strict=True))
-            if action == "present" and number is not None
-        }
-        for position in np.flatnonzero(decisions.is_duplicate).tolist():
-            number, earlier = int(decisions.stored[position]), int(decisions.row[position])
-            outcomes[position] = self._duplicate(
-                outcomes[position],
-                targets.get(number) if number >= 0 else batch.user_keys[earlier],
-                float(decisions.value[position]),
-                within_input=number < 0
-                or (self._came_with_input(number) and first_rows.get(number, position) <= position),
+        first_rows = {stored[place]: place for place in fates.rows("present")}
+        for place in np.flatnonzero(decisions.is_duplicate).tolist():
+            number, earlier = int(decisions.stored[place]), int(decisions.row[place])
+            within_input = number < 0 or (
+                self._came_with_input(number) and first_rows.get(number, place) <= place
+            )
+            outcomes[place] = self._duplicate(
+                outcomes[place],
+                fates.targets.get(number) if number >= 0 else batch.user_keys[earlier],
+                float(decisions.value[place]),
+                within_input=within_input,
             )
         return outcomes
 
@@ -361,17 +352,16 @@ class BatchAdder:
     def _came_with_input(self, number: int) -> bool:
         if self._policy.on_existing == "same":
             return number in self._seen  # also if an earlier run of the same input stored it
-        assert self._first_new is not None
-        return number >= self._first_new
+        return self._first_new is not None and number >= self._first_new
 
 
-def _replaced(actions: Sequence[Action], stored: list[int | None]) -> list[int]:
-    """Return the item numbers that replaced rows had."""
-    return [
-        number
-        for number, action in zip(stored, actions, strict=True)
-        if action == "replaced" and number is not None
-    ]
+def _targets(writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
+    """Look up the keys of the stored items that rows duplicate."""
+    numbers = np.unique(decisions.stored[decisions.stored >= 0]).astype(np.uint32)
+    return {
+        int(numbers[position]): decode_user_key(document.key)
+        for position, document in writer.documents_of(numbers)
+    }
 
 
 def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
@@ -430,7 +420,7 @@ def delete_keys(
 class Tally:
     """Counts the outcomes of one input."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     bad_rows: list[tuple[int, str]] = field(default_factory=list)
     duplicates: list[Outcome] = field(default_factory=list)
@@ -438,18 +428,14 @@ class Tally:
     def count(self, actions: Sequence[Action]) -> None:
         """Count rows of which nothing but the action is to be told."""
         self.rows += len(actions)
-        for action, number in Counter(actions).items():
-            self.counts[action] = self.counts.get(action, 0) + number
+        self.counts.update(actions)
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         """Count the outcomes of a batch."""
-        counts = self.counts
-        self.rows += len(outcomes)
+        self.count([outcome.action for outcome in outcomes])
         for outcome in outcomes:
-            counts[outcome.action] = counts.get(outcome.action, 0) + 1
             if outcome.duplicate_of is not None:
-                name = "duplicates_new" if outcome.within_input else "duplicates_old"
-                counts[name] = counts.get(name, 0) + 1
+                self.counts["duplicates_new" if outcome.within_input else "duplicates_old"] += 1
                 if len(self.duplicates) < DUPLICATES_KEPT:
                     self.duplicates.append(outcome)
             if outcome.action == "bad" and len(self.bad_rows) < BAD_ROWS_KEPT:
@@ -457,18 +443,13 @@ class Tally:
 
     def report(self, since: int) -> AddReport:
         """Return the counts; items from number ``since`` on were added."""
-        counts = self.counts
+        names = ("added", "replaced", "present", "duplicates_old", "duplicates_new", "bad")
         return AddReport(
             rows=self.rows,
-            added=counts.get("added", 0),
-            replaced=counts.get("replaced", 0),
-            present=counts.get("present", 0),
-            duplicates_old=counts.get("duplicates_old", 0),
-            duplicates_new=counts.get("duplicates_new", 0),
-            bad=counts.get("bad", 0),
             bad_rows=tuple(self.bad_rows),
             duplicates=tuple(self.duplicates),
             since=since,
+            **{name: self.counts[name] for name in names},
         )
 
 

@@ -62,6 +62,11 @@ class Decisions:
     row: Int64s
     value: Float64s
 
+    @classmethod
+    def none(cls, rows: int) -> Decisions:
+        """Let no row duplicate anything."""
+        return cls(np.full(rows, -1, np.int64), np.full(rows, -1, np.int64), np.zeros(rows))
+
     @property
     def is_duplicate(self) -> Bools:
         """Which rows are duplicates."""
@@ -74,34 +79,46 @@ class Deduplicator:
     Args:
         opened: the store before the batch.
         method: says what is similar enough, and which index proposes.
+        items, signed: the rows; those that are not comparable take no part.
         keep: rows are kept although they are duplicates, so that later rows may duplicate them.
         replaced: item numbers that rows of the batch replace if they are kept, and their rows.
     """
 
     def __init__(
-        self, opened: Opened, method: Method, *, keep: bool, replaced: Mapping[int, int]
+        self,
+        opened: Opened,
+        method: Method,
+        items: Sequence[bytes],
+        signed: Signed,
+        *,
+        keep: bool,
+        replaced: Mapping[int, int],
     ) -> None:
         self._opened = opened
         self._signer = opened.signer
-        self._collection = opened.reader
         self._method = method
         self._bound = method.bound
+        self._items = items
+        self._signed = signed
         self._keep = keep
         self._replaced = np.array(sorted(replaced), np.uint32)
         self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)
-        self._dropped = np.zeros(0, np.bool_)
+        self._dropped = np.zeros(len(items), np.bool_)
+        self._decisions = Decisions.none(len(items))
         self._prober: Prober | None = None
         if isinstance(method, Exact):
             self._prober = Prober(opened, method.criterion)
 
-    def decide(self, items: Sequence[bytes], signed: Signed) -> Decisions | None:
+    def decide(self) -> Decisions | None:
         """Find what each row duplicates; None if the batch must be cut to find it.
 
         Exact or probable as a search; similarities are exact.
         """
-        self._dropped = np.zeros(len(items), np.bool_)
         for _ in range(MOST_ROUNDS):
-            decisions = self._decided(items, signed)
+            # As if the replacing rows had the fates of last time.
+            decisions = self._decisions = Decisions.none(len(self._items))
+            self._decide_by_store()
+            self._decide_by_batch()
             dropped = decisions.is_duplicate
             changed = dropped[self._replacing] != self._dropped[self._replacing]
             if self._keep or not changed.any():
@@ -109,59 +126,41 @@ class Deduplicator:
             self._dropped = dropped
         return None
 
-    def _decided(self, items: Sequence[bytes], signed: Signed) -> Decisions:
-        """Find what each row duplicates if the replacing rows have the fates of last time."""
-        count = len(items)
-        decisions = Decisions(
-            np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count)
-        )
-        self._decide_by_store(items, signed, decisions)
-        self._decide_by_batch(items, signed, decisions)
-        return decisions
-
     # -- the store ---------------------------------------------------------------------------
 
-    def _decide_by_store(
-        self, items: Sequence[bytes], signed: Signed, decisions: Decisions
-    ) -> None:
-        if not self._collection.manifest.live:
+    def _decide_by_store(self) -> None:
+        if not self._opened.reader.manifest.live:
             return
+        comparable, decisions = self._signed.comparable, self._decisions
         # Equal rows are looked up once: a class of many equal items is read as a whole.
         # Not if rows replace items: what is stored then differs from row to row.
-        first_equal = np.arange(len(items))
+        own = first_equal = np.arange(len(self._items))
         if not self._replaced.size:
-            first_equal = _first_equal(items, signed.comparable)
-        copies = np.flatnonzero(first_equal != np.arange(len(items)))
-        firsts = signed.comparable.copy()
-        firsts[copies] = False
-        self._decide_firsts(items, signed._replace(comparable=firsts), decisions)
+            first_equal = _first_equal(self._items, comparable)
+        copies = np.flatnonzero(first_equal != own)
+        candidates = self._propose(comparable & (first_equal == own), FIRST_LIMIT)
+        self._compare_in_order(candidates)
+        open_rows = candidates.cut & (decisions.stored < 0)
+        if open_rows.any():
+            self._compare_in_order(self._propose(open_rows, NO_LIMIT))
         decisions.stored[copies] = decisions.stored[first_equal[copies]]
         decisions.value[copies] = decisions.value[first_equal[copies]]
 
-    def _decide_firsts(self, items: Sequence[bytes], signed: Signed, decisions: Decisions) -> None:
-        candidates = self._propose(signed, FIRST_LIMIT)
-        self._compare_in_order(items, candidates, decisions)
-        open_rows = np.flatnonzero(candidates.cut & (decisions.stored < 0))
-        if open_rows.size:
-            usable = np.zeros(len(items), np.bool_)
-            usable[open_rows] = True
-            everything = self._propose(signed._replace(comparable=usable), NO_LIMIT)
-            self._compare_in_order(items, everything, decisions)
-
-    def _propose(self, signed: Signed, limit: int) -> Candidates:
+    def _propose(self, rows: Bools, limit: int) -> Candidates:
+        signed = self._signed._replace(comparable=rows)
         if self._prober is None:
             needed = self._signer.needed_matches(self._bound)
-            candidates = propose(self._collection, signed, needed, limit=limit)
+            candidates = propose(self._opened.reader, signed, needed, limit=limit)
         else:
             assert signed.prefixes is not None
-            candidates = _looked_up(self._prober, signed.prefixes, signed.comparable)
+            candidates = _looked_up(self._prober, signed.prefixes, rows)
         if not self._replaced.size:
             return candidates
         stays = ~self._is_gone(candidates.probes, candidates.numbers)
         return Candidates(candidates.probes[stays], candidates.numbers[stays], candidates.cut)
 
     def _is_gone(self, rows: Int64s, numbers: UInt32s) -> Bools:
-        """Return which stored items a row does not meet any more, its own predecessor included."""
+        """Tell which stored items a row does not meet any more, its own predecessor included."""
         places = np.minimum(np.searchsorted(self._replaced, numbers), self._replaced.size - 1)
         replacing = self._replacing[places]
         removed = (replacing < rows) & ~self._dropped[replacing]
@@ -169,11 +168,10 @@ class Deduplicator:
         gone &= self._replaced[places] == numbers
         return gone
 
-    def _compare_in_order(
-        self, items: Sequence[bytes], candidates: Candidates, decisions: Decisions
-    ) -> None:
+    def _compare_in_order(self, candidates: Candidates) -> None:
         """Compare each row with its candidates by rising item number, until one is similar."""
-        starts = np.searchsorted(candidates.probes, np.arange(len(items) + 1))
+        decisions = self._decisions
+        starts = np.searchsorted(candidates.probes, np.arange(len(self._items) + 1))
         position, ends = starts[:-1].copy(), starts[1:]
         while True:
             rows = np.flatnonzero((position < ends) & (decisions.stored < 0))
@@ -183,7 +181,7 @@ class Deduplicator:
             counts = stops - position[rows]
             which = np.repeat(position[rows], counts) + _ramps(counts)
             read, compared = compare_batch_with_stored(
-                self._opened, items, candidates.probes[which], candidates.numbers[which]
+                self._opened, self._items, candidates.probes[which], candidates.numbers[which]
             )
             met = np.flatnonzero(self._meets(compared))[::-1]
             hits = which[read[met]]
@@ -193,12 +191,11 @@ class Deduplicator:
 
     # -- the batch itself --------------------------------------------------------------------
 
-    def _decide_by_batch(
-        self, items: Sequence[bytes], signed: Signed, decisions: Decisions
-    ) -> None:
+    def _decide_by_batch(self) -> None:
+        items, comparable, decisions = self._items, self._signed.comparable, self._decisions
         # Equal rows of which only some duplicate a stored item are no class: see decide_by_store.
-        open_rows = signed.comparable & (decisions.stored < 0)
-        settled = signed.comparable & ~open_rows
+        open_rows = comparable & (decisions.stored < 0)
+        settled = comparable & ~open_rows
         arranged = None
         if self._prober is None:
             first_equal, other = (_first_equal(items, rows) for rows in (open_rows, settled))
@@ -208,55 +205,46 @@ class Deduplicator:
         first_equal = np.where(settled, other, first_equal)
         alike = np.full(len(items), identical_value(self._signer.kind))
         if not self._signer.kind.has_symbols:
-            self._keep_apart(items, signed, first_equal, alike)
+            self._keep_apart(first_equal, alike)
         own = np.arange(len(items))
-        takes_part = (first_equal == own) & signed.comparable
+        takes_part = (first_equal == own) & comparable
         if not self._keep:
             takes_part &= decisions.stored < 0
         rows = np.flatnonzero(takes_part)
         if rows.size > 1:
             wanted = decisions.stored[rows] < 0
             if arranged is None:
-                self._decide_rows(items, signed, rows, wanted, decisions)
+                self._decide_rows(rows, wanted)
             else:
-                self._decide_exactly(arranged, rows, wanted, decisions)
+                self._decide_exactly(arranged, rows, wanted)
         # A row equal to an earlier one duplicates what that one does, or else that one itself.
-        copies = np.flatnonzero((first_equal != own) & signed.comparable & (decisions.stored < 0))
+        copies = np.flatnonzero((first_equal != own) & open_rows)
         origin = first_equal[copies]
         has_target = decisions.row[origin] >= 0
         decisions.row[copies] = np.where(has_target, decisions.row[origin], origin)
         decisions.value[copies] = np.where(has_target, decisions.value[origin], alike[copies])
 
-    def _keep_apart(
-        self, items: Sequence[bytes], signed: Signed, first_equal: Int64s, alike: Float64s
-    ) -> None:
+    def _keep_apart(self, first_equal: Int64s, alike: Float64s) -> None:
         """Let equal rows that are not similar enough to themselves stand for themselves.
 
         A record that lacks a field is less than all similar to itself, and one that no rule
         covers is never found: in a batch no more than in the store. How similar copies are to
         themselves is written to ``alike``.
         """
-        copies = np.flatnonzero(first_equal != np.arange(len(items)))
+        copies = np.flatnonzero(first_equal != np.arange(len(self._items)))
         if not copies.size:
             return
-        compared = compare_items(self._signer, items, copies, copies)
+        compared = compare_items(self._signer, self._items, copies, copies)
         alike[copies] = compared.values()
-        keys = signed.buckets.sorted_within()
+        keys = self._signed.buckets.sorted_within()
         found = (keys.sizes[copies] > 0) & _in_every_group(keys, copies, copies)
         apart = copies[~(self._meets(compared) & found)]
         first_equal[apart] = apart
 
-    def _decide_rows(
-        self,
-        items: Sequence[bytes],
-        signed: Signed,
-        rows: Int64s,
-        wanted: Bools,
-        decisions: Decisions,
-    ) -> None:
+    def _decide_rows(self, rows: Int64s, wanted: Bools) -> None:
         """Decide about the given rows of the batch among each other; only the wanted ones."""
-        signatures = signed.signatures[rows]
-        keys = signed.buckets.select(rows)
+        signatures = self._signed.signatures[rows]
+        keys = self._signed.buckets.select(rows)
         if keys.groups is not None:
             keys = keys.sorted_within()
         buckets = _Buckets(keys)
@@ -278,25 +266,23 @@ class Deduplicator:
                 needed,
                 earlier,
             )
-            status[undecided[earlier == NONE_LEFT]] = KEPT
+            alone = undecided[earlier == NONE_LEFT]
+            status[alone] = KEPT
             comparing = np.flatnonzero(earlier >= 0)
             left, right = undecided[comparing], earlier[comparing]
             last_compared[left] = right
-            compared = compare_items(self._signer, items, rows[left], rows[right])
+            compared = compare_items(self._signer, self._items, rows[left], rows[right])
             met = self._meets(compared) & _in_every_group(keys, left, right)
-            self._note(decisions, rows[left[met]], rows[right[met]], compared, met)
-            settled = np.zeros(rows.size, np.bool_)
-            settled[left[met]] = True
-            settled[undecided[earlier == NONE_LEFT]] = True
+            self._decisions.row[rows[left[met]]] = rows[right[met]]
+            self._decisions.value[rows[left[met]]] = compared.values()[met]
             if not self._keep:
                 status[left[met]] = DROPPED
-            undecided = undecided[~settled[undecided]]
+            undecided = np.setdiff1d(undecided, np.append(left[met], alone), assume_unique=True)
 
-    def _decide_exactly(
-        self, arranged: ArrangedSets, rows: Int64s, wanted: Bools, decisions: Decisions
-    ) -> None:
+    def _decide_exactly(self, arranged: ArrangedSets, rows: Int64s, wanted: Bools) -> None:
         """Decide about the given rows, all different, from all their similar pairs."""
         assert isinstance(self._method, Exact)
+        decisions = self._decisions
         pairs = list(joins.pairs(arranged.select(rows), self._method.threshold))
         if not pairs:
             return
@@ -315,13 +301,6 @@ class Deduplicator:
 
     def _meets(self, compared: Compared) -> Bools:
         return self._bound.meets_many(compared.numerators, compared.denominators)
-
-    @staticmethod
-    def _note(
-        decisions: Decisions, rows: Int64s, targets: Int64s, compared: Compared, met: Bools
-    ) -> None:
-        decisions.row[rows] = targets
-        decisions.value[rows] = compared.values()[met]
 
 
 def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Candidates:

@@ -18,6 +18,10 @@ from simdb.opened import catalogue
 from simdb.opened.epochs import Epoch, Prefixes, current_epoch, open_epoch
 from simdb.opened.signer import Signed, Signer
 from simdb.storage.collection.manifest import (
+    COLUMNS,
+    ITEM,
+    POSITION,
+    SIZE,
     EpochManifest,
     ExactManifest,
     IndexManifest,
@@ -73,15 +77,21 @@ def post(writer: RunWriter, numbers: UInt32s, prefixes: Prefixes, epoch: Epoch) 
         return 0
     by_size = np.argsort(prefixes.set_sizes, kind="stable")
     ordered = prefixes.select(by_size)
-    lengths = np.diff(ordered.offsets)
-    positions = np.arange(1, ordered.values.size + 1) - np.repeat(ordered.offsets[:-1], lengths)
     order = _order_of_keys(ordered.values, epoch.order.lowest_rank)
-    columns = np.empty((3, ordered.values.size), np.uint32)
-    columns[0] = np.repeat(ordered.set_sizes, lengths)[order]
-    columns[1] = positions[order]
-    columns[2] = np.repeat(numbers[by_size], lengths)[order]
+    columns = np.take(posting_columns(ordered, numbers[by_size]), order, axis=1)
     writer.append(ordered.values[order], columns, int(numbers[0]), int(numbers[-1]))
     return ordered.values.size
+
+
+def posting_columns(prefixes: Prefixes, numbers: UInt32s) -> UInt32s:
+    """Give what a posting says of each symbol of prefixes: the columns SIZE, POSITION and ITEM."""
+    lengths = prefixes.sizes
+    columns = np.empty((COLUMNS, prefixes.values.size), np.uint32)
+    columns[SIZE] = np.repeat(prefixes.set_sizes, lengths)
+    begins = np.repeat(prefixes.offsets[:-1], lengths)
+    columns[POSITION] = np.arange(1, prefixes.values.size + 1) - begins
+    columns[ITEM] = np.repeat(numbers, lengths)
+    return columns
 
 
 def _order_of_keys(keys: UInt64s, lowest_rank: np.uint64) -> Int64s:

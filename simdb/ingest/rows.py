@@ -43,22 +43,15 @@ class RowBatch:
     bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
     weight: int = 0
 
-    def extend(
-        self,
-        rows: Sequence[int],
-        user_keys: list[Key],
-        keys: list[bytes],
-        items: list[bytes],
-        metadata: list[bytes],
-        *,
-        weight: int,
-    ) -> None:
+    @property
+    def columns(self) -> tuple[list[Any], ...]:
+        """What is known of the good rows."""
+        return self.rows, self.user_keys, self.keys, self.items, self.metadata
+
+    def extend(self, *columns: Sequence[Any], weight: int) -> None:
         """Add good rows, given as columns."""
-        self.rows += rows
-        self.user_keys += user_keys
-        self.keys += keys
-        self.items += items
-        self.metadata += metadata
+        for own, more in zip(self.columns, columns, strict=True):
+            own.extend(more)
         self.weight += weight
 
     def halves(self) -> Iterator[RowBatch]:
@@ -66,14 +59,7 @@ class RowBatch:
         middle = len(self.rows) // 2
         for part in (slice(middle), slice(middle, None)):
             half = RowBatch()
-            half.extend(
-                self.rows[part],
-                self.user_keys[part],
-                self.keys[part],
-                self.items[part],
-                self.metadata[part],
-                weight=self.weight // 2,
-            )
+            half.extend(*(column[part] for column in self.columns), weight=self.weight // 2)
             yield half
 
     def is_full(self, most_items: int, most_bytes: int) -> bool:
@@ -94,7 +80,7 @@ def read_batches(
     batch = RowBatch()
     seen: set[bytes] = set()
     for first, part in _parts(rows, min(PART_ROWS, batch_items), batch_bytes):
-        if _take_plain(part, first, items, batch, seen, most_weight=batch_bytes):
+        if _take_plain(part, first, items, batch, seen, most=batch_bytes):
             if batch.is_full(batch_items, batch_bytes):
                 yield batch
                 batch, seen = RowBatch(), set()
@@ -145,13 +131,7 @@ def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tup
 
 
 def _take_plain(
-    part: list[Any],
-    first: int,
-    items: Items,
-    batch: RowBatch,
-    seen: set[bytes],
-    *,
-    most_weight: int,
+    part: list[Any], first: int, items: Items, batch: RowBatch, seen: set[bytes], *, most: int
 ) -> bool:
     """Add rows that are all (key, item) with new keys of one type, column by column.
 
@@ -168,7 +148,7 @@ def _take_plain(
     except (UsageError, TypeError, ValueError, OverflowError):
         return False
     weight = int(items.weights(encoded).sum())
-    if len(set(keys)) < len(keys) or not seen.isdisjoint(keys) or weight > most_weight:
+    if len(set(keys)) < len(keys) or not seen.isdisjoint(keys) or weight > most:
         return False
     seen.update(keys)
     positions = range(first, first + len(part))

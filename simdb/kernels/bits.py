@@ -27,7 +27,7 @@ def _place_of(position: np.int64) -> tuple[np.int64, np.uint64]:
 
 @kernel
 def counts_of_rows(vectors: UInt64s) -> Int64s:
-    """Return how many bits of each vector are set, int64 (n,)."""
+    """Count the set bits of each vector."""
     counts = np.empty(vectors.shape[0], np.int64)
     for row in range(vectors.shape[0]):
         vector = vectors[row]
@@ -45,7 +45,7 @@ def compare_rows(
     """Compare vector ``left_rows[i]`` of ``left`` with ``right_rows[i]`` of ``right``.
 
     Returns:
-        int64 (m,), how many bits both have set; int64 (m,), how many one or the other has.
+        how many bits both have set; how many one or the other has.
     """
     common = np.empty(left_rows.size, np.int64)
     united = np.empty(left_rows.size, np.int64)
@@ -66,7 +66,7 @@ def scan_hamming(probe: UInt64s, vectors: UInt64s, limit: int) -> tuple[Int64s, 
     """Find every vector in which at most ``limit`` bits differ from the probe's.
 
     Returns:
-        int64 (m,), their rows, rising; int64 (m,), their Hamming distances.
+        their rows, rising; their Hamming distances.
     """
     rows = np.empty(vectors.shape[0], np.int64)
     distances = np.empty(vectors.shape[0], np.int64)
@@ -89,13 +89,10 @@ def scan_tanimoto(
 ) -> tuple[Int64s, Int64s, Int64s]:
     """Find every vector that has enough set bits in common with the probe.
 
-    Args:
-        probe: uint64 (words,).
-        vectors: uint64 (n, words).
-        needed: int64, how many bits must be common to two vectors that have so many set in all.
+    ``needed`` says how many must be common to two vectors that have so many set in all.
 
     Returns:
-        int64 (m,), their rows, rising; int64 (m,), the common set bits; int64 (m,), all set bits.
+        their rows, rising; the common set bits; the bits that one or the other has set.
     """
     probe_count = np.int64(0)
     for word in range(probe.size):
@@ -122,11 +119,9 @@ def scan_tanimoto(
 
 @kernel
 def bit_symbols(vectors: UInt64s, length: int, secret: np.uint64) -> tuple[UInt64s, Int64s]:
-    """Return a symbol for every set bit: its position under a keyed bijection of 64 bits.
+    """Give a symbol for every set bit, by rising position, and the offsets of vectors.
 
-    Returns:
-        uint64, the symbols by rising position, one vector after the other; int64 (n + 1,), where
-        those of each begin.
+    A symbol is the position under a keyed bijection of 64 bits.
     """
     counts = counts_of_rows(vectors)
     offsets = np.zeros(vectors.shape[0] + 1, np.int64)
@@ -148,16 +143,16 @@ def bit_symbols(vectors: UInt64s, length: int, secret: np.uint64) -> tuple[UInt6
 
 @kernel
 def sampled_bits(vectors: UInt64s, positions: Int64s, bands: int) -> UInt16s:
-    """Return the bits at some positions, packed band by band into words of 16 (MMDS 3.7.1).
+    """Pack the bits at some positions band by band into words of 16 (MMDS 3.7.1).
 
     Args:
-        vectors: uint64 (n, words).
-        positions: int64 (bands * rows,), each below 64 * words.
+        vectors: (n, words).
+        positions: (bands * rows,), each below 64 * words.
         bands: into how many equal parts the positions fall.
 
     Returns:
-        uint16 (n, bands * (rows // 16 + 1)): bit j of a band is bit j % 16 of its word j // 16;
-        the bit after its last is set, so that no band is zero.
+        (n, bands * (rows // 16 + 1)): bit j of a band is bit j % 16 of its word j // 16; the bit
+        after its last is set, so that no band is zero.
     """
     rows = positions.size // bands
     width = rows // _WORD_BITS + 1

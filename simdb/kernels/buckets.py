@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simdb.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt64s
@@ -79,44 +81,44 @@ def next_earlier(
         earlier[position] = answer
 
 
-@kernel
-def shared_buckets(keys: UInt64s, kept: UInt8s) -> int:
-    """Mark the entries of buckets with two members or more; return how many.
+class BucketMembers(NamedTuple):
+    """Buckets of two items or more; bucket k is ``members[starts[k] : starts[k + 1]]``.
 
-    Args:
-        keys: uint64 (n,), sorted.
-        kept: uint8 (n,), output.
+    Attributes:
+        starts: one more than there are buckets.
+        members: places of items.
+        ends: for each member where the run of members of its class ends, within its bucket; pairs
+            within a class are left out.
+        keys: the key of each bucket.
+        bands: the band of each; any where items have no bands.
     """
-    count = 0
-    begin = 0
-    while begin < keys.size:
-        end = begin + 1
-        while end < keys.size and keys[end] == keys[begin]:
-            end += 1
-        mark = 1 if end - begin > 1 else 0
-        for position in range(begin, end):
-            kept[position] = mark
-        count += mark * (end - begin)
-        begin = end
-    return count
+
+    starts: Int64s
+    members: Int64s
+    ends: Int64s
+    keys: UInt64s
+    bands: Int32s
 
 
-@kernel
-def class_ends(starts: Int64s, classes: Int64s, ends: Int64s) -> None:
-    """Find where the run of equal classes ends that each member of a bucket stands in.
+class BucketItems(NamedTuple):
+    """The items of buckets, by what it is told in which bucket a pair of them is its own.
 
-    Args:
-        starts: first member of each bucket, and one past the last member.
-        classes: int64 (members,), sorted within each bucket.
-        ends: int64 (members,), output.
+    Attributes:
+        signatures: of shape (items, words).
+        band_words: words of a band, where each band is a bucket key of an item; 0 where items have
+            any number of keys, which then are:
+        values: the keys of all items, ascending within each.
+        offsets: where the keys of each item begin, and one past the last.
+        groups: the group of each key.
+        every_group: a bit for each group; a pair must share a key of each (MMDS 3.8.5).
     """
-    for bucket in range(starts.size - 1):
-        end = starts[bucket + 1]
-        # From the back, where the end of a run is known before its members.
-        for member in range(starts[bucket + 1] - 1, starts[bucket] - 1, -1):
-            if member + 1 < starts[bucket + 1] and classes[member + 1] != classes[member]:
-                end = member + 1
-            ends[member] = end
+
+    signatures: UInt16s
+    band_words: int
+    values: UInt64s
+    offsets: Int64s
+    groups: UInt8s
+    every_group: int
 
 
 @inlined
@@ -145,67 +147,6 @@ def _equal_rows_unless_earlier(one: UInt16s, other: UInt16s, rows: int, band: in
             equal = -1  # the pair came out, or will, in the bucket of that band
             break
     return equal
-
-
-@kernel
-def bucket_pairs(
-    starts: Int64s,
-    members: Int64s,
-    ends: Int64s,
-    bands_of_buckets: Int32s,
-    signatures: UInt16s,
-    rows: int,
-    needed: int,
-    only_first: bool,
-    cursor: Int64s,
-    left: Int64s,
-    right: Int64s,
-    counters: Int64s,
-) -> int:
-    """List the pairs of each bucket whose first shared band is the bucket's own.
-
-    Each pair of items comes out once over all buckets, however many it shares.
-
-    Args:
-        starts: first member of each bucket, and one past the last member.
-        members: positions in ``signatures``.
-        ends: for each member the end of its class (``class_ends``); pairs within a class are
-            left out.
-        bands_of_buckets: the band that each bucket belongs to.
-        signatures: (items, bands * rows).
-        rows: rows a band.
-        needed: equal signature rows below which a pair is dropped.
-        only_first: list only the pairs of the first member of each bucket.
-        cursor: bucket, first and second member where to go on; moved forward. Begins at -1.
-        left: output, positions in ``signatures``.
-        right: output, positions in ``signatures``.
-        counters: visited pairs and pairs dropped for too few equal rows; added to.
-
-    Returns:
-        How many pairs were written; when it is all there is room for, there may be more.
-    """
-    written = 0
-    bucket, first, second = cursor[0], cursor[1], cursor[2]
-    if bucket < 0:
-        bucket, first, second = _following(bucket, starts[0], starts, ends, only_first)
-    while bucket < starts.size - 1 and written < left.size:
-        if second >= starts[bucket + 1]:
-            bucket, first, second = _following(bucket, first, starts, ends, only_first)
-            continue
-        counters[0] += 1
-        one, other = members[first], members[second]
-        second += 1
-        equal = _equal_rows_unless_earlier(
-            signatures[one], signatures[other], rows, bands_of_buckets[bucket]
-        )
-        if equal < needed:
-            counters[1] += 1 if equal >= 0 else 0
-            continue
-        left[written] = one
-        right[written] = other
-        written += 1
-    cursor[0], cursor[1], cursor[2] = bucket, first, second
-    return written
 
 
 @inlined
@@ -271,7 +212,7 @@ def share_every_group(
     """Return for each pair of items whether it shares a key of every group.
 
     Args:
-        values, offsets, groups, every_group: as for ``keyed_bucket_pairs``.
+        values, offsets, groups, every_group: as in ``BucketItems``.
         left, right: the items of each pair.
     """
     shared = np.zeros(left.size, np.bool_)
@@ -285,34 +226,39 @@ def share_every_group(
 
 
 @kernel
-def keyed_bucket_pairs(
-    starts: Int64s,
-    members: Int64s,
-    ends: Int64s,
-    keys_of_buckets: UInt64s,
-    values: UInt64s,
-    offsets: Int64s,
-    groups: UInt8s,
-    every_group: int,
+def bucket_pairs(
+    buckets: BucketMembers,
+    items: BucketItems,
+    needed: int,
     only_first: bool,
     cursor: Int64s,
     left: Int64s,
     right: Int64s,
     counters: Int64s,
 ) -> int:
-    """List the pairs of each bucket whose smallest shared key is the bucket's own.
+    """List the pairs of each bucket that is the pair's own, until the room is full or all is done.
 
-    As ``bucket_pairs``, for items that have any number of keys.
+    Its own is the bucket of the first band in which two items agree, or of the smallest key that
+    both have: it follows from the items alone. So each pair comes out once over all buckets, in
+    whatever order and slices these are gone through, and no pair need be remembered.
 
     Args:
-        starts, members, ends, only_first, cursor, left, right: as for ``bucket_pairs``.
-        keys_of_buckets: the key of each bucket.
-        values: the keys of the items, ascending within each item.
-        offsets: where the keys of each item begin, and one past the last.
-        groups: the group of each key.
-        every_group: a bit for each group; a pair must share a key of each.
-        counters: visited pairs, and those that lack a group or come in another bucket; added to.
+        buckets: all with both members at hand.
+        items: what the members are places in.
+        needed: equal words of signatures of bands, below which a pair is dropped.
+        only_first: list only the pairs of the first member of each bucket; of items without bands,
+            in every bucket that they share.
+        cursor: bucket, first and second member where to go on; moved forward. Begins at -1.
+        left, right: room for places of items.
+        counters: added to: visited pairs; those that agree in too few words, or, without bands,
+            lack a group or come in another bucket.
+
+    Returns:
+        How many pairs were written; when it is all there is room for, there may be more.
     """
+    # Fields are taken out before the loop: each access to one counts references.
+    starts, members, ends, keys, bands = buckets
+    signatures, band_words, values, offsets, groups, every_group = items
     written = 0
     bucket, first, second = cursor[0], cursor[1], cursor[2]
     if bucket < 0:
@@ -324,8 +270,15 @@ def keyed_bucket_pairs(
         counters[0] += 1
         one, other = members[first], members[second]
         second += 1
-        if not only_first and not _is_smallest_shared(
-            keys_of_buckets[bucket],
+        if band_words > 0:
+            equal = _equal_rows_unless_earlier(
+                signatures[one], signatures[other], band_words, bands[bucket]
+            )
+            if equal < needed:
+                counters[1] += 1 if equal >= 0 else 0
+                continue
+        elif not only_first and not _is_smallest_shared(
+            keys[bucket],
             values,
             groups,
             offsets[one],

@@ -81,13 +81,13 @@ def element_symbols(data: UInt8s, ends: Int64s, keys: UInt64s) -> tuple[UInt64s,
     """Hash every element of stored sets, in the order in which they are stored.
 
     Args:
-        data: uint8, the stored sets, one after the other.
-        ends: int64 (n,), where each of them ends.
-        keys: uint64 (3,): secret of integers; base of the polynomial; secret of strings.
+        data: the stored sets, one after the other.
+        ends: where each of them ends.
+        keys: secret of integers; base of the polynomial; secret of strings.
 
     Returns:
-        uint64, the symbols; int64 (n + 1,), where those of each set begin, of which the first is
-        -1 - i instead of 0 if set i, the first such, is damaged.
+        the symbols; the offsets of sets, of which the first is -1 - i instead of 0 if set i, the
+        first such, is damaged.
     """
     offsets = np.zeros(ends.size + 1, np.int64)
     # All lengths are checked before anything is read by them: stored bytes may be damaged.
@@ -145,15 +145,14 @@ def bag_parts(data: UInt8s, ends: Int64s, largest: int) -> tuple[UInt8s, Int64s,
     """Take stored bags apart into stored sets and counts.
 
     Args:
-        data: uint8, the stored bags, one after the other.
-        ends: int64 (n,), where each of them ends.
+        data, ends: as for ``element_symbols``.
         largest: occurrences that a bag may have; more are damage.
 
     Returns:
-        uint8, the sets of their elements, one after the other; int64 (n,), where each of them ends;
-        int64, the counts of all elements; int64 (n + 1,), where those of each bag begin, of which
-        the first is -1 - i instead of 0 if bag i is damaged; then the other arrays mean nothing.
-        Whether the sets are sound is for ``element_symbols`` to tell.
+        the sets of their elements, one after the other; where each of them ends; the counts of all
+        elements; the offsets of bags in them, of which the first is -1 - i instead of 0 if bag i is
+        damaged: then the other arrays mean nothing. Whether the sets are sound is for
+        ``element_symbols`` to tell.
     """
     offsets = np.zeros(ends.size + 1, np.int64)
     set_ends = np.zeros(ends.size, np.int64)
@@ -198,13 +197,13 @@ def occurrence_symbols(
     """Expand bags into the symbols of (element, 1) to (element, count), element by element.
 
     Args:
-        elements: uint64, the symbols of the elements of all bags.
-        counts: int64, how often each occurs, at least 1.
-        offsets: int64 (n + 1,), where the elements of each bag begin.
-        secret: uint64.
+        elements: the symbols of the elements of all bags.
+        counts: how often each occurs, at least 1.
+        offsets: of bags in both.
+        secret: of the bijection.
 
     Returns:
-        uint64, the symbols; int64 (n + 1,), where those of each bag begin.
+        the symbols, and the offsets of bags in them.
     """
     total = 0
     for count in counts:

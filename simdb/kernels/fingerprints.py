@@ -32,11 +32,9 @@ _ROUNDS = 3  # of matching and fitting for each
 def _squares_of(x: int, y: int, direction: int, grid: Int64s, found: Int64s) -> int:
     """List the squares in which a minutia counts; return how many, at most 8.
 
-    Args:
-        x, y: measured from the corner of the grid.
-        direction: any whole number, taken modulo a turn.
-        grid: columns, rows, side of a square, border tolerance, sectors, tolerance of sectors.
-        found: int64 (8,), output.
+    Places are measured from the corner of the grid.
+    ``grid`` is columns,
+    rows, side of a square, border tolerance, sectors, tolerance of sectors.
     """
     columns, rows, side, border, sectors, sector_border = grid
     count = 0
@@ -57,11 +55,11 @@ def _squares_of(x: int, y: int, direction: int, grid: Int64s, found: Int64s) -> 
 
 @kernel
 def grids_of_minutiae(minutiae: Int32s, offsets: Int64s, grid: Int64s, centre: Int64s) -> UInt64s:
-    """Return the occupied squares of each print, uint64 (n, words).
+    """Return the occupied squares of each print, as sets of bits.
 
     Args:
-        minutiae: int32 (m, 3).
-        offsets: int64 (n + 1,).
+        minutiae: (m, 3).
+        offsets: (n + 1,).
         grid: see ``_squares_of``.
         centre: (x, y) to which the mean minutia is moved (MMDS 3.8.4); empty: nothing is moved.
     """
@@ -97,14 +95,12 @@ def functions_of_minutiae(
     tested at once: a word for each square says in which of them it is occupied.
 
     Args:
-        minutiae: int32 (m, 3).
-        offsets: int64 (n + 1,).
-        grid: see ``_squares_of``.
+        minutiae, offsets, grid: as for ``grids_of_minutiae``.
         turned: turn each grid into the direction of its minutia.
-        functions: int32 (f, squares of a function).
+        functions: (f, squares of a function).
 
     Returns:
-        uint16 (n, words), bit i for function i; words is a multiple of 4.
+        (n, words), bit i for function i; words is a multiple of 4.
     """
     items = offsets.size - 1
     signatures = np.zeros((items, (functions.shape[0] + 63) // 64 * 4), np.uint16)
@@ -146,15 +142,7 @@ def functions_of_minutiae(
 
 @kernel
 def functions_of_grids(grids: UInt16s, functions: Int32s) -> UInt16s:
-    """Return the functions that say yes: all their squares are occupied (MMDS 3.8.5).
-
-    Args:
-        grids: uint16 (n, words).
-        functions: int32 (f, squares of a function).
-
-    Returns:
-        uint16 (n, words), bit i for function i; words is a multiple of 4.
-    """
+    """Return the functions that say yes, as above: all their squares are occupied (MMDS 3.8.5)."""
     items = grids.shape[0]
     signatures = np.zeros((items, (functions.shape[0] + 63) // 64 * 4), np.uint16)
     occupied = np.empty(grids.shape[1] * 16, np.bool_)
@@ -172,7 +160,7 @@ def functions_of_grids(grids: UInt16s, functions: Int32s) -> UInt16s:
 
 @kernel
 def members(signatures: UInt16s) -> tuple[Int64s, Int64s]:
-    """Return the numbers of the bits that are set, ascending, and int64 (n + 1,) offsets."""
+    """Return the numbers of the bits that are set, ascending in each row, and their offsets."""
     items, words = signatures.shape
     offsets = np.zeros(items + 1, np.int64)
     for item in range(items):
@@ -197,15 +185,9 @@ def members(signatures: UInt16s) -> tuple[Int64s, Int64s]:
 
 @kernel
 def first_shared(left: UInt16s, right: UInt16s, group_size: int, groups: int) -> Int64s:
-    """Return the smallest bit that both rows of a pair have, if they share one in every group.
+    """Return the smallest bit that rows i of both have, -1 unless they share one of every group.
 
-    Args:
-        left, right: uint16 (m, words): row i of the one with row i of the other.
-        group_size: bits of a group; group g is the bits g * group_size and after.
-        groups: how many.
-
-    Returns:
-        int64 (m,); -1 where a group has no shared bit.
+    Group g, of ``groups``, is the bits from g * group_size on.
     """
     firsts = np.full(left.shape[0], -1, np.int64)
     for pair in range(left.shape[0]):
@@ -234,14 +216,14 @@ def in_every_group(items: UInt32s, groups: UInt8s, group_count: int, item_count:
     """Unite the buckets of each group and intersect the groups (MMDS 3.8.5).
 
     Args:
-        items: uint32 (m,), the members of all buckets in any order, with repeats; numbers of
-            ``item_count`` and above are left out.
-        groups: uint8 (m,), the group of each; below ``group_count``.
+        items: the members of all buckets in any order, with repeats; numbers of ``item_count`` and
+            above are left out.
+        groups: the group of each.
         group_count: how many.
         item_count: how many numbers there are; costs ``group_count`` bits each.
 
     Returns:
-        uint32, ascending, the items that occur in every group.
+        the items that occur in every group, ascending.
     """
     # A bit for each item and group: sorting the members would cost more than all the words.
     words = (item_count + 63) // 64
@@ -304,16 +286,9 @@ def _vote(left: Int32s, right: Int32s, settings: Int64s, votes: UInt16s, listed:
     """Let every two minutiae vote for the turns and shifts that lay the one on the other.
 
     A vote counts in the nearest bin of turns and, since their bins overlap by half, in two bins of
-    shifts along each axis.
-
-    Args:
-        left, right: int32 (n, 3), x and y from the middle of the plate.
-        settings: see ``matched_minutiae``.
-        votes: uint16 (turns, shifts, shifts), output.
-        listed: output, the flat places with votes enough to be tried; room for all.
-
-    Returns:
-        How many are listed.
+    shifts along each axis: ``votes`` is of shape (turns, shifts, shifts). The flat places with
+    votes enough to be tried are listed; return how many. Minutiae are measured from the middle of
+    the plate, and ``settings`` are those of ``matched_minutiae``.
     """
     scale, limit, side = 1.0 / _bin_size(settings), settings[2], votes.shape[1]
     enough = min(3, max(1, left.shape[0] // 4))
@@ -361,15 +336,12 @@ def _match(
     """Give each left minutia, in its order, the nearest free right one within the tolerances.
 
     Args:
-        left, right: int32 (n, 3).
+        left, right: (n, 3).
         pose: turn in units of direction, then the shift.
         settings: see ``matched_minutiae``.
         slack: by which both tolerances are multiplied; above 1, a bin of shifts is tolerated.
-        partners: int64, output for each left minutia; -1 without one.
+        partners: output for each left minutia; -1 without one.
         taken: scratch for each right minutia.
-
-    Returns:
-        How many have a partner.
     """
     cosine, sine = math.cos(_RADIANS * pose[0]), math.sin(_RADIANS * pose[0])
     reach = float(settings[0] if slack == 1 else max(settings[0] * slack, _bin_size(settings))) ** 2
@@ -490,14 +462,11 @@ def matched_minutiae(
     matches one, whatever they are, unless the turn is limited.
 
     Args:
-        minutiae: int32 (m, 3): x, y, direction in [0, 23040).
-        offsets: int64 (n + 1,).
-        left, right: int64 (m,).
+        minutiae: (m, 3): x, y, direction in [0, 23040).
+        offsets: of prints.
+        left, right: prints of each pair.
         settings: tolerance in units of length, of direction, largest turn between the prints,
             width and height of the plate.
-
-    Returns:
-        int64 (m,), at most the minutiae of the smaller print.
     """
     bin_size = _bin_size(settings)
     side = 2 * int(max(settings[3], settings[4]) // bin_size + 2)

@@ -34,13 +34,12 @@ _LOW = np.uint64(63)
 
 
 class Ranks(NamedTuple):
-    """The frequent symbols, to be looked up.
+    """The frequent symbols by rank, to be looked up.
 
     Attributes:
-        frequent: the symbols by rank, uint64.
-        table: rank in each slot of an open table, -1 where free; int32.
-        moved: the frequent symbols whose values are among the largest, rising; uint64.
-        holes: the values of the other frequent symbols, rising; uint64.
+        table: rank in each slot of an open table, -1 where free.
+        moved: the frequent symbols whose values are among the largest, rising.
+        holes: the values of the other frequent symbols, rising.
     """
 
     frequent: UInt64s
@@ -65,12 +64,7 @@ def fill_ranks(ranks: Ranks) -> bool:
 
 @kernel
 def symbol_keys(symbols: UInt64s, ranks: Ranks) -> UInt64s:
-    """Map symbols to keys, one to one.
-
-    Args:
-        symbols: any uint64 values.
-        ranks: the frequent symbols, with the table filled.
-    """
+    """Map symbols, any values, to keys, one to one."""
     # Fields are taken out before the loop: each access to one counts references.
     frequent, table = ranks.frequent, ranks.table
     keys = np.empty_like(symbols)
@@ -147,18 +141,10 @@ def _distribute(keys: UInt64s, start: int, stop: int, room: UInt64s, fills: Int6
 
 @kernel
 def sort_sets(keys: UInt64s, offsets: Int64s, lowest_rank: np.uint64) -> Bools:
-    """Sort the keys of each set in place.
+    """Sort the keys of each set in place; tell which are left, since their values crowd together.
 
-    The keys of frequent symbols lie close together and the others are spread over all values, so
-    the two kinds are distributed apart.
-
-    Args:
-        keys: the keys of all sets.
-        offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``.
-        lowest_rank: the key of the first frequent symbol.
-
-    Returns:
-        which sets are left to sort otherwise, since their values crowd together.
+    The keys of frequent symbols, from ``lowest_rank`` on, lie close together and the others are
+    spread over all values, so the two kinds are distributed apart.
     """
     longest = 0
     for item in range(offsets.size - 1):
@@ -187,11 +173,7 @@ def sort_sets(keys: UInt64s, offsets: Int64s, lowest_rank: np.uint64) -> Bools:
 
 @kernel
 def drop_repeats(keys: UInt64s, offsets: Int64s) -> Int64s:
-    """Keep one of each run of equal keys of every sorted set, moved to the front.
-
-    Returns:
-        the new offsets; what lies behind the last of them is waste.
-    """
+    """Keep one of each run of equal keys of every sorted set, moved to the front; new offsets."""
     new_offsets = np.zeros_like(offsets)
     count = 0
     for item in range(offsets.size - 1):
@@ -232,13 +214,9 @@ class Classes(NamedTuple):
 
 @kernel
 def identical_representatives(values: UInt64s, offsets: Int64s) -> tuple[Int64s, UInt64s]:
-    """Find the first set that is identical to each set, itself if it is the first.
+    """Find the first arranged set that is identical to each, itself if it is the first.
 
     Exact: a digest only decides which sets are compared symbol by symbol.
-
-    Args:
-        values: arranged sets.
-        offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``.
 
     Returns:
         these first sets, and a bitmap of each set: bit b is the parity of the number of symbols
@@ -292,15 +270,12 @@ def expand_pairs(
 
     Args:
         pairs: left classes and right classes.
-        left: members of the classes on the left.
-        right: members of the classes on the right.
+        left, right: members of the classes on both sides.
         same: both sides are the same; a class paired with itself gives each of its pairs once.
         state: where to go on: pair of classes, place on the left, place on the right; zeros at
             first, and the number of pairs of classes first when all is done.
-        found: room for the row in ``pairs``, the left member and the right member of each pair.
-
-    Returns:
-        how many pairs were written.
+        found: room for the row in ``pairs``, the left member and the right member of each pair,
+            whose number is returned.
     """
     row, one, other = state[0], state[1], state[2]
     rows, left_members, right_members = found

@@ -9,6 +9,8 @@ item that the probe lacks stand in a second table, occupied at exactly the prese
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simdb.arrays import Int64s, UInt64s
@@ -17,6 +19,13 @@ from simdb.kernels.hashes import SPREAD
 
 _ONE = np.uint64(1)
 _WORD_BITS = 64
+
+
+class Table(NamedTuple):
+    """An open table: the symbol in each slot, and the tick at which it was last used."""
+
+    slots: UInt64s
+    ticks: Int64s
 
 
 @inlined
@@ -29,8 +38,9 @@ def _bits_for(count: int) -> int:
 
 
 @kernel
-def _build(values: UInt64s, tick: int, bits: int, slots: UInt64s, ticks: Int64s) -> int:
+def _build(values: UInt64s, tick: int, bits: int, table: Table) -> int:
     """Put the symbols into an emptied probe table; return how many are distinct."""
+    slots, ticks = table
     shift = np.uint64(_WORD_BITS - bits)
     mask = (_ONE << np.uint64(bits)) - _ONE
     distinct = 0
@@ -47,16 +57,11 @@ def _build(values: UInt64s, tick: int, bits: int, slots: UInt64s, ticks: Int64s)
 
 @kernel
 def _measure(
-    values: UInt64s,
-    built: int,
-    tick: int,
-    bits: int,
-    slots: UInt64s,
-    ticks: Int64s,
-    own_slots: UInt64s,
-    own_ticks: Int64s,
+    values: UInt64s, built: int, tick: int, bits: int, table: Table, own: Table
 ) -> tuple[int, int]:
-    """Return how many distinct symbols the item shares with the probe, and how many it has."""
+    """Count the distinct symbols that the item shares with the probe, and those that it has."""
+    slots, ticks = table
+    own_slots, own_ticks = own
     shift = np.uint64(_WORD_BITS - bits)
     mask = (_ONE << np.uint64(bits)) - _ONE
     own_bits = _bits_for(values.size)
@@ -91,32 +96,22 @@ def probe_overlaps(
     """Compare one set of symbols with many, exactly; repeats on either side count once.
 
     Returns:
-        int64 (n,), distinct symbols that each item shares with the probe; int64 (n,), distinct
-        symbols of each item; distinct symbols of the probe.
+        distinct symbols that each item shares with the probe; those of each item; of the probe.
     """
     items = offsets.size - 1
     longest = 0
     for item in range(items):
         longest = max(longest, offsets[item + 1] - offsets[item])
     bits = _bits_for(probe_values.size)
-    slots = np.empty(1 << bits, np.uint64)
-    ticks = np.zeros(1 << bits, np.int64)
-    own_slots = np.empty(1 << _bits_for(longest), np.uint64)
-    own_ticks = np.zeros(own_slots.size, np.int64)
+    own_bits = _bits_for(longest)
+    table = Table(np.empty(1 << bits, np.uint64), np.zeros(1 << bits, np.int64))
+    own = Table(np.empty(1 << own_bits, np.uint64), np.zeros(1 << own_bits, np.int64))
     overlaps = np.zeros(items, np.int64)
     sizes = np.zeros(items, np.int64)
-    probe_size = _build(probe_values, 1, bits, slots, ticks)
+    probe_size = _build(probe_values, 1, bits, table)
     for item in range(items):
-        overlaps[item], sizes[item] = _measure(
-            values[offsets[item] : offsets[item + 1]],
-            1,
-            item + 2,
-            bits,
-            slots,
-            ticks,
-            own_slots,
-            own_ticks,
-        )
+        symbols = values[offsets[item] : offsets[item + 1]]
+        overlaps[item], sizes[item] = _measure(symbols, 1, item + 2, bits, table, own)
     return overlaps, sizes, probe_size
 
 
@@ -129,16 +124,14 @@ def pair_overlaps(
     Any order of the pairs is correct; a run of pairs with equal ``left`` builds its table once.
 
     Returns:
-        int64 (m,) each: distinct symbols shared, distinct symbols of left[i], and of right[i].
+        distinct symbols shared, distinct symbols of left[i], and of right[i].
     """
     longest = 0
     for item in range(offsets.size - 1):
         longest = max(longest, offsets[item + 1] - offsets[item])
     capacity = 1 << _bits_for(longest)
-    slots = np.empty(capacity, np.uint64)
-    ticks = np.zeros(capacity, np.int64)
-    own_slots = np.empty(capacity, np.uint64)
-    own_ticks = np.zeros(capacity, np.int64)
+    table = Table(np.empty(capacity, np.uint64), np.zeros(capacity, np.int64))
+    own = Table(np.empty(capacity, np.uint64), np.zeros(capacity, np.int64))
     overlaps = np.zeros(left.size, np.int64)
     left_sizes = np.zeros(left.size, np.int64)
     right_sizes = np.zeros(left.size, np.int64)
@@ -150,82 +143,9 @@ def pair_overlaps(
             tick += 1
             built = tick
             bits = _bits_for(symbols.size)
-            left_size = _build(symbols, built, bits, slots, ticks)
+            left_size = _build(symbols, built, bits, table)
         tick += 1
         left_sizes[pair] = left_size
-        overlaps[pair], right_sizes[pair] = _measure(
-            values[offsets[right[pair]] : offsets[right[pair] + 1]],
-            built,
-            tick,
-            bits,
-            slots,
-            ticks,
-            own_slots,
-            own_ticks,
-        )
+        symbols = values[offsets[right[pair]] : offsets[right[pair] + 1]]
+        overlaps[pair], right_sizes[pair] = _measure(symbols, built, tick, bits, table, own)
     return overlaps, left_sizes, right_sizes
-
-
-@kernel
-def overlaps_with_many(
-    symbols: UInt64s,
-    starts: Int64s,
-    owners: Int64s,
-    needed: Int64s,
-    values: UInt64s,
-    offsets: Int64s,
-    which_item: Int64s,
-    which_probe: Int64s,
-    overlaps: Int64s,
-) -> int:
-    """Count the distinct symbols that each item shares with each of many probes.
-
-    Args:
-        symbols: uint64 (m,), the distinct symbols of all probes.
-        starts: int64 (m + 1,), where the owners of each symbol begin.
-        owners: int64, the probes that have the symbol.
-        needed: int64 (probes,), overlaps below it are not reported.
-        values: uint64, symbols of the items; repeats count once.
-        offsets: int64 (items + 1,), where each item begins.
-        which_item: output, with ``which_probe`` and ``overlaps`` one row a reported overlap.
-        which_probe: output.
-        overlaps: output.
-
-    Returns:
-        Rows reported, which may exceed the room; then nothing past it was written.
-    """
-    bits = _bits_for(symbols.size)
-    shift = np.uint64(_WORD_BITS - bits)
-    mask = (_ONE << np.uint64(bits)) - _ONE
-    slots = np.full(1 << bits, -1, np.int64)
-    for position in range(symbols.size):
-        slot = (symbols[position] * SPREAD) >> shift
-        while slots[slot] >= 0:
-            slot = (slot + _ONE) & mask
-        slots[slot] = position
-    last_item = np.full(symbols.size, -1, np.int64)
-    counts = np.zeros(needed.size, np.int64)
-    rows = 0
-    for item in range(offsets.size - 1):
-        touched = False
-        for symbol in values[offsets[item] : offsets[item + 1]]:
-            slot = (symbol * SPREAD) >> shift
-            while slots[slot] >= 0 and symbols[slots[slot]] != symbol:
-                slot = (slot + _ONE) & mask
-            position = slots[slot]
-            if position >= 0 and last_item[position] != item:
-                last_item[position] = item
-                touched = True
-                for owner in owners[starts[position] : starts[position + 1]]:
-                    counts[owner] += 1
-        if not touched:
-            continue  # most items: the probes need not be gone through
-        for probe in range(needed.size):
-            if counts[probe] >= needed[probe] and counts[probe] > 0:
-                if rows < overlaps.size:
-                    which_item[rows] = item
-                    which_probe[rows] = probe
-                    overlaps[rows] = counts[probe]
-                rows += 1
-            counts[probe] = 0
-    return rows

@@ -32,14 +32,11 @@ _LOWER = np.uint64(0xFFFFFFFF)
 
 
 class Sets(NamedTuple):
-    """Arranged sets.
+    """Arranged sets, by where each begins in ``values`` and how many symbols it has.
 
     Attributes:
-        values: symbols, uint64.
-        starts: where each set begins in ``values``, int64.
-        sizes: symbols of each set, int64.
-        prefixes: how many first symbols of each are posted, or probed, int64.
-        bitmaps: for the bitmap filter of ``verify_candidates``, uint64; empty for no filter.
+        prefixes: how many first symbols of each are posted, or probed.
+        bitmaps: for the bitmap filter of ``verify_candidates``; empty for no filter.
     """
 
     values: UInt64s
@@ -52,10 +49,8 @@ class Sets(NamedTuple):
 class Postings(NamedTuple):
     """Postings in buckets; bucket k is the slice from ``starts[k]`` to ``starts[k + 1]``.
 
-    Attributes:
-        starts: int64, one more than there are buckets.
-        items, positions (from 1), suffixes: uint32; within a bucket by rising size of the set,
-            which is position + suffix, and sets of one size by rising item.
+    Within a bucket by rising size of the set, which is position (from 1) + suffix, and sets of one
+    size by rising item.
     """
 
     starts: Int64s
@@ -123,13 +118,13 @@ def marked_entries(sets: Sets, marks: UInt64s) -> Entries:
 
 @kernel
 def count_slots(symbols: UInt64s, table: UInt64s, *, side: int) -> Int32s:
-    """Look up the slot of every symbol, and count the symbols by slot and side.
+    """Look up the slot of every posted symbol of one side, and count them by slot and side.
 
     Args:
-        symbols: symbols of the postings of one side.
-        table: shape (slots, 2): the symbol of each slot, and beside it, so that one fetch from
-            memory brings both, its postings on side 0 (lower 32 bits) and on side 1 (upper). A slot
-            is free while there are none.
+        symbols: of the postings.
+        table: (slots, 2): the symbol of each slot, and beside it, so that one fetch from memory
+            brings both, its postings on side 0 (lower 32 bits) and on side 1 (upper). A slot is
+            free while there are none.
         side: 0 takes a free slot for a symbol that has none; 1 answers -1 for it.
     """
     slots = np.empty(symbols.size, np.int32)
@@ -155,8 +150,7 @@ def number_buckets(table: UInt64s, least: int) -> tuple[Int32s, Int64s]:
     """Number the slots that have postings on the left and at least ``least`` on the right.
 
     Returns:
-        the bucket of each slot (-1 for none), and the starts of the buckets on both
-        sides, shape (2, buckets + 1).
+        the bucket of each slot (-1 for none); the starts on both sides, (2, buckets + 1).
     """
     buckets = np.full(table.shape[0], -1, np.int32)
     starts = np.zeros((2, table.shape[0] + 1), np.int64)
@@ -274,8 +268,7 @@ def bucket_candidates(
     and possibly in others; in all if nothing bounds it.
 
     Args:
-        left: postings of one side.
-        right: postings of the other side.
+        left, right: postings of both sides.
         needed: needed overlap by total size, up to the sum of the largest sizes.
         minimum: size of the smallest set that is similar enough, by size.
         same: both sides are the same sets, numbered by rising size: left before right only.
@@ -283,11 +276,8 @@ def bucket_candidates(
             one (3.9.6); else only those of sizes too different are left out (3.9.3).
         stop: bucket to stop before.
         state: where to go on, from ``bucket_state``; ``state[0] == stop`` when all is done.
-        found: room, filled from the front.
+        found: room, filled from the front; the number of candidates is returned.
         counters: SCANNED is added to.
-
-    Returns:
-        how many candidates are in ``found``.
     """
     # Fields are taken out before the loops: each access to one counts references.
     left_starts, left_items, left_positions, left_suffixes = left
@@ -372,10 +362,8 @@ def count_common(
     """Count common symbols of two rising sequences while the needed overlap can be reached.
 
     Args:
-        left: symbols of one side.
-        left_range: where to begin, where to stop, and where the set ends.
-        right: symbols of the other side.
-        right_range: the same there.
+        left, right: symbols of both sides.
+        left_range, right_range: where to begin, where to stop, and where the set ends.
         progress: common symbols found before, and the overlap to reach.
 
     Returns:
@@ -423,16 +411,12 @@ def verify_candidates(
     rests, can reach the needed overlap.
 
     Args:
-        left: sets of one side.
-        right: sets of the other side.
+        left, right: sets of both sides.
         needed: needed overlap by total size.
         count: how many candidates are in ``found``.
-        found: the candidates; those kept are moved to the front.
+        found: the candidates; those kept, whose number is returned, are moved to the front.
         overlaps: room for the true overlaps of those kept.
         counters: CANDIDATES, VERIFIED and PAIRS are added to.
-
-    Returns:
-        how many are kept.
     """
     left_values, left_starts, left_sizes, left_prefixes, left_bitmaps = left
     right_values, right_starts, right_sizes, right_prefixes, right_bitmaps = right
@@ -492,10 +476,8 @@ def verify_candidates(
 class Hits(NamedTuple):
     """Postings found for the prefix symbols of a probe, in any order within a symbol.
 
-    Attributes:
-        offsets: those of the symbol at position i + 1 of the probe are the slice from
-            ``offsets[i]`` to ``offsets[i + 1]``; int64.
-        items, positions (from 1), suffixes: uint32.
+    Those of the symbol at position i + 1 of the probe are the slice from ``offsets[i]`` to
+    ``offsets[i + 1]``; positions count from 1.
     """
 
     offsets: Int64s
@@ -529,10 +511,6 @@ def probe_candidates(hits: Hits, bounds: Bounds) -> tuple[UInt32s, Int64s]:
     No similar item is missing. The k-th hit of an item is the k-th common symbol of the two sets:
     an earlier one would stand in both prefixes and be a hit. So the overlap is at most k and the
     shorter of the two suffixes, and after the last hit at most the longer of the two rests.
-
-    Args:
-        hits: postings, symbol by symbol in the order of the probe.
-        bounds: see there.
 
     Returns:
         the candidates in order of their first hit, and the number of hits of each.

@@ -45,11 +45,8 @@ ENTRIES = (
     Entry("bits.bit_symbols", "n length", "3.1.1"),
     Entry("bits.sampled_bits", "n bands rows", "3.7.1"),
     Entry("buckets.next_earlier", "members passed over, each once, and compared signatures"),
-    Entry("buckets.shared_buckets", "n"),
-    Entry("buckets.class_ends", "members"),
-    Entry("buckets.bucket_pairs", "visited pairs, bands rows each", "3.4.1"),
+    Entry("buckets.bucket_pairs", "visited pairs, signatures or keys of both each", "3.4.1, 3.8.5"),
     Entry("buckets.share_every_group", "m, the keys of both items each", "3.8.5"),
-    Entry("buckets.keyed_bucket_pairs", "visited pairs, the keys of both items each", "3.8.5"),
     Entry("elements.element_symbols", "bytes"),
     Entry("elements.bag_parts", "bytes; at most `largest` occurrences a bag", "3.1.3"),
     Entry("elements.occurrence_symbols", "occurrences", "3.1.3"),
@@ -69,7 +66,6 @@ ENTRIES = (
     Entry("order.expand_pairs", "pairs written", "3.9.1"),
     Entry("overlaps.probe_overlaps", "symbols", "3.1.1"),
     Entry("overlaps.pair_overlaps", "symbols of all pairs", "3.1.1"),
-    Entry("overlaps.overlaps_with_many", "symbols, and owners of those that are met", "3.1.1"),
     Entry("postings.mark_symbols", "prefix symbols", "3.9.4"),
     Entry("postings.marked_entries", "prefix symbols", "3.9.4"),
     Entry("postings.count_slots", "postings", "3.9.4"),
@@ -90,8 +86,8 @@ ENTRIES = (
     Entry("sketches.matching_rows", "m rows", "3.3.3"),
     Entry("vectors.compare_rows", "m d; errors of the last bit", "3.5.2, 3.5.4"),
     Entry("vectors.scan", "n d", "3.5.2, 3.5.4"),
-    Entry("vectors.set_sign_words", "n functions, and d of those in doubt", "3.7.2"),
-    Entry("vectors.set_line_words", "n functions, and d of those in doubt", "3.7.4"),
+    Entry("vectors.sign_words", "n functions, and d of those in doubt", "3.7.2"),
+    Entry("vectors.line_words", "n functions, and d of those in doubt", "3.7.4"),
 )
 
 

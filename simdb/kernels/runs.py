@@ -35,7 +35,7 @@ def merge(
     columns: UInt32s,
     filled: int,
 ) -> int:
-    """Merge the heads of several runs into ``keys`` and ``columns``.
+    """Merge the heads of several runs into ``keys`` and ``columns``; return the rows there now.
 
     Stops when the output is full, or when an input is at the end of a chunk that is not the
     last of its run, so that the caller can bring the next one. Rows of marked items are dropped.
@@ -49,9 +49,6 @@ def merge(
         marks: bitmap of the items whose rows are dropped.
         keys, columns: the output, ``columns`` of shape (column_count, capacity).
         filled: rows already in the output.
-
-    Returns:
-        Rows in the output now.
     """
     inputs = counts.size
     head_keys = np.empty(inputs, np.uint64)

@@ -224,20 +224,6 @@ def _hash_words(
     return count
 
 
-@inlined
-def _contains(ascending: UInt64s, value: np.uint64) -> bool:
-    """Return whether the sorted array holds the value."""
-    low = 0
-    high = ascending.size
-    while low < high:
-        middle = (low + high) >> 1
-        if ascending[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low < ascending.size and ascending[low] == value
-
-
 @kernel
 def _begin_at_stop_words(
     words: UInt64s,
@@ -251,10 +237,9 @@ def _begin_at_stop_words(
     """Write the symbol of every ``size`` words that begin with a stop word; return how many."""
     written = 0
     for first in range(count - size + 1):
-        if _contains(stop_words, folded_words[first]):
-            state = _NOTHING
-            for position in range(first, first + size):
-                state = multiply_add(state, keys[0], words[position] + _ONE)
+        place = np.searchsorted(stop_words, folded_words[first])
+        if place < stop_words.size and stop_words[place] == folded_words[first]:
+            state = _hash_window(words, first, first + size, keys[0])
             symbols[written] = mixed(reduced(state), keys[2])
             written += 1
     return written

@@ -66,7 +66,7 @@ def _fill_scattered(symbols: UInt64s, seeds: UInt64s, bins: UInt64s) -> int:
 def fast_sketches(
     values: UInt64s, offsets: Int64s, rows: int, seeds: UInt64s, secret: np.uint64
 ) -> UInt16s:
-    """Return the fast similarity sketches, uint16 (n, rows), of many sets.
+    """Sketch many sets, ``rows`` values each, by fast similarity sketching.
 
     Dahlgaard, Knudsen and Thorup, Fast Similarity Sketching, FOCS 2017: round r < rows hashes each
     symbol to a bin and a value; round rows + j sends every symbol to bin j. A bin keeps its

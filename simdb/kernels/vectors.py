@@ -269,22 +269,32 @@ def _set_signs(projected: UInt32s, words: UInt16s, of_bands: UInt16s) -> None:
 
 
 @kernel
-def set_sign_words(
-    projections: UInt32s,
-    limits: UInt32s,
-    vectors: Float32s,
-    directions: Float32s,
-    bands: int,
-    signatures: UInt16s,
-) -> None:
-    """Write what ``sign_words`` returns, of float32 numbers as their bits.
+def sign_words(
+    projections: Float32s, errors: Float32s, vectors: Float32s, directions: Float32s, bands: int
+) -> UInt16s:
+    """Tell on which side of each hyperplane the vectors lie, a bit each (MMDS 3.7.2).
 
-    Sizes of float32 are in the order of their bits, and infinity is above all that are finite.
+    Args:
+        projections: (n, rows * bands), of the vectors onto the directions, about: column
+            r * bands + b is that of row r of band b. Contiguous, as all of these are.
+        errors: (n,), how far a projection of each vector can be from ``product``; infinity where
+            one can be no finite number.
+        vectors: (n, d).
+        directions: (bands * rows, d): the normals of the hyperplanes, band by band.
+        bands: into how many equal parts the directions fall.
+
+    Returns:
+        (n, bands * (rows // 16 + 1)): bit j of a band is bit j % 16 of its word j // 16, 1 where
+        the projection is at least 0; the bit after its last is set, so that no band is zero.
     """
+    # Sizes of float32 are in the order of their bits, and infinity is above all that are finite.
+    bits, limits = projections.view(np.uint32), errors.view(np.uint32)
+    width = directions.shape[0] // bands // _WORD_BITS + 1
+    signatures = np.empty((vectors.shape[0], bands * width), np.uint16)
     of_bands = np.empty(bands, np.uint16)
     sums = np.empty(LANES, np.float64)
     for item in range(vectors.shape[0]):
-        projected, words = projections[item], signatures[item]
+        projected, words = bits[item], signatures[item]
         # An infinite bound doubts every projection, nan among them, whose bits are above infinity.
         limit = limits[item] if limits[item] < _INFINITY else _MAGNITUDE
         doubts = np.uint32(0)
@@ -293,39 +303,7 @@ def set_sign_words(
         _set_signs(projected, words, of_bands)
         if doubts:
             _settle_signs(projected, limit, vectors[item], directions, words, bands, sums)
-
-
-def sign_words(
-    projections: Float32s,
-    errors: Float32s,
-    vectors: Float32s,
-    directions: Float32s,
-    bands: int,
-    out: UInt16s | None = None,
-) -> UInt16s:
-    """Return on which side of each hyperplane the vectors lie, a bit each (MMDS 3.7.2).
-
-    Args:
-        projections: float32 (n, rows * bands), of the vectors onto the directions, about: column
-            r * bands + b is that of row r of band b.
-        errors: float32 (n,), how far a projection of each vector can be from ``product``; infinity
-            where one can be no finite number.
-        vectors: float32 (n, d), contiguous.
-        directions: float32 (bands * rows, d), contiguous: the normals of the hyperplanes, band by
-            band.
-        bands: into how many equal parts the directions fall.
-        out: contiguous, where the words are written.
-
-    Returns:
-        uint16 (n, bands * (rows // 16 + 1)): bit j of a band is bit j % 16 of its word j // 16, 1
-        where the projection is at least 0; the bit after its last is set, so that no band is zero.
-    """
-    if out is None:
-        width = directions.shape[0] // bands // _WORD_BITS + 1
-        out = np.empty((vectors.shape[0], bands * width), np.uint16)
-    bits, limits = projections.view(np.uint32), errors.view(np.uint32)
-    set_sign_words(bits, limits, vectors, directions, bands, out)
-    return out
+    return signatures
 
 
 @inlined
@@ -373,16 +351,29 @@ def _settle_buckets(
 
 
 @kernel
-def set_line_words(
+def line_words(
     projections: Floats,
     errors: Floats,
     vectors: Float32s,
     directions: Float32s,
     shifts: Float64s,
     bucket_width: float,
-    signatures: UInt16s,
-) -> None:
-    """Write what ``line_words`` returns."""
+) -> UInt16s:
+    """Tell in which bucket of each line the vectors lie, a word each (MMDS 3.7.4).
+
+    The bucket of a projection p is floor((p + shift) / bucket_width). Its word is the bucket modulo
+    65,535, plus 1: equal words are equal buckets, but for buckets a multiple of 65,535 apart, or
+    from 2^52 on; and none is zero.
+
+    Args:
+        projections: (n, functions), of the vectors onto the directions, about.
+        errors: (n,), how far a projection of each vector can be from ``product``.
+        vectors: (n, d).
+        directions: (functions, d).
+        shifts: (functions,), from 0 to the bucket width.
+        bucket_width: above 0.
+    """
+    signatures = np.empty((vectors.shape[0], shifts.size), np.uint16)
     unsure = np.empty(shifts.size, np.bool_)
     sums = np.empty(LANES, np.float64)
     inverse = np.float32(1.0 / bucket_width)
@@ -417,33 +408,4 @@ def set_line_words(
                 unsure,
                 sums,
             )
-
-
-def line_words(
-    projections: Floats,
-    errors: Floats,
-    vectors: Float32s,
-    directions: Float32s,
-    shifts: Float64s,
-    bucket_width: float,
-    out: UInt16s | None = None,
-) -> UInt16s:
-    """Return in which bucket of each line the vectors lie, a word each (MMDS 3.7.4).
-
-    The bucket of a projection p is floor((p + shift) / bucket_width). Its word is the bucket modulo
-    65,535, plus 1: equal words are equal buckets, but for buckets a multiple of 65,535 apart, or
-    from 2^52 on; and none is zero.
-
-    Args:
-        projections: (n, functions), of the vectors onto the directions, about.
-        errors: (n,), how far a projection of each vector can be from ``product``.
-        vectors: float32 (n, d), contiguous.
-        directions: float32 (functions, d), contiguous.
-        shifts: float64 (functions,), from 0 to the bucket width.
-        bucket_width: above 0.
-        out: uint16 (n, functions), contiguous, where the words are written.
-    """
-    if out is None:
-        out = np.empty((vectors.shape[0], shifts.size), np.uint16)
-    set_line_words(projections, errors, vectors, directions, shifts, bucket_width, out)
-    return out
+    return signatures

@@ -84,8 +84,9 @@ class RandomHyperplanes(BandedFamily):
         """
         signatures = np.empty((len(features), self.words), np.uint16)
         for portion, some, projected, errors in self._projector.portions(features):
-            words = signatures[portion]
-            kernels.vectors.sign_words(projected, errors, some, self.directions, self.bands, words)
+            signatures[portion] = kernels.vectors.sign_words(
+                projected, errors, some, self.directions, self.bands
+            )
         return signatures
 
 
@@ -112,9 +113,8 @@ class RandomLines(BandedFamily):
         signatures = np.empty((len(features), self.words), np.uint16)
         allowed = _SINGLE_SUFFICES * self._width
         for portion, some, projected, errors in self._projector.portions(features, allowed):
-            directions, width, words = self.directions, self._width, signatures[portion]
-            kernels.vectors.line_words(
-                projected, errors, some, directions, self.shifts, width, words
+            signatures[portion] = kernels.vectors.line_words(
+                projected, errors, some, self.directions, self.shifts, self._width
             )
         return signatures
 

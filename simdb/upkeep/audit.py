@@ -1,32 +1,34 @@
 """The self-audit: how much of the truth does the index find, measured on a sample?
 
-The sampled items' symbols are gathered in one table; then every stored item is read once and its
-overlap with each sampled item counted exactly. That is the truth, which the answers of searches
-are held against.
+Every stored item is read once and compared exactly with each sampled one. That is the truth, which
+the candidates of searches are held against.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
-from math import sqrt
+from math import fsum, sqrt
+from typing import TypeAlias
 
 import numpy as np
 
-from simdb import kernels
 from simdb.answers.buckets import propose
+from simdb.answers.exact.memory import live_sets
 from simdb.answers.scan import live_features
-from simdb.arrays import Int64s, UInt32s, UInt64s
+from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.exact import joins
+from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.kinds import Kind
 from simdb.kinds.bounds import outer_bound
-from simdb.lsh.symbols import SymbolSets
 from simdb.opened.opened import Opened
 from simdb.results import AuditBin, AuditReport, Progress
-from simdb.storage.collection.reader import CollectionReader, live_batches
+from simdb.storage.collection.reader import CollectionReader
 
 BIN_WIDTH = 0.05
+
+Pair: TypeAlias = tuple[int, int]  # place in the sample, item number
 
 
 def audit(
@@ -41,43 +43,43 @@ def audit(
     kind, signer, collection = opened.settings.kind, opened.signer, opened.reader
     expected_recall = opened.settings.expected_recall(bound)  # also tells that there is no index
     sampled, items = _sample(collection, sample, seed)
-    if signer.kind.has_symbols:
-        assert isinstance(bound, Threshold)
-        symbols = _distinct(signer.symbols(items))
-        true_pairs = _true_pairs(opened, bound, sampled, symbols, progress=progress)
-    else:
-        true_pairs = _scanned_pairs(opened, bound, sampled, items, progress=progress)
+    true: dict[Pair, float] = {}
+    done = 0
+    for compared, pairs in (_joined if kind.has_symbols else _scanned)(opened, bound, items):
+        true |= pairs
+        done += compared
+        if progress is not None:
+            progress(Progress("comparing with all items", done, collection.manifest.live))
     candidates = propose(collection, signer.sign(items), signer.needed_matches(bound))
-    others = candidates.numbers != sampled[candidates.probes]
-    proposed = {
-        (int(probe), int(number))
-        for probe, number in zip(candidates.probes[others], candidates.numbers[others], strict=True)
-    }
-    found = {pair: similarity for pair, similarity in true_pairs.items() if pair in proposed}
-    total = len(true_pairs)
+    proposed = set(zip(candidates.probes.tolist(), candidates.numbers.tolist(), strict=True))
+    own = list(enumerate(sampled.tolist()))
+    proposed.difference_update(own)
+    for pair in own:
+        true.pop(pair, None)
+    found = true.keys() & proposed
+    total, shown = len(true), outer_bound(kind, bound)
+    values = [_outer(kind, some) for some in (true.values(), (true[pair] for pair in found))]
     return AuditReport(
         sampled=len(items),
         compared=collection.manifest.live,
-        threshold=float(outer_bound(kind, bound).fraction),
+        threshold=float(shown.fraction),
         true_pairs=total,
         found_pairs=len(found),
         recall=len(found) / total if total else None,
-        recall_interval=recall_interval(_by_probe(true_pairs), _by_probe(found)) if total else None,
+        recall_interval=recall_interval(_by_probe(true), _by_probe(found)) if total else None,
         expected_recall=expected_recall,
         candidates=len(proposed),
         precision=len(found) / len(proposed) if proposed else None,
-        bins=()
-        if signer.kind.is_distance
-        else tuple(_bins(outer_bound(kind, bound), _outer(kind, true_pairs), _outer(kind, found))),
+        bins=() if kind.is_distance else tuple(_bins(shown, *values)),
     )
 
 
-def _outer(kind: Kind, pairs: dict[tuple[int, int], float]) -> list[float]:
-    values: list[float] = kind.outer_values(np.array(list(pairs.values()), np.float64)).tolist()
-    return values
+def _outer(kind: Kind, values: Iterable[float]) -> list[float]:
+    outer: list[float] = kind.outer_values(np.array([*values], np.float64)).tolist()
+    return outer
 
 
-def _by_probe(pairs: Iterable[tuple[int, int]]) -> Counter[int]:
+def _by_probe(pairs: Iterable[Pair]) -> Counter[int]:
     return Counter(probe for probe, _ in pairs)
 
 
@@ -96,7 +98,7 @@ def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, flo
     total = true.total()
     share = found.total() / total
     errors = [found[item] - share * pairs for item, pairs in true.items()]
-    variance = sum(error**2 for error in errors) / total**2
+    variance = fsum(error**2 for error in errors) / total**2  # in whatever order they were found
     if variance:
         variance *= len(errors) / (len(errors) - 1)
         independent = share * (1 - share) / variance
@@ -134,109 +136,38 @@ def _sample(collection: CollectionReader, sample: int, seed: int) -> tuple[UInt3
     return chosen, items
 
 
-def _distinct(symbols: SymbolSets) -> list[UInt64s]:
-    offsets = symbols.offsets.tolist()
-    return [np.unique(symbols.values[begin:end]) for begin, end in pairwise(offsets)]
+def _joined(
+    opened: Opened, bound: Bound, items: list[bytes]
+) -> Iterator[tuple[int, dict[Pair, float]]]:
+    """Join the items of a sample with some stored ones at a time; yield how many, and the pairs."""
+    assert isinstance(bound, Threshold)
+    symbols = opened.signer.symbols(items)
+    order = SymbolOrder.from_sample(symbols.values, symbols.offsets)
+    probes = order.arrange(symbols.values, symbols.offsets)
+    for numbers, _, sets in live_sets(opened, order):
+        pairs: dict[Pair, float] = {}
+        for found in joins.join(probes, sets, bound):
+            pairs |= _as_pairs(found.left, numbers[found.right], found.similarities)
+        yield numbers.size, pairs
 
 
-def _true_pairs(
-    opened: Opened,
-    threshold: Threshold,
-    sampled: UInt32s,
-    sets: list[UInt64s],
-    *,
-    progress: Callable[[Progress], None] | None,
-) -> dict[tuple[int, int], float]:
-    """Compare every stored item with every sampled one; return the similar pairs."""
-    probes = _Probes(sets, threshold)
-    pairs: dict[tuple[int, int], float] = {}
-    done = 0
-    for numbers, items in live_batches(opened.reader):
-        symbols = opened.signer.symbols(items)
-        which_item, which_probe, overlaps = probes.overlaps(symbols)
-        unions = _distinct_sizes(symbols, which_item) + probes.sizes[which_probe] - overlaps
-        met = threshold.meets_many(overlaps, unions)
-        met &= numbers[which_item] != sampled[which_probe]
-        for place in np.flatnonzero(met).tolist():
-            pair = int(which_probe[place]), int(numbers[which_item[place]])
-            pairs[pair] = int(overlaps[place]) / int(unions[place])
-        done += len(items)
-        if progress is not None:
-            progress(Progress("comparing with all items", done, opened.reader.manifest.live))
-    return pairs
-
-
-def _scanned_pairs(
-    opened: Opened,
-    bound: Bound,
-    sampled: UInt32s,
-    items: list[bytes],
-    *,
-    progress: Callable[[Progress], None] | None,
-) -> dict[tuple[int, int], float]:
-    """Compare every stored item with every sampled one, of a kind without symbols."""
+def _scanned(
+    opened: Opened, bound: Bound, items: list[bytes]
+) -> Iterator[tuple[int, dict[Pair, float]]]:
+    """As ``_joined``, of a kind without symbols."""
     signer = opened.signer
-    probes = [signer.features([item]) for item in items]
-    pairs: dict[tuple[int, int], float] = {}
-    done = 0
+    finders = [signer.measure.finder(signer.features([item]), bound) for item in items]
     for numbers, features in live_features(opened):
-        for place, probe in enumerate(probes):
-            compared = signer.measure.compare_probe(probe, features)
-            met = bound.meets_many(compared.numerators, compared.denominators)
-            met &= numbers != sampled[place]
-            values = compared.values()
-            for other in np.flatnonzero(met).tolist():
-                pairs[place, int(numbers[other])] = float(values[other])
-        done += numbers.size
-        if progress is not None:
-            progress(Progress("comparing with all items", done, opened.reader.manifest.live))
-    return pairs
+        pairs: dict[Pair, float] = {}
+        for probe, within in enumerate(finders):
+            rows, compared = within(features)
+            pairs |= _as_pairs(np.full(rows.size, probe), numbers[rows], compared.values())
+        yield numbers.size, pairs
 
 
-class _Probes:
-    """The symbols of the sampled items, by symbol."""
-
-    def __init__(self, sets: list[UInt64s], threshold: Threshold) -> None:
-        self.sizes = np.array([part.size for part in sets], np.int64)
-        owners = np.repeat(np.arange(len(sets)), self.sizes)
-        values = np.concatenate(sets) if sets else np.empty(0, np.uint64)
-        order = np.argsort(values, kind="stable")
-        self._owners = owners[order]
-        self._symbols, starts = np.unique(values[order], return_index=True)
-        self._starts = np.append(starts, values.size).astype(np.int64)
-        # Whatever the other set, the overlap is at least J times the size of this one.
-        self._needed = threshold.minimum_sizes(self.sizes)
-
-    def overlaps(self, symbols: SymbolSets) -> tuple[Int64s, ...]:
-        """Return item, probe and overlap of all pairs that may be similar."""
-        room = 4_096
-        while True:
-            output = tuple(np.empty(room, np.int64) for _ in range(3))
-            rows = kernels.overlaps.overlaps_with_many(
-                self._symbols,
-                self._starts,
-                self._owners,
-                self._needed,
-                symbols.values,
-                symbols.offsets,
-                *output,
-            )
-            if rows <= room:
-                return tuple(column[:rows] for column in output)
-            room = rows
-
-
-def _distinct_sizes(symbols: SymbolSets, wanted: Int64s) -> Int64s:
-    """Return the number of distinct symbols of the items wanted."""
-    distinct, places = np.unique(wanted, return_inverse=True)
-    sizes = np.array(
-        [
-            np.unique(symbols.values[symbols.offsets[item] : symbols.offsets[item + 1]]).size
-            for item in distinct.tolist()
-        ],
-        np.int64,
-    )
-    return sizes[places] if sizes.size else np.empty(0, np.int64)
+def _as_pairs(probes: Int64s, numbers: UInt32s, values: Float64s) -> dict[Pair, float]:
+    pairs = zip(probes.tolist(), numbers.tolist(), strict=True)
+    return dict(zip(pairs, values.tolist(), strict=True))
 
 
 def _bins(

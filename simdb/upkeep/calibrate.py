@@ -37,6 +37,8 @@ from simdb.storage.collection.reader import CollectionReader
 
 # The difference of two items, as they were given; None where it is unknown.
 Difference: TypeAlias = Callable[[Any, Any], float | None]
+# The differences of stored items, nan where they are unknown.
+Between: TypeAlias = Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
 
 READ_AT_ONCE = 8_192  # pairs
 STEPS = tuple(Fraction(step, 20) for step in range(1, 21))
@@ -145,33 +147,17 @@ class Calibration:
         as the score rises, beyond their intervals. Without a warning the assumption may still fail:
         where false matches resemble each other at every score, nothing here tells.
         """
-        return (*self._impossible(), *self._falling())
+        known = [bucket for bucket in self.buckets if bucket.pairs]
+        return (*self._impossible(known), *_falling(known))
 
-    def _impossible(self) -> Iterator[str]:
-        for bucket in self.buckets:
-            if not bucket.pairs:
-                continue
+    def _impossible(self, buckets: Sequence[ScoreBucket]) -> Iterator[str]:
+        for bucket in buckets:
             found = fraction_of_matches(bucket.difference, self.matched.value, self.random.value)
             where = f"the {bucket.pairs:,} pairs of scores from {bucket.low:g} to {bucket.high:g}"
             if found < 0 and bucket.fraction_high <= 0:
                 yield f"{where} differ more than random pairs do: the field is no guide there"
             elif found > 1 and bucket.fraction_low >= 1:
                 yield f"{where} differ less than true matches do: the field is no guide there"
-
-    def _falling(self) -> Iterator[str]:
-        """Compare each bucket with the surest one of lower scores."""
-        surest: ScoreBucket | None = None
-        for bucket in self.buckets:
-            if not bucket.pairs:
-                continue
-            if surest is not None and bucket.fraction_high < surest.fraction_low:
-                yield (
-                    f"fewer pairs seem to match from {bucket.low:g} on ({bucket.fraction:.0%}) "
-                    f"than from {surest.low:g} on ({surest.fraction:.0%}): the field hangs "
-                    "on the score by more than the match"
-                )
-            if surest is None or bucket.fraction_low > surest.fraction_low:
-                surest = bucket
 
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest score at which the pairs of it and above have a wanted precision.
@@ -186,18 +172,28 @@ class Calibration:
             raise ConfigurationError(f"the precision must be above 0 and at most 1: {precision!r}")
         lowest: float | None = None
         pairs, total = 0, 0.0
-        for bucket in reversed(self.buckets):
-            if not bucket.pairs:
-                continue
+        for bucket in reversed([bucket for bucket in self.buckets if bucket.pairs]):
             pairs += bucket.pairs
             total += bucket.pairs * bucket.difference
-            if (
-                fraction_of_matches(total / pairs, self.matched.value, self.random.value)
-                < precision
-            ):
-                continue
-            lowest = bucket.low
+            matching = fraction_of_matches(total / pairs, self.matched.value, self.random.value)
+            if matching >= precision:
+                lowest = bucket.low
         return lowest
+
+
+def _falling(buckets: Sequence[ScoreBucket]) -> Iterator[str]:
+    """Compare each bucket with the surest one of lower scores."""
+    surest = buckets[0] if buckets else None
+    for bucket in buckets:
+        assert surest is not None
+        if bucket.fraction_high < surest.fraction_low:
+            yield (
+                f"fewer pairs seem to match from {bucket.low:g} on ({bucket.fraction:.0%}) "
+                f"than from {surest.low:g} on ({surest.fraction:.0%}): the field hangs "
+                "on the score by more than the match"
+            )
+        if bucket.fraction_low > surest.fraction_low:
+            surest = bucket
 
 
 def fraction_of_matches(difference: Any, matched: Any, random: Any) -> Any:
@@ -337,51 +333,14 @@ class Sides(NamedTuple):
         return (batch for batch, _ in found)
 
 
-class Comparer:
-    """Computes the differences of pairs of stored items in what is not scored.
-
-    Args:
-        sides: of the pairs.
-        field: the name of a field of records, or a function of two items.
-
-    Raises:
-        ConfigurationError: the field is scored, or names candidates, or there is no such field.
-    """
-
-    def __init__(self, sides: Sides, field: str | Difference) -> None:
-        self._sides = sides
-        self._between: Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
-        if isinstance(field, str):
-            self._between = sides.settings.kind.field_differences(field)
-        else:
-            self._between = _called(sides.right.signer, field)
-
-    def differences(self, left: UInt32s, right: UInt32s) -> Iterator[tuple[slice, Float64s]]:
-        """Yield the differences of items ``left[i]`` and ``right[i]`` in parts; nan is unknown."""
-        for begin in range(0, left.size, READ_AT_ONCE):
-            part = slice(begin, begin + READ_AT_ONCE)
-            yield (
-                part,
-                self._between(
-                    _read(self._sides.left.reader, left[part]),
-                    _read(self._sides.right.reader, right[part]),
-                ),
-            )
-
-    def drawn(self, generator: np.random.Generator, count: int) -> tuple[UInt32s, UInt32s]:
-        """Return the numbers of pairs drawn at random, never an item with itself."""
-        lefts, rights = (
-            self._sides.left.reader.live_numbers(),
-            self._sides.right.reader.live_numbers(),
-        )
-        if lefts.size < 1 + self._sides.is_one or not rights.size:
-            return np.empty(0, np.uint32), np.empty(0, np.uint32)
-        left = generator.integers(lefts.size, size=count)
-        if self._sides.is_one:
-            right = (left + generator.integers(1, lefts.size, size=count)) % lefts.size
-        else:
-            right = generator.integers(rights.size, size=count)
-        return lefts[left], rights[right]
+def _differences(
+    sides: Sides, between: Between, left: UInt32s, right: UInt32s
+) -> Iterator[tuple[slice, Float64s]]:
+    """Yield the differences of items ``left[i]`` and ``right[i]`` in parts; nan is unknown."""
+    for begin in range(0, left.size, READ_AT_ONCE):
+        part = slice(begin, begin + READ_AT_ONCE)
+        ones, others = _read(sides.left.reader, left[part]), _read(sides.right.reader, right[part])
+        yield part, between(ones, others)
 
 
 def calibrate(
@@ -408,12 +367,15 @@ def calibrate(
         )
     bound = asked or bound_of(settings.kind, settings.threshold)
     edges = require_edges(_edges(settings, bound) if wanted.edges is None else wanted.edges)
-    comparer = Comparer(sides, field)
+    if isinstance(field, str):
+        between: Between = settings.kind.field_differences(field)
+    else:
+        between = _called(sides.right.signer, field)
     sums = [Sums()] * (edges.size - 1)
     surely = Sums()
     for inner in sides.pairs(bound):
         batch = outer_pairs(settings.kind, inner)
-        for part, apart in comparer.differences(batch.left, batch.right):
+        for part, apart in _differences(sides, between, batch.left, batch.right):
             scores = batch.similarity[part]
             places = np.searchsorted(edges, scores, side="right") - 1
             places[scores == edges[-1]] = edges.size - 2
@@ -426,7 +388,7 @@ def calibrate(
             "a lower score from which on pairs surely match, or matched=, their mean difference"
         )
     matched = surely.mean if wanted.matched is None else Mean(wanted.matched)
-    random = _random_mean(comparer, wanted) if wanted.random is None else Mean(wanted.random)
+    random = _random_mean(sides, between, wanted) if wanted.random is None else Mean(wanted.random)
     return calibrate_sums(edges, sums, matched=matched, random=random, confidence=wanted.confidence)
 
 
@@ -436,13 +398,19 @@ def _edges(settings: CollectionSettings, bound: Bound) -> list[float]:
     return list(map(float, (least, *(step for step in STEPS if step > least))))
 
 
-def _random_mean(comparer: Comparer, wanted: Wanted) -> Mean:
-    """Return the mean difference of pairs drawn at random, never an item with itself."""
-    generator = np.random.default_rng(wanted.seed)
-    left, right = comparer.drawn(generator, wanted.sample)
+def _random_mean(sides: Sides, between: Between, wanted: Wanted) -> Mean:
+    """Estimate the mean difference of pairs drawn at random, never an item with itself."""
+    generator, count = np.random.default_rng(wanted.seed), wanted.sample
+    lefts, rights = sides.left.reader.live_numbers(), sides.right.reader.live_numbers()
     sums = Sums()
-    for _, apart in comparer.differences(left, right):
-        sums = sums.plus(Sums.of(apart))
+    if lefts.size > sides.is_one and rights.size:
+        left = generator.integers(lefts.size, size=count)
+        if sides.is_one:
+            right = (left + generator.integers(1, lefts.size, size=count)) % lefts.size
+        else:
+            right = generator.integers(rights.size, size=count)
+        for _, apart in _differences(sides, between, lefts[left], rights[right]):
+            sums = sums.plus(Sums.of(apart))
     if not sums.count:
         raise ConfigurationError(
             "no random pair has a known difference: give random=, their mean difference"
@@ -459,10 +427,8 @@ def _read(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:
     return [bytes(items[place]) for place in places.tolist()]
 
 
-def _called(
-    signer: Signer, difference: Difference
-) -> Callable[[Sequence[bytes], Sequence[bytes]], Float64s]:
-    """Return what calls a function with two items as they were given."""
+def _called(signer: Signer, difference: Difference) -> Between:
+    """Make what calls a function with two items as they were given."""
     decode = signer.items.decode
 
     def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:

@@ -10,23 +10,36 @@ import numpy as np
 from simdb.answers.buckets import stored_signatures
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, SimdbError
+from simdb.ingest.postings import posting_columns
 from simdb.ingest.rows import encode_metadata
 from simdb.lsh.family import BucketKeys
 from simdb.opened.epochs import Epoch, open_epoch
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signer
 from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.tombstones import deleted
 from simdb.storage.tables import layout
-from simdb.storage.tables.blocks import Block
+from simdb.storage.tables.blocks import Block, BlockReader
 from simdb.storage.tables.layout import Document, Table, decode_document, owner_prefix, pack_chunk
+from simdb.storage.tables.runs import RunDirectory
 from simdb.storage.tables.views import RunView
 
 MOST_PROBLEMS = 1_000
 SWEEP_ENTRIES = 262_144
 RECOMPUTED_BYTES = 4 * 2**20  # of items
+SIGNATURES_AT_ONCE = 65_536
+
+
+def check_collection(
+    opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
+) -> CheckReport:
+    """Check one collection in one snapshot; see ``Checker``."""
+    # What this process has verified before is read and verified again.
+    transaction = opened.reader.transaction
+    transaction.environment.caches.clear()
+    reader = CollectionReader(transaction, opened.reader.number)
+    return Checker(replace(opened, reader=reader), deep=deep, progress=progress).run()
 
 
 class Checker:
@@ -34,7 +47,7 @@ class Checker:
 
     Args:
         opened: what is checked.
-        deep: also compute every signature anew from its item.
+        deep: also compute every signature and every posting anew from its item.
         progress: called now and then.
     """
 
@@ -76,56 +89,75 @@ class Checker:
         if self._progress is not None:
             self._progress(Progress(f"checking {self._settings.name}", self._records, None))
 
+    def _live_blocks(self, table: str, blocks: BlockReader) -> Iterator[tuple[Block, Bools]]:
+        """Yield every block with which of its records are live; note what is wrong with numbers."""
+        state = self._collection.manifest
+        live, last = 0, -1
+        for block in blocks.scan():
+            numbers = block.numbers
+            if int(numbers[0]) <= last or (numbers[1:] <= numbers[:-1]).any():
+                self._note(table, str(int(numbers[0])), "item numbers do not ascend")
+            last = int(numbers[-1])
+            alive = ~deleted(self._collection.tombstones, numbers)
+            live += int(np.count_nonzero(alive))
+            yield block, alive
+            self._advance(numbers.size)
+        if last >= state.next_number:
+            self._note(table, str(last), f"past the next item number {state.next_number}")
+        if live != state.live:
+            self._note(table, "", f"{live} for {state.live} items")
+
+    def _swept(
+        self, table: str, record: str, view: RunView, owner: int, directory: RunDirectory
+    ) -> Iterator[tuple[UInt64s, UInt32s]]:
+        """Yield the keys and columns of all runs; note what is wrong with chunks and their order.
+
+        Every chunk is verified, also those that this process has verified before.
+        """
+        for run in directory.runs:
+            for number in range(run.first_chunk, run.end_chunk):
+                try:
+                    view.verify_chunk(pack_chunk(owner, run.number, number))
+                except CorruptionError as error:
+                    self._note(table, f"run {run.number} chunk {number}", str(error))
+        item_column, entries = (0, "bucket keys") if table == "bands" else (ITEM, "postings")
+        last_key = 0
+        for keys, columns in view.sweep(
+            self._collection.tombstones, item_column=item_column, room=SWEEP_ENTRIES
+        ):
+            if int(keys[0]) < last_key or (keys[1:] < keys[:-1]).any():
+                self._note(table, record, f"{entries} do not ascend")
+            last_key = int(keys[-1])
+            yield keys, columns
+            self._advance(keys.size)
+
     # -- documents and keys ------------------------------------------------------------------
 
     def _check_documents(self) -> None:
-        state = self._collection.manifest
-        live = size = 0
-        last = -1
-        for block in self._collection.documents.scan():
-            if int(block.numbers[0]) <= last or (np.diff(block.numbers.astype(np.int64)) < 1).any():
-                self._note("documents", str(int(block.numbers[0])), "item numbers do not ascend")
-            last = int(block.numbers[-1])
-            dead = deleted(self._collection.tombstones, block.numbers)
-            for place in range(block.numbers.size):
-                size += self._check_document(block, place, is_live=not dead[place])
-            live += int(np.count_nonzero(~dead))
-            self._live_items += _digest(block.numbers[~dead])
-            self._advance(block.numbers.size)
-        if last >= state.next_number:
-            self._note("documents", str(last), f"past the next item number {state.next_number}")
-        if (live, size) != (state.live, state.item_bytes):
-            self._note(
-                "documents",
-                "state",
-                f"{live} live items of {size} bytes, the state says "
-                f"{state.live} of {state.item_bytes}",
-            )
+        state, size = self._collection.manifest, 0
+        for block, alive in self._live_blocks("documents", self._collection.documents):
+            for place, number in enumerate(block.numbers.tolist()):
+                try:
+                    document = decode_document(number, block.verified_record(place))
+                    if alive[place]:
+                        self._check_document(document)
+                        size += len(document.item) + state.item_width
+                except (BadItemError, CorruptionError) as error:
+                    self._note("documents", str(number), str(error))
+            self._live_items += _digest(block.numbers[alive])
+        if size != state.item_bytes:
+            told = f"live items of {size} bytes, the state says {state.item_bytes}"
+            self._note("documents", "state", told)
 
-    def _check_document(self, block: Block, place: int, *, is_live: bool) -> int:
-        number = int(block.numbers[place])
-        try:
-            document = decode_document(number, block.verified_record(place))
-            if not is_live:
-                return 0
-            if self._collection.find(bytes(document.key)) != number:
-                self._note("keys", str(number), "the key of the item does not lead to it")
-            if self._deep:
-                self._check_content(document)
-        except BadItemError as error:
-            self._note("documents", str(number), str(error))
-            return 0
-        except CorruptionError as error:
-            self._note("documents", str(number), str(error))
-            return 0
-        return len(document.item) + self._collection.manifest.item_width
-
-    def _check_content(self, document: Document) -> None:
-        """Note metadata and items that nobody could have stored."""
-        if len(document.metadata):
-            encode_metadata(layout.unpack(document.metadata), as_json=False)
-        if not self._collection.manifest.item_width:
-            self._check_form(document.number, bytes(document.item))
+    def _check_document(self, document: Document) -> None:
+        """Note a key that leads elsewhere, and contents that nobody could have stored."""
+        if self._collection.find(bytes(document.key)) != document.number:
+            self._note("keys", str(document.number), "the key of the item does not lead to it")
+        if self._deep:
+            if len(document.metadata):
+                encode_metadata(layout.unpack(document.metadata), as_json=False)
+            if not self._collection.manifest.item_width:
+                self._check_form(document.number, bytes(document.item))
 
     def _check_items(self) -> None:
         """Look through the items of one width, which lie beside the documents."""
@@ -134,27 +166,12 @@ class Checker:
             self._note("items", "state", f"items of {state.item_width} bytes, not of {width}")
         if self._collection.items is None:
             return
-        live, last = 0, -1
-        for block in self._collection.items.scan():
-            if int(block.numbers[0]) <= last or (block.numbers[1:] <= block.numbers[:-1]).any():
-                self._note("items", str(int(block.numbers[0])), "item numbers do not ascend")
-            last = int(block.numbers[-1])
-            alive = ~deleted(self._collection.tombstones, block.numbers)
-            live += int(np.count_nonzero(alive))
+        for block, alive in self._live_blocks("items", self._collection.items):
             self._live_items -= _digest(block.numbers[alive])
-            if self._deep:
-                self._compare_items(block)
-            self._advance(block.numbers.size)
-        if last >= state.next_number:
-            self._note("items", str(last), f"past the next item number {state.next_number}")
-        if live != state.live:
-            self._note("items", "", f"{live} for {state.live} items")
-        elif self._live_items.any():
+            for place, number in enumerate(block.numbers.tolist() if self._deep else ()):
+                self._check_form(number, bytes(block.record(place)))
+        if self._live_items.any():
             self._note("items", "", "are of other item numbers than the documents")
-
-    def _compare_items(self, block: Block) -> None:
-        for place, number in enumerate(block.numbers.tolist()):
-            self._check_form(number, bytes(block.record(place)))
 
     def _check_form(self, number: int, item: bytes) -> None:
         """Note an item that nobody could have stored, such as a vector of what is not a number."""
@@ -182,17 +199,11 @@ class Checker:
     def _check_signatures(self) -> None:
         if not self._settings.is_probable:
             return
-        live = 0
-        for block in self._collection.signatures.scan():
-            alive = ~deleted(self._collection.tombstones, block.numbers)
-            rows = block.as_rows(np.uint16)
-            live += int(np.count_nonzero(alive))
-            self._entries_expected += self._signer.bucket_keys(rows[alive]).values.size
+        for block, alive in self._live_blocks("signatures", self._collection.signatures):
+            rows = block.as_rows(np.uint16)[alive]
+            self._entries_expected += self._signer.bucket_keys(rows).values.size
             if self._deep:
-                self._compare_signatures(block.numbers[alive], rows[alive])
-            self._advance(block.numbers.size)
-        if live != self._collection.manifest.live:
-            self._note("signatures", "", f"{live} for {self._collection.manifest.live} items")
+                self._compare_signatures(block.numbers[alive], rows)
 
     def _compare_signatures(self, numbers: UInt32s, rows: UInt16s) -> None:
         items = [b""] * numbers.size
@@ -205,55 +216,79 @@ class Checker:
     def _check_bands(self) -> None:
         if not self._settings.is_probable:
             return
-        self._verify_chunks()
-        found = 0
-        last_key = 0
-        sweep = self._collection.bands.sweep(self._collection.tombstones, room=SWEEP_ENTRIES)
-        for keys, columns in sweep:
-            if int(keys[0]) < last_key or (keys[1:] < keys[:-1]).any():
-                self._note("bands", "", "bucket keys do not ascend")
-            last_key = int(keys[-1])
+        index, found = self._collection.manifest.index, 0
+        for keys, columns in self._swept(
+            "bands", "", self._collection.bands, index.number, index.bands
+        ):
             found += keys.size
             self._compare_buckets(keys, columns[0])
-            self._advance(keys.size)
         if found != self._entries_expected:
             self._note("bands", "", f"{found} entries, {self._entries_expected} expected")
-
-    def _check_postings(self) -> None:
-        checker = PostingsChecker(self._signer, self._collection, deep=self._deep)
-        for record, problem in checker.problems():
-            self._note("postings", record, problem)
-        self._advance(checker.postings)
-
-    def _verify_chunks(self) -> None:
-        """Verify every chunk, also those that this process has verified before."""
-        index = self._collection.manifest.index
-        for run in index.bands.runs:
-            for number in range(run.first_chunk, run.end_chunk):
-                key = pack_chunk(index.number, run.number, number)
-                try:
-                    self._collection.bands.verify_chunk(key)
-                except CorruptionError as error:
-                    self._note("bands", f"run {run.number} chunk {number}", str(error))
 
     def _compare_buckets(self, keys: UInt64s, items: UInt32s) -> None:
         """Compare every entry with the signature of its item."""
         numbers, places = np.unique(items, return_inverse=True)
-        for part in _parts(numbers.size):
-            inside = np.flatnonzero((places >= part.start) & (places < part.stop))
-            rows, present = stored_signatures(self._collection, numbers[part])
-            expected = self._signer.bucket_keys(rows)
-            here = places[inside] - part.start
-            wrong = ~_has_key(expected, here, keys[inside]) | ~present[here]
+        for begin in range(0, numbers.size, SIGNATURES_AT_ONCE):
+            part = numbers[begin : begin + SIGNATURES_AT_ONCE]
+            inside = np.flatnonzero((places >= begin) & (places < begin + part.size))
+            rows, present = stored_signatures(self._collection, part)
+            here = places[inside] - begin
+            wrong = ~_has_key(self._signer.bucket_keys(rows), here, keys[inside]) | ~present[here]
             for number in np.unique(items[inside[wrong]]).tolist():
                 self._note("bands", str(number), "an entry does not belong to the item")
 
+    # -- the exact index ---------------------------------------------------------------------
+
+    def _check_postings(self) -> None:
+        state = self._collection.manifest
+        exact = state.index.exact
+        for epoch in [] if exact is None else exact.epochs:
+            building = exact is not None and epoch is exact.building
+            self._check_epoch(epoch, epoch.position if building else state.next_number)
+
+    def _check_epoch(self, state: EpochManifest, end: int) -> None:
+        """Check an epoch in which the items below ``end`` are posted."""
+        transaction, name = self._collection.transaction, f"epoch {state.number}"
+        view = open_postings(transaction, state)
+        sums = _Sums(self._collection.manifest.next_number)
+        for keys, columns in self._swept("postings", name, view, state.number, state.postings):
+            impossible = (columns[POSITION] < 1) | (columns[POSITION] > columns[SIZE])
+            for wrong, problem in (
+                (impossible, "a posting has an impossible position"),
+                (columns[ITEM] >= end, "a posting is of an item that is not posted yet"),
+            ):
+                for number in np.unique(columns[ITEM][wrong]).tolist():
+                    self._note("postings", str(number), problem)
+            sums.add(keys, columns)
+        try:
+            epoch = open_epoch(transaction, state)
+        except CorruptionError as error:
+            self._note("postings", name, str(error))
+        else:
+            self._compare_postings(epoch, sums, end)
+
+    def _compare_postings(self, epoch: Epoch, sums: _Sums, end: int) -> None:
+        """Compare the postings found with those that the items should have."""
+        if self._deep:
+            for numbers, items in live_batches(self._collection, most_bytes=RECOMPUTED_BYTES):
+                posted = int(np.searchsorted(numbers, end))
+                prefixes = self._signer.prefixes(epoch, items[:posted])
+                sums.subtract(prefixes.values, posting_columns(prefixes, numbers[:posted]))
+            for number in sums.remaining().tolist():
+                self._note("postings", str(number), "the postings are not those of the item")
+            return
+        floor = self._settings.posted_floor
+        lengths = sums.sizes if floor is None else floor.prefix_lengths(sums.sizes)
+        for number in np.flatnonzero(lengths != sums.counts).tolist():
+            told = f"{sums.counts[number]} postings, {lengths[number]} expected"
+            self._note("postings", str(number), told)
+
 
 def _has_key(keys: BucketKeys, rows: Int64s, wanted: UInt64s) -> Bools:
-    """Return for each row whether one of its keys is the wanted one."""
+    """Tell of each row whether one of its keys is the wanted one."""
     found = np.zeros(rows.size, np.bool_)
     counts = keys.sizes[rows]
-    for place in range(int(counts.max()) if counts.size else 0):
+    for place in range(int(counts.max(initial=0))):
         inside = np.flatnonzero(counts > place)
         found[inside] |= keys.values[keys.offsets[rows[inside]] + place] == wanted[inside]
     return found
@@ -263,114 +298,6 @@ def _digest(numbers: UInt32s) -> UInt64s:
     """Return the sums of numbers and of their cubes, which tell most other numbers."""
     wide = numbers.astype(np.uint64)
     return np.array([wide.sum(), (wide * wide * wide).sum()], np.uint64)
-
-
-def _parts(count: int, size: int = 65_536) -> Iterator[slice]:
-    for begin in range(0, count, size):
-        yield slice(begin, min(begin + size, count))
-
-
-def check_collection(
-    opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
-) -> CheckReport:
-    """Check one collection in one snapshot; see ``Checker``."""
-    # What this process has verified before is read and verified again.
-    transaction = opened.reader.transaction
-    transaction.environment.caches.clear()
-    reader = CollectionReader(transaction, opened.reader.number)
-    return Checker(replace(opened, reader=reader), deep=deep, progress=progress).run()
-
-
-# -- the exact index ---------------------------------------------------------------------------
-
-
-class PostingsChecker:
-    """Checks the postings of all epochs of a collection in one snapshot.
-
-    Args:
-        signer, collection: what is checked.
-        deep: also compute every posting anew from its item.
-
-    Attributes:
-        postings: how many were read.
-    """
-
-    def __init__(self, signer: Signer, collection: CollectionReader, *, deep: bool) -> None:
-        self._signer = signer
-        self._collection = collection
-        self._deep = deep
-        self.postings = 0
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong: a record and a problem each."""
-        exact = self._collection.manifest.index.exact
-        if exact is None:
-            return
-        for state in exact.epochs:
-            end = self._collection.manifest.next_number
-            yield from self._epoch_problems(
-                state, state.position if state is exact.building else end
-            )
-
-    def _epoch_problems(self, state: EpochManifest, end: int) -> Iterator[tuple[str, str]]:
-        """Yield the problems of an epoch in which the items below ``end`` are posted."""
-        view = open_postings(self._collection.transaction, state)
-        yield from self._chunk_problems(state, view)
-        try:
-            epoch = open_epoch(self._collection.transaction, state)
-        except CorruptionError as error:
-            yield f"epoch {state.number}", str(error)
-            return
-        sums = _Sums(self._collection.manifest.next_number)
-        last_key = 0
-        marks = self._collection.tombstones
-        for keys, columns in view.sweep(marks, item_column=ITEM, room=SWEEP_ENTRIES):
-            self.postings += keys.size
-            if int(keys[0]) < last_key or (keys[1:] < keys[:-1]).any():
-                yield f"epoch {state.number}", "postings do not ascend"
-            last_key = int(keys[-1])
-            yield from self._posting_problems(columns, end)
-            sums.add(keys, columns)
-        yield from self._item_problems(epoch, sums, end)
-
-    def _chunk_problems(self, state: EpochManifest, view: RunView) -> Iterator[tuple[str, str]]:
-        """Verify every chunk, also those that this process has verified before."""
-        for run in state.postings.runs:
-            for number in range(run.first_chunk, run.end_chunk):
-                try:
-                    view.verify_chunk(pack_chunk(state.number, run.number, number))
-                except CorruptionError as error:
-                    yield f"run {run.number} chunk {number}", str(error)
-
-    @staticmethod
-    def _posting_problems(columns: UInt32s, end: int) -> Iterator[tuple[str, str]]:
-        impossible = (columns[POSITION] < 1) | (columns[POSITION] > columns[SIZE])
-        for number in np.unique(columns[ITEM][impossible]).tolist():
-            yield str(number), "a posting has an impossible position"
-        for number in np.unique(columns[ITEM][columns[ITEM] >= end]).tolist():
-            yield str(number), "a posting is of an item that is not posted yet"
-
-    def _item_problems(self, epoch: Epoch, sums: _Sums, end: int) -> Iterator[tuple[str, str]]:
-        """Compare the postings found with those that the items should have."""
-        if self._deep:
-            for batch in live_batches(self._collection, most_bytes=RECOMPUTED_BYTES):
-                posted = int(np.searchsorted(batch.numbers, end))
-                numbers, items = batch.numbers[:posted], batch.items[:posted]
-                prefixes = self._signer.prefixes(epoch, items)
-                lengths = np.diff(prefixes.offsets)
-                columns = np.empty((3, prefixes.values.size), np.uint32)
-                columns[SIZE] = np.repeat(prefixes.set_sizes, lengths)
-                begins = np.repeat(prefixes.offsets[:-1], lengths)
-                columns[POSITION] = np.arange(1, prefixes.values.size + 1) - begins
-                columns[ITEM] = np.repeat(numbers, lengths)
-                sums.subtract(prefixes.values, columns)
-            for number in sums.remaining().tolist():
-                yield str(number), "the postings are not those of the item"
-            return
-        floor = self._signer.settings.posted_floor
-        lengths = sums.sizes if floor is None else floor.prefix_lengths(sums.sizes)
-        for number in np.flatnonzero(lengths != sums.counts).tolist():
-            yield str(number), f"{sums.counts[number]} postings, {lengths[number]} expected"
 
 
 class _Sums:

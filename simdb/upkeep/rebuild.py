@@ -68,28 +68,39 @@ def compact(
         writer.index_writer(writer.manifest.index).start_full_merge()
         return False
 
-    for work in (finish_epoch, start_full_merge, merge):
+    left: dict[str, int] = {"documents": 0, "items": 0, "signatures": 0}  # and from where on
+
+    def drop_dead(writer: CollectionWriter) -> bool:
+        blocks = {
+            "documents": writer.documents,
+            "items": writer.items,  # None if they lie in the documents
+            "signatures": writer.index_writer(writer.manifest.index).signatures,
+        }
+        name = next(iter(left))
+        own, position = blocks[name], left.pop(name)
+        if isinstance(own, BlockWriter):
+            further = writer.drop_dead_step(own, position, STEP_BYTES)
+            if further is not None:
+                left[name] = further
+        return bool(left)
+
+    for work in (finish_epoch, start_full_merge, merge, drop_dead):
         while _step(environment, collection, busy_timeout, work):
             steps += 1
             report.advance(1)
-    steps += _drop_dead(environment, collection, busy_timeout, report)
     with environment.write(busy_timeout) as transaction:
         writer = CollectionWriter(transaction, collection)
         if writer.manifest.index.number == index and not catalogue.is_being_built(transaction):
             writer.clear_tombstones(dead)
         writer.save()
-        state = writer.manifest
+        state, exact = writer.manifest, writer.manifest.index.exact
     return {
         "steps": steps,
         "items": state.live,
         "runs": len(state.index.bands.runs),
-        "postings_runs": _postings_runs(state.index),
+        "postings_runs": 0 if exact is None else len(exact.current.postings.runs),
         "deleted_not_yet_dropped": state.tombstones,
     }
-
-
-def _postings_runs(index: IndexManifest) -> int:
-    return 0 if index.exact is None else len(index.exact.current.postings.runs)
 
 
 def _step(
@@ -104,40 +115,6 @@ def _step(
         more = work(writer)
         writer.save()
     return more
-
-
-def _drop_dead(
-    environment: Environment, collection: int, busy_timeout: float | None, report: _Reporter
-) -> int:
-    """Rewrite all blocks that hold dead records."""
-    steps = 0
-    for blocks_of in (_documents, _items, _signatures):
-        position: int | None = 0
-        while position is not None:
-            with environment.write(busy_timeout) as transaction:
-                writer = CollectionWriter(transaction, collection)
-                blocks = blocks_of(writer)
-                if blocks is None:
-                    break
-                position = writer.drop_dead_step(blocks, position, STEP_BYTES)
-                writer.save()
-            steps += 1
-            report.advance(1)
-    return steps
-
-
-def _documents(writer: CollectionWriter) -> BlockWriter:
-    assert isinstance(writer.documents, BlockWriter)
-    return writer.documents
-
-
-def _items(writer: CollectionWriter) -> BlockWriter | None:
-    assert writer.items is None or isinstance(writer.items, BlockWriter)
-    return writer.items
-
-
-def _signatures(writer: CollectionWriter) -> BlockWriter:
-    return writer.index_writer(writer.manifest.index).signatures
 
 
 def collect_garbage(environment: Environment, busy_timeout: float | None) -> None:

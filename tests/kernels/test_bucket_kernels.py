@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from simdb import kernels
+from simdb.answers.buckets import _by_class, are_shared
+from tests.kernels.twins import ends_of_classes
 
 Pairs = list[tuple[int, int]]
 BANDS, ROWS = 3, 2
@@ -48,9 +51,23 @@ def buckets_of(signatures: npt.NDArray[np.uint16], classes: Any) -> list[tuple[i
 def ends_of(buckets: list[list[int]], classes: Any) -> npt.NDArray[np.int64]:
     starts = np.cumsum([0, *map(len, buckets)])
     members = np.array([item for bucket in buckets for item in bucket], np.int64)
-    ends = np.full(members.size, -1, np.int64)
-    kernels.buckets.class_ends(starts, np.array(classes, np.int64)[members], ends)
-    return ends
+    return ends_of_classes(starts, np.array(classes, np.int64)[members])
+
+
+def listed(
+    buckets: list[list[int]], ends: Any, *, bands: Sequence[int] = (), keys: Sequence[int] = ()
+) -> Any:
+    """Buckets as the kernel takes them."""
+    starts = np.cumsum([0, *map(len, buckets)])
+    members = np.array([item for bucket in buckets for item in bucket], np.int64)
+    names = np.array(keys, np.uint64), np.array(bands, np.int32)
+    return kernels.buckets.BucketMembers(starts, members, ends, *names)
+
+
+def banded(signatures: npt.NDArray[np.uint16]) -> Any:
+    """Items whose signatures are bands, as the kernel takes them."""
+    no_keys = np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint8)
+    return kernels.buckets.BucketItems(signatures, ROWS, *no_keys, 1)
 
 
 def in_portions(room: int, listing: Any) -> tuple[Pairs, list[int]]:
@@ -70,19 +87,20 @@ def ordered(pairs: Pairs) -> Pairs:
 
 
 @pytest.mark.parametrize("keys", [[], [1], [1, 1], [1, 2, 2, 2, 5, 7, 7], [3, 3, 3]])
-def test_the_entries_of_buckets_of_two_or_more_are_marked(keys):
-    kept = np.full(len(keys), 9, np.uint8)
-    count = kernels.buckets.shared_buckets(np.array(keys, np.uint64), kept)
-    assert kept.tolist() == [int(keys.count(key) > 1) for key in keys]
-    assert count == kept.sum()
+def test_the_entries_of_buckets_of_two_or_more_are_told(keys):
+    shared = are_shared(np.array(keys, np.uint64))
+    assert shared.tolist() == [keys.count(key) > 1 for key in keys]
 
 
-def test_the_end_of_a_class_is_where_the_next_begins_or_the_bucket_ends():
-    classes = [5, 5, 7, 7, 7, 2, 9, 9]
-    ends = ends_of([[0, 1, 2], [3], [4, 5, 6, 7]], [5, 5, 7, 7, 7, 9, 9, 9])
-    assert ends.tolist() == [2, 2, 3, 4, 5, 8, 8, 8]
-    assert ends_of([[0, 1], [2, 3, 4], [5]], classes).tolist() == [2, 2, 5, 5, 5, 6]
-    assert ends_of([], []).size == 0
+@pytest.mark.parametrize("in_first_band", [False, True])
+def test_the_end_of_a_class_is_where_the_next_begins_or_the_bucket_ends(in_first_band):
+    classes = np.array([5, 5, 7, 7, 7, 9, 9, 9])
+    starts, members = np.array([0, 3, 4, 8]), np.array([2, 0, 1, 3, 7, 4, 6, 5])
+    bands = np.array([1, 2, 0], np.int32)
+    given = kernels.buckets.BucketMembers(starts, members, members, np.empty(0, np.uint64), bands)
+    found = _by_class(given, classes, in_first_band=in_first_band)
+    assert found.members.tolist() == [0, 1, 2, 3, 4, 7, 6, 5]
+    assert found.ends.tolist() == [2, 2, 3, 4, 5, *([6, 7, 8] if in_first_band else [8, 8, 8])]
 
 
 @pytest.mark.parametrize("room", [1, 3, 1_000])
@@ -98,12 +116,8 @@ def test_each_pair_that_shares_a_band_comes_out_once_if_enough_rows_agree(seed, 
     pairs, (visited, dropped) = in_portions(
         room,
         lambda cursor, left, right, counters: kernels.buckets.bucket_pairs(
-            np.cumsum([0, *map(len, members)]),
-            np.array([item for bucket in members for item in bucket], np.int64),
-            ends_of(members, classes),
-            np.array([band for band, _ in buckets], np.int32),
-            signatures,
-            ROWS,
+            listed(members, ends_of(members, classes), bands=[band for band, _ in buckets]),
+            banded(signatures),
             needed,
             False,
             cursor,
@@ -141,12 +155,8 @@ def test_of_a_bucket_of_a_probe_only_the_pairs_of_its_first_member_are_listed(ro
     pairs, counters = in_portions(
         room,
         lambda cursor, left, right, counters: kernels.buckets.bucket_pairs(
-            np.array([0, 3, 5, 7]),
-            np.array([0, 2, 4, 1, 3, 5, 6]),
-            np.array([1, 2, 3, 4, 5, 6, 7]),
-            np.zeros(3, np.int32),
-            signatures,
-            ROWS,
+            listed([[0, 2, 4], [1, 3], [5, 6]], np.arange(1, 8), bands=[0, 0, 0]),
+            banded(signatures),
             1,
             True,
             cursor,
@@ -202,13 +212,12 @@ class Keyed:
         members = [bucket for _, bucket in buckets]
         return in_portions(
             room,
-            lambda cursor, left, right, counters: kernels.buckets.keyed_bucket_pairs(
-                np.cumsum([0, *map(len, members)]),
-                np.array([item for bucket in members for item in bucket], np.int64),
-                ends_of(members, self.classes),
-                np.array([key for key, _ in buckets], np.uint64),
-                *self.columns(),
-                self.every_group,
+            lambda cursor, left, right, counters: kernels.buckets.bucket_pairs(
+                listed(members, ends_of(members, self.classes), keys=[key for key, _ in buckets]),
+                kernels.buckets.BucketItems(
+                    np.empty((self.count, 0), np.uint16), 0, *self.columns(), self.every_group
+                ),
+                0,
                 only_first,
                 cursor,
                 left,

@@ -152,24 +152,16 @@ def buckets_of(keys: list[list[int]], classes: list[int]) -> dict[int, list[int]
     return {key: found[key] for key in sorted(found) if len(found[key]) > 1}
 
 
-@twin_of("buckets.shared_buckets", "buckets.class_ends")
-def bucket_columns(random: np.random.Generator) -> None:
-    keys = np.sort(random.integers(0, 12, 20).astype(np.uint64))
-    kept = np.full(20, 9, np.uint8)
-    counts = Counter(keys.tolist())
-    assert kernels.buckets.shared_buckets(keys, kept) == sum(kept)
-    assert kept.tolist() == [counts[key] > 1 for key in keys.tolist()]
-    starts = np.array([0, 7, 8, 20])
-    classes = np.concatenate([np.sort(random.integers(0, 4, n)) for n in (7, 1, 12)])
-    ends = np.empty(20, np.int64)
-    kernels.buckets.class_ends(starts, classes, ends)
+def ends_of_classes(starts: Any, classes: Any) -> npt.NDArray[Any]:
+    """Where the run of one class ends that each member of a bucket stands in."""
+    ends: list[int] = []
     for begin, end in pairwise(starts.tolist()):
-        inside = classes[begin:end].tolist()
-        last = {one: place for place, one in enumerate(inside, begin + 1)}
-        assert ends[begin:end].tolist() == [last[one] for one in inside]
+        last = {one: place for place, one in enumerate(classes[begin:end].tolist(), begin + 1)}
+        ends += [last[one] for one in classes[begin:end].tolist()]
+    return np.array(ends, np.int64)
 
 
-@twin_of("buckets.bucket_pairs", "buckets.keyed_bucket_pairs", "buckets.share_every_group")
+@twin_of("buckets.bucket_pairs", "buckets.share_every_group")
 def pairs_of_buckets(random: np.random.Generator) -> None:
     items, bands, rows, needed = 14, 3, 2, int(random.integers(0, 5))
     classes = random.integers(0, 10, items).tolist()
@@ -181,8 +173,7 @@ def pairs_of_buckets(random: np.random.Generator) -> None:
     buckets = buckets_of(keys, classes)
     starts = np.cumsum([0, *map(len, buckets.values())])
     members = np.array([item for bucket in buckets.values() for item in bucket], np.int64)
-    ends = np.empty(members.size, np.int64)
-    kernels.buckets.class_ends(starts, np.array(classes)[members], ends)
+    ends = ends_of_classes(starts, np.array(classes)[members])
     values, offsets = columns(keys)
     groups = np.array([key >> 32 for one in keys for key in one], np.uint8)
     left, right = (np.array(side) for side in zip(*combinations(range(items), 2), strict=True))
@@ -200,28 +191,22 @@ def pairs_of_buckets(random: np.random.Generator) -> None:
     equal = (signatures[:, None] == signatures).sum(axis=2)
     expected = [pair for pair in other_class if equal[pair] >= needed]
     names = np.array([key >> 32 for key in buckets], np.int32)
-    key_names = np.array(list(buckets), np.uint64)
-    for listed, wanted in (
-        (
-            lambda *room: kernels.buckets.bucket_pairs(
-                starts, members, ends, names, signatures, rows, needed, False, *room
-            ),
-            expected,
-        ),
-        (
-            lambda *room: kernels.buckets.keyed_bucket_pairs(
-                *(starts, members, ends, key_names, values, offsets),
-                *(np.zeros_like(groups), 1, False, *room),
-            ),
-            other_class,
-        ),
-    ):
+    listed = kernels.buckets.BucketMembers(
+        starts, members, ends, np.array(list(buckets), np.uint64), names
+    )
+    no_groups = np.zeros_like(groups)
+    for band_words, wanted in ((rows, expected), (0, other_class)):
+        of_items = kernels.buckets.BucketItems(
+            signatures, band_words, values, offsets, no_groups, 1
+        )
         cursor, counters = np.full(3, -1, np.int64), np.zeros(2, np.int64)
         room = np.empty(5, np.int64), np.empty(5, np.int64)
         found: list[tuple[int, int]] = []
         written = 5
         while written == 5:
-            written = listed(cursor, *room, counters)
+            written = kernels.buckets.bucket_pairs(
+                listed, of_items, needed, False, cursor, *room, counters
+            )
             found += zip(room[0][:written].tolist(), room[1][:written].tolist(), strict=True)
         assert sorted((min(pair), max(pair)) for pair in found) == wanted
         assert counters[0] - counters[1] >= len(found)
@@ -491,7 +476,7 @@ def classes_of_sets(random: np.random.Generator) -> None:
 # -- overlaps ------------------------------------------------------------------------------------
 
 
-@twin_of("overlaps.probe_overlaps", "overlaps.pair_overlaps", "overlaps.overlaps_with_many")
+@twin_of("overlaps.probe_overlaps", "overlaps.pair_overlaps")
 def overlaps_of_sets(random: np.random.Generator) -> None:
     sets = [[*one, *one[:2]] for one in some_sets(random)]
     values, offsets = columns(sets)
@@ -507,22 +492,6 @@ def overlaps_of_sets(random: np.random.Generator) -> None:
     assert both.tolist() == [len(a & b) for a, b in pairs]
     assert one.tolist() == [len(a) for a, _ in pairs]
     assert other.tolist() == [len(b) for _, b in pairs]
-    probes = [set(own) for own in sets[3:9]]
-    symbols = sorted(set().union(*probes))
-    owners = [[n for n, own in enumerate(probes) if symbol in own] for symbol in symbols]
-    starts = np.cumsum([0, *map(len, owners)])
-    needed = random.integers(1, 6, len(probes))
-    expected = [
-        (item, number, len(own & set(one)))
-        for item, one in enumerate(sets)
-        for number, own in enumerate(probes)
-        if len(own & set(one)) >= needed[number]
-    ]
-    room = tuple(np.empty(len(expected), np.int64) for _ in range(3))
-    of_probes = np.array(symbols, np.uint64), starts, np.concatenate(owners), needed
-    rows = kernels.overlaps.overlaps_with_many(*of_probes, values, offsets, *room)
-    assert rows == len(expected)
-    assert [*zip(*(column.tolist() for column in room), strict=True)] == expected
 
 
 # -- postings ------------------------------------------------------------------------------------
@@ -868,7 +837,7 @@ def distances_of_vectors(random: np.random.Generator) -> None:
         assert near.tolist() == own[rows].tolist()
 
 
-@twin_of("vectors.set_sign_words", "vectors.set_line_words")
+@twin_of("vectors.sign_words", "vectors.line_words")
 def words_of_projections(random: np.random.Generator) -> None:
     """By exact sums: the entries of vectors and directions are small whole numbers."""
     bands, rows, dimension = 3, int(random.integers(1, 20)), 40

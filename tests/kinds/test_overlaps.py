@@ -76,29 +76,3 @@ def test_the_overlap_is_never_taken_over_from_another_pair():
     left, right = np.array([0, 0, 0, 2, 0], np.int64), np.array([1, 1, 0, 1, 1], np.int64)
     overlaps, _, _ = kernels.overlaps.pair_overlaps(values, offsets, left, right)
     assert overlaps.tolist() == [2, 2, 3, 0, 2]
-
-
-@given(st.lists(st.sets(symbols, max_size=12), max_size=6), sets, st.data())
-def test_overlaps_with_many_probes_are_those_of_python_sets(probes, lists, data):
-    needed = [data.draw(st.integers(0, 4)) for _ in probes]
-    distinct = sorted(set().union(*probes))
-    owners = [[place for place, probe in enumerate(probes) if one in probe] for one in distinct]
-    expected = [
-        (item, place, len(probe & set(members)))
-        for item, members in enumerate(lists)
-        for place, probe in enumerate(probes)
-        if len(probe & set(members)) >= max(1, needed[place])
-    ]
-    room = data.draw(st.integers(0, len(expected) + 1))
-    output = [np.full(room, -1, np.int64) for _ in range(3)]
-    rows = kernels.overlaps.overlaps_with_many(
-        np.array(distinct, np.uint64),
-        np.array([0, *accumulate(map(len, owners))], np.int64),
-        np.array([place for places in owners for place in places], np.int64),
-        np.array(needed, np.int64),
-        *columns(lists),
-        *output,
-    )
-    assert rows == len(expected)
-    found = list(zip(*(column[:rows].tolist() for column in output), strict=True))
-    assert found == expected[:room]

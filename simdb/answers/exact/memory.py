@@ -6,11 +6,9 @@ the symbols of all items fit into a share of the memory setting.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.exact import joins
-from simdb.exact.joins import BEGINNING, Place, Workers
+from simdb.exact.joins import BEGINNING, Place, Workers, in_order
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.lsh.symbols import SymbolSets
@@ -26,14 +24,16 @@ from simdb.opened.epochs import Epoch, open_epoch
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import PairBatch
-from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches
+from simdb.storage.collection.reader import CollectionReader, Items, chosen_items, live_batches
+
+T = TypeVar("T")
 
 SAMPLED_BYTES = 8 * 2**20  # of items, by which symbols are put in order
 SAMPLED_ITEMS = 2**18
 SHARE_OF_MEMORY = 2
 BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings
 LOADED_AT_ONCE = 2**20  # bytes of items
-IN_FLIGHT = 4
+IN_FLIGHT = 5  # batches that are read ahead and arranged
 
 
 class Loaded(NamedTuple):
@@ -86,29 +86,32 @@ def sampled_order(
 
 def live_sets(opened: Opened, order: SymbolOrder, start: int = 0) -> Iterator[Loaded]:
     """Yield all live items from a number on in batches, arranged; on several threads."""
-    pool = opened.resources.pool()
-    started: deque[tuple[UInt32s, int, Future[ArrangedSets] | ArrangedSets]]
-    started = deque()
-    weights = opened.signer.items.weights
-    for numbers, items in live_batches(
-        opened.reader, start, most_bytes=LOADED_AT_ONCE, weights=weights
-    ):
-        work = partial(_arranged, opened.signer, order, items)
-        size = sum(map(len, items))
-        started.append((numbers, size, work() if pool is None else pool.submit(work)))
-        if pool is None or len(started) > IN_FLIGHT:
-            yield _finished(*started.popleft())
-    while started:
-        yield _finished(*started.popleft())
+    workers = Workers(opened.resources.pool(), IN_FLIGHT)
+    batches = live_batches(
+        opened.reader, start, most_bytes=LOADED_AT_ONCE, weights=opened.signer.items.weights
+    )
+    works = (AtOnce(partial(_arranged, opened.signer, order, batch)) for batch in batches)
+    return in_order(works, workers)
 
 
-def _arranged(signer: Signer, order: SymbolOrder, items: list[bytes]) -> ArrangedSets:
-    symbols = signer.symbols(items)
-    return order.arrange(symbols.values, symbols.offsets)
+def _arranged(signer: Signer, order: SymbolOrder, batch: Items) -> Loaded:
+    symbols = signer.symbols(batch.items)
+    sets = order.arrange(symbols.values, symbols.offsets)
+    return Loaded(batch.numbers, sum(map(len, batch.items)), sets)
 
 
-def _finished(numbers: UInt32s, size: int, sets: Future[ArrangedSets] | ArrangedSets) -> Loaded:
-    return Loaded(numbers, size, sets.result() if isinstance(sets, Future) else sets)
+class AtOnce(Generic[T]):
+    """A range of work for threads that is done in one step."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self.done = False
+
+    def advance(self, _most: int) -> T:
+        """Do it."""
+        result = self._work()
+        self.done = True
+        return result
 
 
 def stored_sets(opened: Opened, epoch: Epoch, numbers: UInt32s) -> ArrangedSets:
@@ -162,6 +165,8 @@ class InMemory:
         left, right: in one order; the same object for the pairs of one collection.
     """
 
+    counted = False  # see ``Sweep``
+
     def __init__(self, opened: Opened, threshold: Threshold, left: Loaded, right: Loaded) -> None:
         self._work = opened.work
         self._threshold = threshold
@@ -169,23 +174,15 @@ class InMemory:
         self._right = right
 
     def pairs(
-        self, workers: Workers, start: Place = BEGINNING
+        self, workers: Workers, start: Place = BEGINNING, *, counted: bool = False
     ) -> Iterator[tuple[PairBatch, Place]]:
         """Yield all pairs, and where to go on after each batch of them."""
-        left, right = self._left, self._right
+        left, right, threshold = self._left, self._right, self._threshold
         if left is right:
-            found = joins.pairs(
-                left.sets, self._threshold, work=self._work, workers=workers, start=start
-            )
+            join = partial(joins.pairs, left.sets)
         else:
-            found = joins.join(
-                left.sets,
-                right.sets,
-                self._threshold,
-                work=self._work,
-                workers=workers,
-                start=start,
-            )
+            join = partial(joins.join, left.sets, right.sets)
+        found = join(threshold, work=self._work, workers=workers, start=start)
         for columns in found:
             numbers = left.numbers[columns.left], right.numbers[columns.right]
             yield PairBatch(*numbers, columns.similarities), columns.after

@@ -84,29 +84,24 @@ class Exact(Method):
         """
         token = None if resume is None else Token.parse(resume, self.threshold)
         if token is not None:
-            token.require_pairs(opened, since)
+            token.require(opened, opened, since)
         if self._looks_up(opened, since, token):
             start = since if token is None else token.place.range
-            token = token or Token.of_pairs(NEW, self.threshold, opened, since)
+            token = token or Token.begin(NEW, self.threshold, opened, opened, since)
             prober = self._prober(opened)
             for batch, done in prober.pairs(opened, start=start, earlier_only=True):
                 yield batch, self._written(token.after(Place(done, 0)))
             return
         way = self._way(opened, token)
         workers = Workers.within(opened.resources.pool(), opened.resources.memory)
-        if isinstance(way, InMemory):
-            token = token or Token.of_pairs(MEMORY, self.threshold, opened, since)
-            found = way.pairs(workers, token.place)
-        else:
-            token = token or replace(
-                Token.of_pairs(SWEPT, self.threshold, opened, since), room=way.room
-            )
-            found = way.pairs(workers, token.place, counted=token.counted)
-        for batch, place in found:
+        name, room = (SWEPT, way.room) if isinstance(way, Sweep) else (MEMORY, 0)
+        if token is None:
+            begun = Token.begin(name, self.threshold, opened, opened, since)
+            token = replace(begun, room=room)
+        for batch, place in way.pairs(workers, token.place, counted=token.counted):
             of_new = batch.since(since)
             if len(of_new):
-                counted = isinstance(way, Sweep) and way.counted
-                yield of_new, self._written(replace(token, place=place, counted=counted))
+                yield of_new, self._written(replace(token, place=place, counted=way.counted))
 
     def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
         """Yield all pairs of a left and a right item, and tokens to go on after them.
@@ -124,18 +119,18 @@ class Exact(Method):
         left = replace(left, signer=right.signer)
         token = None if resume is None else Token.parse(resume, self.threshold)
         if token is not None:
-            token.require_join(left, right)
+            token.require(left, right)
         if self.can_resume and (token is None or token.way == JOINED):
             way = self._loaded(left, right)
             if way is not None:
-                token = token or Token.of_join(JOINED, self.threshold, left, right)
+                token = token or Token.begin(JOINED, self.threshold, left, right)
                 workers = Workers.within(left.resources.pool(), left.resources.memory)
                 for batch, place in way.pairs(workers, token.place):
                     yield batch, self._written(token.after(place))
                 return
             if token is not None:
                 raise _no_longer_fits()
-        token = token or Token.of_join(LOOKED_UP, self.threshold, left, right)
+        token = token or Token.begin(LOOKED_UP, self.threshold, left, right)
         start = max(0, token.place.range)
         for batch, done in self._prober(right, left).pairs(left, start=start, earlier_only=False):
             yield batch, self._written(token.after(Place(done, 0)))
@@ -312,54 +307,37 @@ class Token:
         return cls(way, own, (one, other), since, place, counted=bool(counted), room=room)
 
     @classmethod
-    def of_pairs(cls, way: str, threshold: Threshold, opened: Opened, since: int) -> Token:
-        """Make the token of the beginning of pairs."""
-        return cls(way, threshold, _state(way, opened), since)
-
-    @classmethod
-    def of_join(cls, way: str, threshold: Threshold, left: Opened, right: Opened) -> Token:
-        """Make the token of the beginning of a join."""
-        return cls(way, threshold, (left.reader.manifest.changes, right.reader.manifest.changes))
+    def begin(
+        cls, way: str, threshold: Threshold, left: Opened, right: Opened, since: int = 0
+    ) -> Token:
+        """Make the token of the beginning; of the pairs of one collection both are the same."""
+        one, other = left.reader.manifest, right.reader.manifest
+        if way in (JOINED, LOOKED_UP):
+            return cls(way, threshold, (one.changes, other.changes))
+        number = left.reader.number
+        if way == SWEPT:
+            number = -1 if one.index.exact is None else one.index.exact.current.number
+        return cls(way, threshold, (number, one.changes), since)
 
     def after(self, place: Place) -> Token:
         """The token when more is done."""
         return replace(self, place=place)
 
-    def require_pairs(self, opened: Opened, since: int) -> None:
-        """Raise unless it goes on with the pairs of a collection since an item.
+    def require(self, left: Opened, right: Opened, since: int = 0) -> None:
+        """Raise unless it goes on with a join, or with the pairs of a collection since an item.
 
         Raises:
-            ConfigurationError: it is of something else, or the collection has changed.
+            ConfigurationError: it is of something else, or a collection has changed.
         """
-        if self.way in (JOINED, LOOKED_UP):
-            raise ConfigurationError("the resume token is one of a join of two collections")
+        of_join = left is not right
+        if (self.way in (JOINED, LOOKED_UP)) is not of_join:
+            other = "not one" if of_join else "one"
+            raise ConfigurationError(f"the resume token is {other} of a join of two collections")
         if self.since != since:
             raise ConfigurationError(
                 f"the resume token is of pairs since {self.since}, not since {since}"
             )
-        if self.state != _state(self.way, opened):
-            raise _outdated()
-
-    def require_join(self, left: Opened, right: Opened) -> None:
-        """Raise unless it goes on with the join of two collections.
-
-        Raises:
-            ConfigurationError: it is of something else, or one of them has changed.
-        """
-        if self.way not in (JOINED, LOOKED_UP):
-            raise ConfigurationError("the resume token is not one of a join of two collections")
-        if self.state != (left.reader.manifest.changes, right.reader.manifest.changes):
-            raise _outdated()
-
-
-def _state(way: str, opened: Opened) -> tuple[int, int]:
-    state = opened.reader.manifest
-    if way != SWEPT:
-        return opened.reader.number, state.changes
-    return (-1 if state.index.exact is None else state.index.exact.current.number), state.changes
-
-
-def _outdated() -> ConfigurationError:
-    return ConfigurationError(
-        "the collection has changed since the resume token was made; begin the join anew"
-    )
+        if self.state != Token.begin(self.way, self.threshold, left, right).state:
+            raise ConfigurationError(
+                "the collection has changed since the resume token was made; begin the join anew"
+            )

@@ -41,9 +41,6 @@ class Similar(NamedTuple):
     similarities: Float64s
 
 
-Found = tuple[int, Similar]
-
-
 class Prober:
     """Looks up probes in the exact index of a collection, in one snapshot.
 
@@ -104,24 +101,25 @@ class Prober:
                 which are on the left. Else it is on the left of all.
         """
         for batch in live_sets(probes, self.epoch.order, start):
-            gathered: list[Found] = []
+            own: list[UInt32s] = []
+            others: list[UInt32s] = []
+            values: list[Float64s] = []
             count = 0
             for number, found in self._similar(batch, earlier_only=earlier_only):
-                similar = found
-                if earlier_only:
-                    earlier = int(np.searchsorted(found.numbers, number))
-                    similar = Similar(found.numbers[:earlier], found.similarities[:earlier])
-                if similar.numbers.size:
-                    gathered.append((number, similar))
-                    count += similar.numbers.size
-                if count >= CHUNK:
-                    yield _joined(gathered, earlier_only=earlier_only), number + 1
-                    gathered, count = [], 0
+                end = int(np.searchsorted(found.numbers, number)) if earlier_only else None
+                others.append(found.numbers[:end])
+                values.append(found.similarities[:end])
+                own.append(np.full(others[-1].size, number, np.uint32))
+                count += others[-1].size
+                done = number == batch.numbers[-1]
+                if count >= CHUNK or (done and count):
+                    sides = np.concatenate(own), np.concatenate(others)
+                    left, right = sides[::-1] if earlier_only else sides
+                    yield PairBatch(left, right, np.concatenate(values)), number + 1
+                    own, others, values, count = [], [], [], 0
                 probes.resources.require_open()
-            if gathered:
-                yield _joined(gathered, earlier_only=earlier_only), int(batch.numbers[-1]) + 1
 
-    def _similar(self, batch: Loaded, *, earlier_only: bool) -> Iterator[Found]:
+    def _similar(self, batch: Loaded, *, earlier_only: bool) -> Iterator[tuple[int, Similar]]:
         """Yield the number of each item of a batch with the stored items similar to it.
 
         Identical items of the batch are looked up once.
@@ -132,7 +130,7 @@ class Prober:
         comes_again = np.bincount(first, minlength=first.size) > 1
         remembered: dict[int, Similar] = {}
         rows = 0
-        for place in np.flatnonzero(sets.sizes > 0).tolist():
+        for place, number in enumerate(batch.numbers.tolist()):
             one = int(first[place])
             found = remembered.get(one)
             if found is None:
@@ -142,10 +140,11 @@ class Prober:
                     if rows > REMEMBERED:
                         remembered, rows = {}, found.numbers.size
                     remembered[one] = found
-            yield int(batch.numbers[place]), found
+            yield number, found
 
     def _look_up(self, keys: UInt64s, end: int | None) -> Similar:
-        candidates = self.candidates(keys, keys.size)
+        """Find the stored items similar to one, of numbers below ``end`` if that is given."""
+        candidates = self.candidates(keys, keys.size) if keys.size else np.empty(0, np.uint32)
         if end is not None:
             candidates = candidates[: np.searchsorted(candidates, end)]
         numbers = [np.empty(0, np.uint32)]
@@ -160,15 +159,6 @@ class Prober:
             numbers.append(some[met])
             similarities.append(similarities_of(self.criterion.measure, compared, keys.size, sizes))
         return Similar(np.concatenate(numbers), np.concatenate(similarities))
-
-
-def _joined(gathered: list[Found], *, earlier_only: bool) -> PairBatch:
-    counts = [found.numbers.size for _, found in gathered]
-    own = np.repeat(np.array([number for number, _ in gathered], np.uint32), counts)
-    others = np.concatenate([found.numbers for _, found in gathered])
-    similarities = np.concatenate([found.similarities for _, found in gathered])
-    left, right = (others, own) if earlier_only else (own, others)
-    return PairBatch(left, right, similarities)
 
 
 @lru_cache(maxsize=256)

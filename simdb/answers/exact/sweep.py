@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -22,8 +22,10 @@ import numpy as np
 import xxhash
 
 from simdb import kernels
-from simdb.answers.exact.memory import live_sets, stored_sets
-from simdb.arrays import Int64s, UInt32s, UInt64s
+from simdb.answers.buckets import are_shared
+from simdb.answers.compare import in_parts
+from simdb.answers.exact.memory import AtOnce, live_sets, stored_sets
+from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
 from simdb.exact.joins import ALONE, BEGINNING, CHUNK, OWN_PAIRS, Place, Workers, in_order, numbered
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
@@ -34,7 +36,7 @@ from simdb.storage.collection.manifest import COLUMNS, ITEM, POSITION, SIZE, ope
 from simdb.storage.collection.reader import CollectionReader
 
 if TYPE_CHECKING:
-    from simdb.kernels.postings import Candidates, Postings, Sets
+    from simdb.kernels.postings import Candidates, Postings
 
 BYTES_A_SET_SYMBOL = 96  # of the setting, so that sets verified together take a quarter of it
 PART_SYMBOLS = 2**18  # of the sets verified together, at most; threads verify several parts
@@ -60,6 +62,9 @@ class ClassPairs(NamedTuple):
     overlaps: Int64s
 
 
+Verification: TypeAlias = AtOnce[tuple[ClassPairs, Int64s]]  # the pairs, and what they cost
+
+
 class _Slice(NamedTuple):
     """Buckets of two postings or more, their items numbered by rising size.
 
@@ -71,6 +76,10 @@ class _Slice(NamedTuple):
     numbers: UInt32s
     left: Postings
     right: Postings
+
+    def is_done(self, state: Int64s) -> bool:
+        """Whether all buckets were gone through."""
+        return bool(state[0] == self.left.starts.size - 1)
 
 
 class Sweep:
@@ -172,18 +181,21 @@ class Sweep:
             self._every.append(self._counted_candidates())
         return self._every[0] is not None
 
-    def _counted_parts(self, every: Candidates, first: int) -> Iterator[_Part]:
+    def _counted_parts(self, every: Candidates, first: int) -> Iterator[Verification]:
         for number, part in enumerate(self._parts(every)):
             if number >= first:
                 yield self._read(number, part)
 
-    def _sliced_parts(self, first: int) -> Iterator[_Part]:
-        for number, (keys, columns) in enumerate(self._postings):
-            buckets = self._slice(keys, columns) if number >= first else None
-            if buckets is not None:
-                for candidates in self._proposals(buckets):
-                    for part in self._parts(candidates):
-                        yield self._read(number, part)
+    def _sliced_parts(self, first: int) -> Iterator[Verification]:
+        for number, swept in enumerate(self._postings):
+            buckets = self._slice(*swept) if number >= first else None
+            if buckets is None:
+                continue
+            state = kernels.postings.bucket_state(buckets.left, buckets.right)
+            while not buckets.is_done(state):
+                found = self._propose(buckets, state, CANDIDATES_AT_ONCE, bounded=True)
+                for part in self._parts(self._promising(found)):
+                    yield self._read(number, part)
 
     def _counted_candidates(self) -> Candidates | None:
         """Propose pairs by all slices, and keep those that can be similar; None if too many.
@@ -191,23 +203,22 @@ class Sweep:
         When all common symbols within both prefixes of a pair are known, the bound of 3.9.6 on the
         first of them and the bound on their number hold for good.
         """
-        postings = kernels.postings
-        parts: list[Candidates] = []
+        nothing = np.empty(0, np.uint32)
+        parts = [kernels.postings.Candidates(nothing, nothing, nothing, nothing)]
         left_over = self._most_candidates
-        for keys, columns in self._postings:
-            buckets = self._slice(keys, columns)
+        for swept in self._postings:
+            buckets = self._slice(*swept)
             if buckets is None:
                 continue
             # The whole prefix on both sides: more common symbols are counted, so fewer pairs stay.
             buckets = buckets._replace(left=buckets.right)
-            state = postings.bucket_state(buckets.left, buckets.right)
-            found, count = self._propose(buckets, state, left_over, bounded=False)
-            if state[0] < buckets.left.starts.size - 1:
+            state = kernels.postings.bucket_state(buckets.left, buckets.right)
+            parts.append(self._propose(buckets, state, left_over, bounded=False))
+            if not buckets.is_done(state):
                 return None
-            parts.append(_by_number(buckets.numbers, found, np.arange(count)))
-            left_over -= count
-        every = _concatenated(parts)
-        return self._possible(every)
+            left_over -= parts[-1].left.size
+        every = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return self._possible(kernels.postings.Candidates(*every))
 
     def _possible(self, every: Candidates) -> Candidates:
         """Keep of all common symbols within both prefixes the first one of each possible pair.
@@ -229,7 +240,7 @@ class Sweep:
             possible &= np.minimum(left_suffixes, right_suffixes) + found >= needed
         rests = np.maximum(*(size - self._prefixes[size] for size in sizes))
         kept = first[possible & (hits + rests >= needed)]
-        return kernels.postings.Candidates(*(column[kept] for column in every))
+        return _chosen(every, kept)
 
     def _slice(self, keys: UInt64s, columns: UInt32s) -> _Slice | None:
         """Choose the postings that matter; None if no bucket has two."""
@@ -261,18 +272,8 @@ class Sweep:
         ranks[numbers] = np.arange(numbers.size, dtype=np.uint32)
         return numbers, ranks[items]
 
-    def _proposals(self, buckets: _Slice) -> Iterator[Candidates]:
-        """Propose pairs, some at a time."""
-        postings = kernels.postings
-        state = postings.bucket_state(buckets.left, buckets.right)
-        stop = buckets.left.starts.size - 1
-        while state[0] < stop:
-            found, count = self._propose(buckets, state, CANDIDATES_AT_ONCE, bounded=True)
-            yield self._promising(buckets, found, count)
-
-    def _propose(
-        self, buckets: _Slice, state: Int64s, room: int, *, bounded: bool
-    ) -> tuple[Candidates, int]:
+    def _propose(self, buckets: _Slice, state: Int64s, room: int, *, bounded: bool) -> Candidates:
+        """Propose at most so many pairs, by their item numbers."""
         postings = kernels.postings
         found = postings.Candidates(*(np.empty(room, np.uint32) for _ in range(4)))
         counts = np.zeros(4, np.int64)
@@ -289,80 +290,83 @@ class Sweep:
             counters=counts,
         )
         self._opened.work.note(int(counts[postings.SCANNED]))
-        return found, count
+        by_rank = _chosen(found, slice(count))
+        left, right = buckets.numbers[by_rank.left], buckets.numbers[by_rank.right]
+        # Copies, so that the room is not kept.
+        return _chosen(by_rank, np.arange(count))._replace(left=left, right=right)
 
-    def _promising(self, buckets: _Slice, found: Candidates, count: int) -> Candidates:
+    def _promising(self, candidates: Candidates) -> Candidates:
         """Drop candidates by their bitmaps, and later proposals of one pair.
 
         The first common symbol of a pair is not that of a later bucket in which it is proposed.
         """
-        candidates = _by_number(buckets.numbers, found, np.arange(count))
         one, other = candidates.left, candidates.right
         totals = self._classes.sizes[one] + self._classes.sizes[other]
         different = np.bitwise_count(self._classes.bitmaps[one] ^ self._classes.bitmaps[other])
-        near = np.flatnonzero(different <= totals - 2 * self._needed[totals])
-        candidates = type(found)(*(column[near] for column in candidates))
+        candidates = _chosen(candidates, different <= totals - 2 * self._needed[totals])
         _, first = np.unique(_packed(candidates), return_index=True)
-        return type(found)(*(column[first] for column in candidates))
+        return _chosen(candidates, first)
 
     def _parts(self, candidates: Candidates) -> Iterator[Candidates]:
         """Cut candidates into parts whose sets fit into a share of memory."""
-        total = candidates.left.size
-        begins = range(0, total, PART_CANDIDATES)
-        pending = [slice(begin, min(begin + PART_CANDIDATES, total)) for begin in reversed(begins)]
-        while pending:
-            place = pending.pop()
-            part = type(candidates)(*(column[place] for column in candidates))
-            count = part.left.size
-            if count == 1 or self._fits(part):
-                yield part
-            else:
-                middle = place.start + count // 2
-                pending += [slice(middle, place.stop), slice(place.start, middle)]
+        for begin in range(0, candidates.left.size, PART_CANDIDATES):
+            yield from self._halved(_chosen(candidates, slice(begin, begin + PART_CANDIDATES)))
 
-    def _fits(self, part: Candidates) -> bool:
-        """Whether the sets of candidates have few enough symbols together."""
-        sizes = self._classes.sizes
-        total = int(sizes[part.left].sum() + sizes[part.right].sum())
-        if total > self._most_symbols:
-            total = int(sizes[np.unique(np.concatenate([part.left, part.right]))].sum())
-        return total <= self._most_symbols
+    def _halved(self, part: Candidates) -> Iterator[Candidates]:
+        """Halve candidates until the sets of each part have few enough symbols together."""
+        count, sizes = part.left.size, self._classes.sizes
+        if count > 1 and int(sizes[part.left].sum() + sizes[part.right].sum()) > self._most_symbols:
+            distinct = np.unique(np.concatenate([part.left, part.right]))
+            if int(sizes[distinct].sum()) > self._most_symbols:
+                for half in (slice(count // 2), slice(count // 2, None)):
+                    yield from self._halved(_chosen(part, half))
+                return
+        yield part
 
-    def _read(self, number: int, candidates: Candidates) -> _Part:
+    def _read(self, number: int, candidates: Candidates) -> Verification:
         """Read the items of candidates; copies, since a thread may outlive the snapshot."""
         numbers, places = np.unique(
             np.concatenate([candidates.left, candidates.right]), return_inverse=True
         )
         items = [bytes(document.item) for _, document in self._opened.reader.documents_of(numbers)]
         assert len(items) == numbers.size
-        return _Part(self, number, candidates, (numbers, places), items)
+        return AtOnce(partial(self._verified, number, candidates, numbers, places, items))
 
-    def verified(
-        self, candidates: Candidates, numbers: UInt32s, places: Int64s, items: list[bytes]
-    ) -> tuple[UInt32s, UInt32s, Int64s, Int64s]:
+    def _verified(
+        self,
+        number: int,
+        candidates: Candidates,
+        numbers: UInt32s,
+        places: Int64s,
+        items: list[bytes],
+    ) -> tuple[ClassPairs, Int64s]:
         """Keep the similar pairs that are proposed in the bucket of their first common symbol.
 
         Args:
+            number: of the range that they are of.
             candidates: as item numbers.
             numbers: the distinct ones.
             places: where in ``numbers`` each left item is, then each right one.
             items: of ``numbers``.
 
         Returns:
-            left and right item numbers, overlaps, and counters as ``verify_candidates`` has them.
+            the pairs, and counters as ``verify_candidates`` has them.
         """
         postings = kernels.postings
         sets = self.epoch.arrange(self._opened.signer.symbols(items))
+        arranged = postings.Sets(
+            sets.values,
+            sets.offsets[:-1],
+            sets.sizes,
+            self._threshold.prefix_lengths(sets.sizes),
+            self._classes.bitmaps[numbers],
+        )
         count = candidates.left.size
-        local = postings.Candidates(
-            places[:count].astype(np.uint32),
-            places[count:].astype(np.uint32),
-            candidates.left_positions,
-            candidates.right_positions,
+        local = candidates._replace(
+            left=places[:count].astype(np.uint32), right=places[count:].astype(np.uint32)
         )
         overlaps = np.empty(count, np.int64)
         counts = np.zeros(4, np.int64)
-        arranged = self._kernel_sets(sets, numbers)
         kept = postings.verify_candidates(
             arranged,
             arranged,
@@ -372,36 +376,8 @@ class Sweep:
             overlaps=overlaps,
             counters=counts,
         )
-        return numbers[local.left[:kept]], numbers[local.right[:kept]], overlaps[:kept], counts
-
-    def _kernel_sets(self, sets: ArrangedSets, numbers: UInt32s) -> Sets:
-        return kernels.postings.Sets(
-            sets.values,
-            sets.offsets[:-1],
-            sets.sizes,
-            self._threshold.prefix_lengths(sets.sizes),
-            self._classes.bitmaps[numbers],
-        )
-
-
-@dataclass(slots=True)
-class _Part:
-    """Candidates that are verified together, with their items."""
-
-    sweep: Sweep
-    number: int
-    candidates: Candidates
-    numbers: tuple[UInt32s, Int64s]
-    items: list[bytes]
-    done: bool = False
-
-    def advance(self, _most: int) -> tuple[ClassPairs, Int64s]:
-        """Verify them all."""
-        left, right, overlaps, counts = self.sweep.verified(
-            self.candidates, *self.numbers, self.items
-        )
-        self.done = True
-        return ClassPairs(self.number, left, right, overlaps), counts
+        left, right = numbers[local.left[:kept]], numbers[local.right[:kept]]
+        return ClassPairs(number, left, right, overlaps[:kept]), counts
 
 
 def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
@@ -425,23 +401,8 @@ def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
             )
 
 
-def _by_number(item_numbers: UInt32s, found: Candidates, rows: Int64s) -> Candidates:
-    """Return some candidates with item numbers in place of ranks."""
-    return type(found)(
-        item_numbers[found.left[rows]],
-        item_numbers[found.right[rows]],
-        found.left_positions[rows],
-        found.right_positions[rows],
-    )
-
-
-def _concatenated(parts: list[Candidates]) -> Candidates:
-    """Return the candidates of several parts as one."""
-    columns = [
-        np.concatenate([np.empty(0, np.uint32), *(part[column] for part in parts)])
-        for column in range(4)
-    ]
-    return kernels.postings.Candidates(*columns)
+def _chosen(candidates: Candidates, places: Int64s | Bools | slice) -> Candidates:
+    return type(candidates)(*(column[places] for column in candidates))
 
 
 def _packed(candidates: Candidates) -> UInt64s:
@@ -453,7 +414,7 @@ def _packed(candidates: Candidates) -> UInt64s:
 
 
 def room_of(memory: int) -> int:
-    """Return how many postings a slice has."""
+    """How many postings a slice has."""
     return max(LEAST_ROOM, memory // SLICE_SHARE // BYTES_AN_ENTRY)
 
 
@@ -473,64 +434,50 @@ class PostingSlices:
     def __init__(self, collection: CollectionReader, threshold: Threshold, room: int) -> None:
         self._collection = collection
         self._threshold = threshold
-        self.room = room
+        self._room = room
         self._only: KeysAndColumns | None = None
-
-    @cached_property
-    def is_whole(self) -> bool:
-        """Whether there is only one slice."""
-        postings, last = next(self._sweep())
-        if last:
-            self._only = postings
-        return last
 
     def __iter__(self) -> Iterator[KeysAndColumns]:
         """Yield the keys and the columns of slice after slice."""
-        if self.is_whole:
-            assert self._only is not None
+        if self._only is not None:
             yield self._only
-        else:
-            for postings, _ in self._sweep():
-                yield postings
+            return
+        parts: list[KeysAndColumns] = []
+        filled = slices = 0
+        for keys, columns in self._mattering():
+            if filled and filled + keys.size > self._room:
+                yield _joined_slices(parts)
+                parts, filled, slices = [], 0, slices + 1
+            parts.append((keys, columns))
+            filled += keys.size
+        last = _joined_slices(parts)
+        if not slices:
+            self._only = last
+        yield last
 
-    def _sweep(self) -> Iterator[tuple[KeysAndColumns, bool]]:
-        """Yield each slice, and whether it is the last one."""
+    def _mattering(self) -> Iterator[KeysAndColumns]:
         exact = self._collection.manifest.index.exact
         assert exact is not None
         view = open_postings(self._collection.transaction, exact.current)
-        parts: list[KeysAndColumns] = []
-        filled = 0
-        room = max(1, min(self.room, SWEPT_AT_ONCE, exact.current.postings.entries + 1))
-        for keys, columns in view.sweep(self._collection.tombstones, item_column=ITEM, room=room):
-            part = self._mattering(*_shared_only(keys, columns))
-            if filled and filled + part[0].size > self.room:
-                yield _joined_slices(parts), False
-                parts, filled = [], 0
-            parts.append(part)
-            filled += part[0].size
-        yield _joined_slices(parts), True
-
-    def _mattering(self, keys: UInt64s, columns: UInt32s) -> KeysAndColumns:
-        lengths = self._threshold.prefix_lengths(columns[SIZE])
-        within = np.flatnonzero(columns[POSITION] <= lengths)
-        return _shared_only(keys[within], columns[:, within])
+        room = max(1, min(self._room, SWEPT_AT_ONCE, exact.current.postings.entries + 1))
+        for swept in view.sweep(self._collection.tombstones, item_column=ITEM, room=room):
+            keys, columns = _shared_only(*swept)
+            lengths = self._threshold.prefix_lengths(columns[SIZE])
+            within = np.flatnonzero(columns[POSITION] <= lengths)
+            yield _shared_only(keys[within], columns[:, within])
 
 
 def _joined_slices(parts: list[KeysAndColumns]) -> KeysAndColumns:
     if len(parts) == 1:
         return parts[0]
-    return (
-        np.concatenate([np.empty(0, np.uint64), *(keys for keys, _ in parts)]),
-        np.concatenate(
-            [np.empty((COLUMNS, 0), np.uint32), *(columns for _, columns in parts)], axis=1
-        ),
-    )
+    nothing = np.empty(0, np.uint64), np.empty((COLUMNS, 0), np.uint32)
+    keys, columns = zip(nothing, *parts, strict=True)
+    return np.concatenate(keys), np.concatenate(columns, axis=1)
 
 
-def _shared_only(keys: UInt64s, columns: UInt32s) -> tuple[UInt64s, UInt32s]:
-    """Return the postings whose key another one has."""
-    same = keys[1:] == keys[:-1]
-    shared = np.flatnonzero(np.append(same, False) | np.append(False, same))
+def _shared_only(keys: UInt64s, columns: UInt32s) -> KeysAndColumns:
+    """Keep the postings whose key another one has."""
+    shared = np.flatnonzero(are_shared(keys))
     return keys[shared], columns[:, shared]
 
 
@@ -589,8 +536,10 @@ def classify(opened: Opened, epoch: Epoch, postings: Iterable[KeysAndColumns]) -
     else:
         numbers, digests = _read_all(opened, epoch, classes)
     _find_copies(classes, numbers, digests)
-    for copies in _parts(classes):
-        _confirm(opened, epoch, classes, copies)
+    copies = classes.copies
+    copies = copies[np.lexsort((copies, classes.representatives[copies]))]
+    for some in in_parts(copies, 2 * classes.sizes[copies], CONFIRMED_SYMBOLS):
+        _confirm(opened, epoch, classes, some)
     return classes
 
 
@@ -623,13 +572,9 @@ def _alike_by_postings(
     order = present[np.lexsort((classes.sizes[present], sums[present]))]
     same = (np.diff(sums[order]) == 0) & (np.diff(classes.sizes[order]) == 0)
     alike = np.unique(np.append(order[:-1][same], order[1:][same])).astype(np.uint32)
-    digests = [np.empty((0, 2), np.uint64)]
-    part = np.cumsum(classes.sizes[alike]) // CONFIRMED_SYMBOLS
-    digests += [
-        _digests(stored_sets(opened, epoch, some))
-        for some in np.split(alike, np.flatnonzero(np.diff(part)) + 1)
-    ]
-    return alike, np.concatenate(digests)
+    parts = in_parts(alike, classes.sizes[alike], CONFIRMED_SYMBOLS)
+    digests = [_digests(stored_sets(opened, epoch, some)) for some in parts]
+    return alike, np.concatenate([np.empty((0, 2), np.uint64), *digests])
 
 
 def _digests(sets: ArrangedSets) -> UInt64s:
@@ -650,15 +595,6 @@ def _find_copies(classes: ItemClasses, numbers: UInt32s, digests: UInt64s) -> No
     begins = np.concatenate([np.ones(min(1, order.size), np.bool_), ~same])
     ordered = numbers[order]
     classes.representatives[ordered] = ordered[begins][np.cumsum(begins) - 1]
-
-
-def _parts(classes: ItemClasses) -> Iterator[UInt32s]:
-    """Yield the copies, those of one item together, about ``CONFIRMED_SYMBOLS`` at a time."""
-    copies = classes.copies
-    if copies.size:
-        copies = copies[np.lexsort((copies, classes.representatives[copies]))]
-        part = np.cumsum(2 * classes.sizes[copies]) // CONFIRMED_SYMBOLS
-        yield from np.split(copies, np.flatnonzero(np.diff(part)) + 1)
 
 
 def _confirm(opened: Opened, epoch: Epoch, classes: ItemClasses, copies: UInt32s) -> None:
