@@ -132,8 +132,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/buckets.py",
-        "enough: npt.NDArray[np.bool_] = (matches >= needed)",
-        "enough: npt.NDArray[np.bool_] = (matches > needed)",
+        "enough: Bools = (matches >= needed)",
+        "enough: Bools = (matches > needed)",
         "tests/answers/test_search.py",
     ),
     Fault(

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import UInt16s
 from simdb.kinds.fingerprints.family import SquaresFamily
-from simdb.lsh.family import Signatures
 
 
 class Rates(NamedTuple):
@@ -26,7 +26,7 @@ class Rates(NamedTuple):
 
 def rates_of(
     family: SquaresFamily,
-    signatures: Signatures,
+    signatures: UInt16s,
     fingers: npt.NDArray[np.int64],
     *,
     most: int = 2_000_000,
@@ -120,7 +120,7 @@ def second_prints(
     return drawn
 
 
-def packed(family: SquaresFamily, occupied: npt.NDArray[np.bool_]) -> Signatures:
+def packed(family: SquaresFamily, occupied: npt.NDArray[np.bool_]) -> UInt16s:
     """Return the signatures of grids given as truths, bool (n, squares)."""
     data = np.zeros((len(occupied), 2 * family.words), np.uint8)
     bits = np.packbits(occupied, axis=1, bitorder="little")
@@ -128,14 +128,12 @@ def packed(family: SquaresFamily, occupied: npt.NDArray[np.bool_]) -> Signatures
     return data.view("<u2").astype(np.uint16)
 
 
-def candidate_pairs(
-    family: SquaresFamily, left: Signatures, right: Signatures
-) -> npt.NDArray[np.bool_]:
+def candidate_pairs(family: SquaresFamily, left: UInt16s, right: UInt16s) -> npt.NDArray[np.bool_]:
     """Return which pairs of signatures are candidates: bool (m,)."""
     return family.first_shared(left, right) >= 0
 
 
-def _sharing(family: SquaresFamily, left: Signatures, right: Signatures) -> npt.NDArray[np.bool_]:
+def _sharing(family: SquaresFamily, left: UInt16s, right: UInt16s) -> npt.NDArray[np.bool_]:
     """Return which pairs share a function in every group, of bit sets of functions."""
     return np.asarray(
         kernels.fingerprints.first_shared(left, right, family.group_size, family.groups) >= 0

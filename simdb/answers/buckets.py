@@ -28,8 +28,7 @@ from simdb.answers.method import Batches, Forest, Method, ProgressCallback
 from simdb.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
 from simdb.kinds import Compared
-from simdb.lsh.family import BucketKeys
-from simdb.lsh.symbols import polynomial_base
+from simdb.lsh.family import BucketKeys, polynomial_base
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signed, Signer
 from simdb.results import Guarantee, Matches, PairBatch, Progress

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
 from simdb.work import Work
@@ -38,9 +38,7 @@ MOST_AHEAD = 16
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
-Represented: TypeAlias = tuple[
-    npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64]
-]
+Represented: TypeAlias = tuple[UInt32s, UInt32s, Int64s]
 
 
 class Place(NamedTuple):
@@ -100,17 +98,17 @@ class PairColumns:
         after: where the join goes on after them.
     """
 
-    left: npt.NDArray[np.int64]
-    right: npt.NDArray[np.int64]
-    overlaps: npt.NDArray[np.int64]
-    unions: npt.NDArray[np.int64]
+    left: Int64s
+    right: Int64s
+    overlaps: Int64s
+    unions: Int64s
     after: Place = BEGINNING
 
     def __len__(self) -> int:
         return int(self.left.size)
 
     @property
-    def similarities(self) -> npt.NDArray[np.float64]:
+    def similarities(self) -> Float64s:
         """The Jaccard similarities, correctly rounded."""
         return self.overlaps / self.unions
 
@@ -119,10 +117,10 @@ class PairColumns:
 class _Side:
     """One side of a join: representatives by rising size, and the classes that they stand for."""
 
-    values: npt.NDArray[np.uint64]
-    starts: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    bitmaps: npt.NDArray[np.uint64]
+    values: UInt64s
+    starts: Int64s
+    sizes: Int64s
+    bitmaps: UInt64s
     classes: Classes
 
     @classmethod
@@ -144,68 +142,89 @@ class _Side:
         classes = kernels.order.Classes(starts.astype(np.int64), members)
         return cls(sets.values, sets.offsets[order], sizes[order], bitmaps[order], classes)
 
-    def sets(self, prefixes: npt.NDArray[np.int64]) -> Sets:
+    def sets(self, prefixes: Int64s) -> Sets:
         """Give the representatives in the form that the kernels take."""
         return kernels.postings.Sets(self.values, self.starts, self.sizes, prefixes, self.bitmaps)
 
 
-@dataclass(slots=True)
 class _Join:
-    """A join under way: the buckets and the tables of bounds."""
+    """A join under way: the buckets, and the tables of bounds.
 
-    left: Sets
-    right: Sets
-    threshold: Threshold
-    chunk: int
-    work: Work
-    same: bool
-    left_postings: Postings = field(init=False)
-    right_postings: Postings = field(init=False)
-    needed: npt.NDArray[np.int64] = field(init=False)
-    minimum: npt.NDArray[np.int64] = field(init=False)
+    Attributes:
+        sides: the same one twice to join a collection with itself.
+        left, right: their representatives with the first symbols that are posted, or probed.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        sides: tuple[_Side, _Side],
+        prefixes: tuple[Int64s, Int64s],
+        threshold: Threshold,
+        chunk: int,
+        work: Work | None,
+    ) -> None:
+        self.sides = sides
+        self.same = sides[0] is sides[1]
+        self.left, self.right = sides[0].sets(prefixes[0]), sides[1].sets(prefixes[1])
+        self.chunk = chunk
+        self.work = work or Work()
         self.left_postings, self.right_postings = kernels.postings.prefix_buckets(
             self.left, self.right, same=self.same
         )
         self.work.postings += self.left_postings.items.size + self.right_postings.items.size
-        sizes = int(self.left.sizes.max(initial=0)), int(self.right.sizes.max(initial=0))
-        self.needed = self.threshold.needed_overlap_table(sum(sizes))
-        self.minimum = self.threshold.minimum_sizes(np.arange(max(sizes) + 1))
+        sizes = [int(side.sizes.max(initial=0)) for side in sides]
+        self.needed = threshold.needed_overlap_table(sum(sizes))
+        self.minimum = threshold.minimum_sizes(np.arange(max(sizes) + 1))
 
-    def representatives(
-        self, workers: Workers = ALONE, first: int = 0
-    ) -> Iterator[tuple[int, Represented]]:
-        """Yield pairs of representatives: the number of their range; left, right and overlap.
+    def batches(self, workers: Workers, start: Place) -> Iterator[PairColumns]:
+        """Yield the pairs from a place on, and where to go on after each batch."""
+        batches = (
+            (number, columns)
+            for number, pairs in self._representatives(workers, start)
+            for columns in self._expanded(pairs)
+        )
+        for columns, place in numbered(batches, start):
+            yield replace(columns, after=place)
 
-        Args:
-            workers: who joins the ranges.
-            first: the ranges before it are left out.
-        """
+    def _representatives(self, workers: Workers, start: Place) -> Iterator[tuple[int, Represented]]:
+        """Yield pairs of representatives: the number of their range; left, right and overlap."""
+        if self.same and start.range == OWN_PAIRS:
+            side = self.sides[0]
+            own = np.flatnonzero(np.diff(side.classes.starts) > 1).astype(np.uint32)
+            if own.size:
+                yield OWN_PAIRS, (own, own, side.sizes[own])
         bounds = divided(self.left_postings, self.right_postings).tolist()
         ranges = (
             _Range(self, number, bounds[number], bounds[number + 1])
-            for number in range(first, len(bounds) - 1)
+            for number in range(max(0, start.range), len(bounds) - 1)
         )
+        postings = kernels.postings
         for number, counts, chunks in in_order(ranges, workers):
-            self._count(counts)
+            self.work.note(int(counts[postings.SCANNED]))
+            self.work.candidates += int(counts[postings.CANDIDATES])
+            self.work.compared += int(counts[postings.VERIFIED])
+            self.work.found += int(counts[postings.PAIRS])
             for pairs in chunks:
                 yield number, pairs
 
-    def _count(self, counts: npt.NDArray[np.int64]) -> None:
-        postings = kernels.postings
-        self.work.note(int(counts[postings.SCANNED]))
-        self.work.candidates += int(counts[postings.CANDIDATES])
-        self.work.compared += int(counts[postings.VERIFIED])
-        self.work.found += int(counts[postings.PAIRS])
-
-
-class _Found(NamedTuple):
-    """What was found in a range: its number, what it cost, and chunks of pairs."""
-
-    number: int
-    counts: npt.NDArray[np.int64]
-    chunks: list[Represented]
+    def _expanded(self, pairs: Represented) -> Iterator[PairColumns]:
+        """Write out the pairs of members of pairs of classes, a chunk at a time."""
+        left, right = self.sides
+        overlaps = pairs[2]
+        classes = pairs[0].astype(np.int64), pairs[1].astype(np.int64)
+        unions = left.sizes[classes[0]] + right.sizes[classes[1]] - overlaps
+        state = np.zeros(3, np.int64)
+        room = np.empty((3, self.chunk), np.int64)
+        found = room[0], room[1], room[2]
+        while state[0] < classes[0].size:
+            count = kernels.order.expand_pairs(
+                classes, left.classes, right.classes, same=self.same, state=state, found=found
+            )
+            rows, one, other = (column[:count] for column in found)
+            if self.same:
+                one, other = np.minimum(one, other), np.maximum(one, other)
+            if count:
+                yield PairColumns(one.copy(), other.copy(), overlaps[rows], unions[rows])
 
 
 class _Range:
@@ -216,15 +235,19 @@ class _Range:
         self._number = number
         self._stop = stop
         self._state = kernels.postings.bucket_state(join.left_postings, join.right_postings, first)
-        self._room: tuple[Candidates, npt.NDArray[np.int64]] | None = None
+        self._room: tuple[Candidates, Int64s] | None = None
 
     @property
     def done(self) -> bool:
         """Whether all its buckets are joined."""
         return bool(self._state[0] >= self._stop)
 
-    def advance(self, most: int) -> _Found:
-        """Join on until so many pairs are found or all is done."""
+    def advance(self, most: int) -> tuple[int, Int64s, list[Represented]]:
+        """Join on until so many pairs are found or all is done.
+
+        Returns:
+            the number of the range, what it cost, and chunks of pairs.
+        """
         postings, join = kernels.postings, self._join
         if self._room is None:
             columns = (np.empty(join.chunk, np.uint32) for _ in range(4))
@@ -259,7 +282,7 @@ class _Range:
                 pairs += kept
                 part = found.left[:kept].copy(), found.right[:kept].copy(), overlaps[:kept].copy()
                 chunks.append(part)
-        return _Found(self._number, counts, chunks)
+        return self._number, counts, chunks
 
 
 def pairs(
@@ -282,7 +305,7 @@ def pairs(
         threshold: the least similarity.
         chunk: the largest number of candidates, and of pairs, at a time.
         work: where to count what was done.
-        workers: who joins the ranges of buckets; the caller's thread alone if not given.
+        workers: who joins the ranges of buckets.
         start: where to go on: ``after`` of the last columns that were had. Identical sets are
             found and prefixes posted again; the ranges before are not joined, of the range itself
             only the batches that were had are found again.
@@ -290,20 +313,10 @@ def pairs(
     Yields:
         columns of at most ``chunk`` pairs, never none.
     """
-    work = work or Work()
     side = _Side.of(sets)
     # The smaller set of a pair is on the left, and against a set no smaller it needs fewer symbols.
-    posted = side.sets(threshold.posted_prefix_lengths(side.sizes))
-    probed = side.sets(threshold.prefix_lengths(side.sizes))
-    under_way = _Join(posted, probed, threshold, chunk, work, same=True)
-
-    def ranges() -> Iterator[tuple[int, Represented]]:
-        own = np.flatnonzero(np.diff(side.classes.starts) > 1).astype(np.uint32)
-        if start.range == OWN_PAIRS and own.size:
-            yield OWN_PAIRS, (own, own, side.sizes[own])
-        yield from under_way.representatives(workers, max(0, start.range))
-
-    return _numbered(side, side, ranges(), start, same=True, chunk=chunk)
+    prefixes = threshold.posted_prefix_lengths(side.sizes), threshold.prefix_lengths(side.sizes)
+    return _Join((side, side), prefixes, threshold, chunk, work).batches(workers, start)
 
 
 def join(
@@ -320,70 +333,18 @@ def join(
 
     As ``pairs``, of two collections arranged in the *same* order of symbols.
     """
-    work = work or Work()
-    left_side, right_side = _Side.of(left), _Side.of(right)
-    sides = [side.sets(threshold.prefix_lengths(side.sizes)) for side in (left_side, right_side)]
-    under_way = _Join(sides[0], sides[1], threshold, chunk, work, same=False)
-    ranges = under_way.representatives(workers, max(0, start.range))
-    return _numbered(left_side, right_side, ranges, start, same=False, chunk=chunk)
-
-
-def _numbered(
-    left: _Side,
-    right: _Side,
-    ranges: Iterator[tuple[int, Represented]],
-    start: Place,
-    *,
-    same: bool,
-    chunk: int,
-) -> Iterator[PairColumns]:
-    batches = (
-        (number, columns)
-        for number, pairs in ranges
-        for columns in _expand(left, right, pairs, same=same, chunk=chunk)
-    )
-    for columns, place in numbered(batches, start):
-        yield replace(columns, after=place)
-
-
-def _expand(
-    left: _Side,
-    right: _Side,
-    pairs: Represented,
-    *,
-    same: bool,
-    chunk: int,
-) -> Iterator[PairColumns]:
-    """Write out the pairs of members of pairs of classes, a chunk at a time."""
-    overlaps = pairs[2]
-    classes = pairs[0].astype(np.int64), pairs[1].astype(np.int64)
-    unions = left.sizes[classes[0]] + right.sizes[classes[1]] - overlaps
-    state = np.zeros(3, np.int64)
-    found = np.empty(chunk, np.int64), np.empty(chunk, np.int64), np.empty(chunk, np.int64)
-    while state[0] < classes[0].size:
-        count = kernels.order.expand_pairs(
-            classes, left.classes, right.classes, same=same, state=state, found=found
-        )
-        rows, one, other = (column[:count] for column in found)
-        if same:
-            one, other = np.minimum(one, other), np.maximum(one, other)
-        if count:
-            yield PairColumns(one.copy(), other.copy(), overlaps[rows], unions[rows])
+    sides = _Side.of(left), _Side.of(right)
+    prefixes = threshold.prefix_lengths(sides[0].sizes), threshold.prefix_lengths(sides[1].sizes)
+    return _Join(sides, prefixes, threshold, chunk, work).batches(workers, start)
 
 
 # -- ranges, in any thread -----------------------------------------------------------------------
 
 
-def in_order(
-    works: Iterable[Task[T]],
-    workers: Workers,
-) -> Iterator[T]:
-    """Yield the results of range after range.
+def in_order(works: Iterable[Task[T]], workers: Workers) -> Iterator[T]:
+    """Yield the results of range after range: with any workers the same, in the same order.
 
-    Args:
-        works: the ranges; the iterable is advanced in the caller's thread, each range by one
-            thread at a time.
-        workers: who does them. The order and the results are the same with any.
+    The iterable is advanced in the caller's thread, each range by one thread at a time.
     """
     if workers.pool is None:
         for work in works:
@@ -413,9 +374,7 @@ def in_order(
 def numbered(batches: Iterable[tuple[int, T]], start: Place) -> Iterator[tuple[T, Place]]:
     """Leave out the batches that were delivered, and tell where to go on after each other one.
 
-    Args:
-        batches: with the number of the range that each is of, from that of ``start`` on.
-        start: where to go on.
+    Batches come with the number of the range that each is of, from that of ``start`` on.
     """
     present, count = start.range, 0
     for number, batch in batches:
@@ -425,12 +384,8 @@ def numbered(batches: Iterable[tuple[int, T]], start: Place) -> Iterator[tuple[T
             yield batch, Place(number, count)
 
 
-def divided(left: Postings, right: Postings) -> npt.NDArray[np.int64]:
-    """Divide buckets into ranges of about the same weight.
-
-    Args:
-        left: postings of one side, as ``kernels.postings`` has them.
-        right: postings of the other side.
+def divided(left: Postings, right: Postings) -> Int64s:
+    """Divide the buckets of both sides' postings into ranges of about the same weight.
 
     Returns:
         the first bucket of each range, and one past the last bucket.

@@ -25,9 +25,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Int64s
 from simdb.exact.thresholds import Threshold
 
 if TYPE_CHECKING:
@@ -79,14 +79,12 @@ class Criterion:
             return max(1, self.threshold.minimum_size(stored_size))
         if self.measure is Measure.PROBE_IN_STORED:
             return max(1, self.threshold.minimum_size(probe_size))
-        return self._jaccard().needed_overlap(probe_size + stored_size)
+        return self._jaccard.needed_overlap(probe_size + stored_size)
 
-    def needed_overlaps(
-        self, probe_size: int, stored_sizes: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
+    def needed_overlaps(self, probe_size: int, stored_sizes: Int64s) -> Int64s:
         """Compute ``needed_overlap`` for every stored size."""
         if self.measure in (Measure.JACCARD, Measure.DICE):
-            return self._jaccard().needed_overlaps(probe_size + stored_sizes)
+            return self._jaccard.needed_overlaps(probe_size + stored_sizes)
         if self.measure is Measure.STORED_IN_PROBE:
             return np.maximum(1, self.threshold.minimum_sizes(stored_sizes))
         exact = [self.needed_overlap(probe_size, size) for size in stored_sizes.tolist()]
@@ -96,7 +94,7 @@ class Criterion:
         """Compute the size of the smallest stored set that can be similar enough."""
         if self.measure is Measure.STORED_IN_PROBE:
             return 1
-        return max(1, (self.floor or self.threshold).minimum_size(probe_size))
+        return max(1, self._jaccard.minimum_size(probe_size))
 
     def largest_size(self, probe_size: int) -> int | None:
         """Compute the size of the largest stored set that can be similar enough, None if any."""
@@ -107,20 +105,15 @@ class Criterion:
         """Compute how many first symbols of the probe must be looked up."""
         if self.measure is Measure.STORED_IN_PROBE:
             return probe_size
-        return (self.floor or self.threshold).prefix_length(probe_size)
+        return self._jaccard.prefix_length(probe_size)
 
-    def stored_prefixes(self, stored_sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def stored_prefixes(self, stored_sizes: Int64s) -> Int64s:
         """Compute how many first symbols of stored sets must be posted."""
         floor = self.floor
         return stored_sizes if floor is None else floor.prefix_lengths(stored_sizes)
 
     def bounds(self, probe_size: int, largest_stored: int) -> Bounds:
-        """Tabulate for ``kernels.postings`` what stored sets of each size must have.
-
-        Args:
-            probe_size: symbols of the probe.
-            largest_stored: size of the largest stored set.
-        """
+        """Tabulate for ``kernels.postings`` what stored sets of each size must have."""
         smallest = self.smallest_size(probe_size)
         largest = self.largest_size(probe_size)
         largest = largest_stored if largest is None else min(largest, largest_stored)
@@ -133,5 +126,7 @@ class Criterion:
             self.probe_prefix(probe_size),
         )
 
+    @property
     def _jaccard(self) -> Threshold:
+        """The floor, or the threshold of a measure without one."""
         return self.floor or self.threshold

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Int64s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.ragged import Ragged
 
@@ -44,7 +44,7 @@ class SymbolOrder:
         frequent: the frequent symbols, the least frequent first; uint64, without repetition.
     """
 
-    frequent: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    frequent: UInt64s = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def __post_init__(self) -> None:
         if self.frequent.dtype != np.uint64 or self.frequent.ndim != 1:
@@ -56,19 +56,15 @@ class SymbolOrder:
     @classmethod
     def from_sample(
         cls,
-        values: npt.NDArray[np.uint64],
-        offsets: npt.NDArray[np.int64],
+        values: UInt64s,
+        offsets: Int64s,
         limit: int = FREQUENT_LIMIT,
         *,
         sample: int = SAMPLE_LIMIT,
     ) -> SymbolOrder:
-        """Rank the most frequent symbols of a sample of sets.
+        """Rank the most frequent symbols of sets, at most ``limit``.
 
-        Args:
-            values: symbols of all sets, uint64; each once a set, or its repetitions count too.
-            offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``.
-            limit: how many symbols the table may have.
-            sample: about how many symbols may be counted; sets at equal distances are taken.
+        About ``sample`` symbols are counted, of sets at equal distances; repetitions count too.
         """
         step = max(1, -(-values.size // sample))
         if step > 1:
@@ -100,11 +96,11 @@ class SymbolOrder:
         """The key of the least frequent symbol of the table (the largest key if it is empty)."""
         return np.uint64(min(2**64 - 1, 2**64 - self.frequent.size))
 
-    def keys(self, symbols: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    def keys(self, symbols: UInt64s) -> UInt64s:
         """Give the place of each symbol in the order, one to one, as a number to compare."""
         return kernels.order.symbol_keys(symbols, self.ranks)
 
-    def symbols(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    def symbols(self, keys: UInt64s) -> UInt64s:
         """Give the symbols that have these keys: the inverse of ``keys``."""
         symbols = keys.copy()
         ranked = keys >= self.lowest_rank if self.frequent.size else np.zeros(keys.size, np.bool_)
@@ -113,17 +109,16 @@ class SymbolOrder:
         if holes.size:
             hole = np.minimum(np.searchsorted(holes, keys), holes.size - 1)
             displaced = ~ranked & (holes[hole] == keys)
-            symbols[displaced] = self._displaced()[hole[displaced]]
+            # The symbols whose values became keys of frequent symbols, rising.
+            places = np.arange(self.frequent.size, dtype=np.uint64) + self.lowest_rank
+            missing = np.setdiff1d(places, self.ranks.moved, assume_unique=True)
+            symbols[displaced] = missing[hole[displaced]]
         return symbols
 
-    def arrange(
-        self, values: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]
-    ) -> ArrangedSets:
+    def arrange(self, values: UInt64s, offsets: Int64s) -> ArrangedSets:
         """Write sets down in this order: the rising keys of their symbols, each once.
 
-        Args:
-            values: symbols of all sets, uint64, in any order and possibly repeated.
-            offsets: set k is the slice from ``offsets[k]`` to ``offsets[k + 1]``; int64.
+        Set k is ``values[offsets[k]:offsets[k + 1]]``, in any order and possibly repeated.
         """
         order = kernels.order
         keys = self.keys(values)
@@ -132,8 +127,3 @@ class SymbolOrder:
             keys[offsets[item] : offsets[item + 1]].sort()
         new_offsets = order.drop_repeats(keys, offsets)
         return ArrangedSets(keys[: new_offsets[-1]], new_offsets)
-
-    def _displaced(self) -> npt.NDArray[np.uint64]:
-        """List the symbols whose values became keys of frequent symbols, rising."""
-        places = np.arange(self.frequent.size, dtype=np.uint64) + self.lowest_rank
-        return np.setdiff1d(places, self.ranks.moved, assume_unique=True)

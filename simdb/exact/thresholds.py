@@ -22,9 +22,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simdb.arrays import Bools, Float64s, Int64s
 from simdb.errors import ConfigurationError
 
-Integers: TypeAlias = npt.NDArray[np.int64]
 ThresholdLike: TypeAlias = int | float | str | Fraction | Decimal
 
 # Products of two numbers up to this one are within int64.
@@ -53,11 +53,7 @@ class Threshold:
         """Read a threshold; a float stands for the decimal number that it prints as.
 
         ``0.8`` is 4/5 and not the binary number next to it. Text may be a decimal number or a
-        fraction (``"4/5"``).
-
-        Args:
-            value: the threshold as the caller wrote it.
-            name: what to call it in an error message.
+        fraction (``"4/5"``). Messages call it by ``name``.
 
         Raises:
             ConfigurationError: it is not above 0 and at most 1, not a number, or a truth value.
@@ -66,14 +62,9 @@ class Threshold:
         >>> Threshold.parse(0.8).needed_overlap(19)
         9
         """
-        if isinstance(value, bool | np.bool_):
-            raise _out_of_range(name, value)
-        if not isinstance(value, int | float | str | Fraction | Decimal | np.number):
+        if not isinstance(value, int | float | str | Fraction | Decimal | np.number | np.bool_):
             raise TypeError(f"{name} must be a number or text, not {type(value).__name__}")
-        try:
-            fraction = exact_fraction(value)
-        except (ValueError, ArithmeticError):
-            raise _out_of_range(name, value) from None
+        fraction = _fraction_of(value)
         if not 0 < fraction <= 1:
             raise _out_of_range(name, value)
         return cls(fraction)
@@ -82,7 +73,7 @@ class Threshold:
         """Give the value as a decimal number where it has a short one, else as a fraction."""
         return _shown(self.fraction)
 
-    def order(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def order(self, values: Float64s) -> Float64s:
         """Return what rises from the best of the values to the worst."""
         return -values
 
@@ -90,44 +81,39 @@ class Threshold:
         """Compute the smallest overlap of two sets of that total size that are similar enough.
 
         At least 1, also of two empty sets: sets without a common symbol are never similar.
-
-        Args:
-            total_size: the sizes of both sets, added.
         """
         numerator, denominator = self.fraction.as_integer_ratio()
         return max(1, _ceiling(numerator * total_size, numerator + denominator))
 
-    def needed_overlaps(self, total_sizes: npt.NDArray[np.integer]) -> Integers:
+    def needed_overlaps(self, total_sizes: npt.NDArray[np.integer]) -> Int64s:
         """Compute ``needed_overlap`` of every element, exactly."""
         numerator, denominator = self.fraction.as_integer_ratio()
         share = Fraction(numerator, numerator + denominator)
         return np.maximum(_ceiling_products(share, total_sizes), 1)
 
-    def needed_overlap_table(self, largest_total: int) -> Integers:
+    def needed_overlap_table(self, largest_total: int) -> Int64s:
         """Tabulate ``needed_overlap`` of 0 to ``largest_total``, for kernels to look up."""
         return self.needed_overlaps(np.arange(largest_total + 1, dtype=np.int64))
 
-    def meets(self, overlap: int, union: int) -> bool:
-        """Tell whether ``overlap / union`` is at least the threshold. Nothing meets 0 / 0."""
-        numerator, denominator = self.fraction.as_integer_ratio()
-        return overlap > 0 and overlap * denominator >= numerator * union
-
     def meets_many(
         self, overlaps: npt.NDArray[np.integer], unions: npt.NDArray[np.integer]
-    ) -> npt.NDArray[np.bool_]:
-        """Tell ``meets`` of every pair of elements, exactly; of floats in float64."""
+    ) -> Bools:
+        """Tell where overlap / union is at least the threshold; nothing meets 0 / 0.
+
+        Exact for whole numbers; of floats in float64.
+        """
         if np.asarray(overlaps).dtype.kind == "f":
             least = float(self.fraction) * unions
-            near: npt.NDArray[np.bool_] = (overlaps >= least) & (overlaps > 0)
+            near: Bools = (overlaps >= least) & (overlaps > 0)
             return near
         many_overlaps = np.asarray(overlaps).astype(np.int64)
         many_unions = np.asarray(unions).astype(np.int64)
         largest = max(_largest(many_overlaps), _largest(many_unions))
         ratio = _at_least(self.fraction, largest)
-        left, right = ratio.denominator, ratio.numerator
         if largest > _LARGEST_FACTOR:
             many_overlaps, many_unions = many_overlaps.astype(object), many_unions.astype(object)
-        met = (many_overlaps * left >= many_unions * right) & (many_overlaps > 0)
+        met = many_overlaps * ratio.denominator >= many_unions * ratio.numerator
+        met &= many_overlaps > 0
         return np.asarray(met, dtype=np.bool_)
 
     def minimum_size(self, size: int) -> int:
@@ -135,7 +121,7 @@ class Threshold:
         numerator, denominator = self.fraction.as_integer_ratio()
         return _ceiling(numerator * size, denominator)
 
-    def minimum_sizes(self, sizes: npt.NDArray[np.integer]) -> Integers:
+    def minimum_sizes(self, sizes: npt.NDArray[np.integer]) -> Int64s:
         """Compute ``minimum_size`` of every element, exactly."""
         return _ceiling_products(self.fraction, sizes)
 
@@ -152,21 +138,17 @@ class Threshold:
         """
         return size - self.minimum_size(size) + 1 if size else 0
 
-    def prefix_lengths(self, sizes: npt.NDArray[np.integer]) -> Integers:
+    def prefix_lengths(self, sizes: npt.NDArray[np.integer]) -> Int64s:
         """Compute ``prefix_length`` of every element, exactly."""
         whole = np.asarray(sizes).astype(np.int64)
         return np.where(whole > 0, whole - self.minimum_sizes(whole) + 1, 0)
 
-    def posted_prefix_length(self, size: int) -> int:
+    def posted_prefix_lengths(self, sizes: npt.NDArray[np.integer]) -> Int64s:
         """Compute how many first symbols must be posted if no probe is smaller than the set.
 
         size - needed_overlap(2 size) + 1: against a larger probe the set needs no smaller overlap
         than against one of its own size (Xiao and others, WWW 2008, section 3.1).
         """
-        return size - self.needed_overlap(2 * size) + 1 if size else 0
-
-    def posted_prefix_lengths(self, sizes: npt.NDArray[np.integer]) -> Integers:
-        """Compute ``posted_prefix_length`` of every element, exactly."""
         whole = np.asarray(sizes).astype(np.int64)
         return np.where(whole > 0, whole - self.needed_overlaps(2 * whole) + 1, 0)
 
@@ -183,15 +165,8 @@ class MaximumDistance:
 
     @classmethod
     def parse(cls, value: ThresholdLike, *, name: str = "max_distance") -> MaximumDistance:
-        """Read a distance as ``Threshold.parse`` reads a threshold.
-
-        Raises:
-            ConfigurationError: it is no number of at least 0.
-        """
-        fraction = Fraction(-1)
-        if not isinstance(value, bool | np.bool_):
-            with suppress(ValueError, ArithmeticError):
-                fraction = exact_fraction(value)
+        """Read a distance as ``Threshold.parse`` reads a threshold; ConfigurationError below 0."""
+        fraction = _fraction_of(value)
         if fraction < 0:
             raise ConfigurationError(f"{name} must be a number of at least 0, not {value!r}")
         return cls(fraction)
@@ -200,9 +175,7 @@ class MaximumDistance:
         """Give the value as a decimal number where it has a short one, else as a fraction."""
         return _shown(self.fraction)
 
-    def meets_many(
-        self, numerators: npt.NDArray[Any], denominators: npt.NDArray[Any]
-    ) -> npt.NDArray[np.bool_]:
+    def meets_many(self, numerators: npt.NDArray[Any], denominators: npt.NDArray[Any]) -> Bools:
         """Tell of every pair of elements whether its ratio is at most the distance.
 
         Exact for whole numbers; else in float64, against the distance rounded to it.
@@ -210,9 +183,9 @@ class MaximumDistance:
         if numerators.dtype.kind in "iu" and denominators.dtype.kind in "iu":
             whole = numerators.astype(np.int64)
             most = self._largest_numerators(denominators.astype(np.int64), _largest(whole))
-            exact: npt.NDArray[np.bool_] = np.asarray(whole <= most, np.bool_)
+            exact: Bools = np.asarray(whole <= most, np.bool_)
             return exact
-        near: npt.NDArray[np.bool_] = numerators <= float(self) * denominators
+        near: Bools = numerators <= float(self) * denominators
         return near
 
     def __float__(self) -> float:
@@ -222,7 +195,7 @@ class MaximumDistance:
         except OverflowError:
             return inf
 
-    def _largest_numerators(self, denominators: Integers, largest: int) -> Integers:
+    def _largest_numerators(self, denominators: Int64s, largest: int) -> Int64s:
         """Compute the largest numerator that each denominator allows, of those up to ``largest``.
 
         floor(f d) is w d + d - ceil((1 - r) d) with the whole part w and the rest r of the distance
@@ -236,7 +209,7 @@ class MaximumDistance:
             return np.array(exact, dtype=object).reshape(denominators.shape)
         return quotient * denominators + denominators - _ceiling_products(1 - rest, denominators)
 
-    def order(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def order(self, values: Float64s) -> Float64s:
         """Return what rises from the best of the values to the worst."""
         return values
 
@@ -262,6 +235,14 @@ def _shown(fraction: Fraction) -> str:
     return str(fraction)
 
 
+def _fraction_of(value: ThresholdLike | np.number | np.bool_) -> Fraction:
+    """Return ``exact_fraction`` of a number, -1 of what is none: True, False, other text."""
+    if not isinstance(value, bool | np.bool_):
+        with suppress(ValueError, ArithmeticError):
+            return exact_fraction(value)
+    return Fraction(-1)
+
+
 def exact_fraction(value: ThresholdLike | np.number) -> Fraction:
     """Turn a number or text into the fraction that it prints as."""
     if isinstance(value, Fraction):
@@ -284,11 +265,11 @@ def _ceiling(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
-def _largest(values: Integers) -> int:
+def _largest(values: Int64s) -> int:
     return int(values.max()) if values.size else 0
 
 
-def _ceiling_products(share: Fraction, values: npt.NDArray[np.integer]) -> Integers:
+def _ceiling_products(share: Fraction, values: npt.NDArray[np.integer]) -> Int64s:
     """Compute ceil(share * value) of every element, exactly, for 0 < share <= 1.
 
     ceil(share * value) is the least whole m with m / value >= share. With the least fraction that

@@ -1,25 +1,24 @@
 """Kinds of items: what a collection holds, how it is compared, and how it is indexed.
 
+Here is the table of them: which class a name stands for, in a store and on the command line. A kind
+of a user's own is registered by its program, or found by name among the entry points of the group
+``simdb.kinds`` of installed packages.
+
 A setting changes what is similar to what, so a stored collection is never opened under others:
 ``database.collection`` refuses, and ``rebuild`` signs the stored items anew under new ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
+from simdb.errors import ConfigurationError, UnknownKindError, WrongTypeError
 from simdb.kinds.bags import Bag
-from simdb.kinds.base import (
-    Compared,
-    Items,
-    Kind,
-    Measure,
-    Settings,
-    SymbolKind,
-    name_of,
-)
+from simdb.kinds.base import Compared, Items, Kind, Measure, Settings, SymbolKind, name_of
 from simdb.kinds.bits import Bits
 from simdb.kinds.fingerprints import Fingerprint
 from simdb.kinds.records import Equal, Field, Record
-from simdb.kinds.registry import known, named, register, require, restore
 from simdb.kinds.sets import Set
 from simdb.kinds.text import (
     ENGLISH_STOP_WORDS,
@@ -31,8 +30,15 @@ from simdb.kinds.text import (
 )
 from simdb.kinds.vectors import Vector
 from simdb.lsh.curves import Curve, JaccardCurve
-from simdb.lsh.family import BandedFamily, BucketKeys, Family, SketchScheme, derived_words
-from simdb.lsh.symbols import SymbolSets, secret_words
+from simdb.lsh.family import (
+    BandedFamily,
+    BucketKeys,
+    Family,
+    SketchScheme,
+    SymbolSets,
+    derived_words,
+    secret_words,
+)
 
 __all__ = [
     "ENGLISH_STOP_WORDS",
@@ -71,6 +77,85 @@ __all__ = [
     "restore",
     "secret_words",
 ]
+
+ENTRY_POINTS = "simdb.kinds"
+
+_KINDS: dict[str, type[Kind]] = {}
+_REQUIRED = ("make_items", "make_measure", "make_curve", "make_family")
+
+K = TypeVar("K", bound=type[Kind])
+
+
+def register(kind: K) -> K:
+    """Make a kind known by its name; also a decorator of the class.
+
+    Raises:
+        WrongTypeError: it is not a class derived from ``Kind``.
+        ConfigurationError: it lacks a method of the contract, or its name is taken by another.
+    """
+    if not isinstance(kind, type) or not issubclass(kind, Kind):
+        raise WrongTypeError(f"a kind is a class derived from simdb.kinds.Kind, not {kind!r}")
+    name = name_of(kind)
+    if not name.isidentifier():
+        raise ConfigurationError(f"the name of a kind must be an identifier, not {name!r}")
+    for method in _REQUIRED:
+        if getattr(kind, method) is getattr(Kind, method):
+            raise ConfigurationError(f"the kind {name!r} must define {method}")
+    taken = _KINDS.get(name, kind)
+    if (taken.__module__, taken.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise ConfigurationError(f"the name {name!r} is taken by the kind {taken.__qualname__}")
+    _KINDS[name] = kind  # a module that is loaded again brings its class anew
+    return kind
+
+
+def named(name: str) -> type[Kind]:
+    """Return the class of a kind; UnknownKindError if no package here brings one of that name."""
+    kinds = _KINDS if name in _KINDS else known(name)
+    if name not in kinds:
+        raise UnknownKindError(name)
+    return kinds[name]
+
+
+def known(wanted: str | None = None) -> dict[str, type[Kind]]:
+    """Return all kinds by name: simdb's own first, then those of installed packages.
+
+    Of these only the one that is ``wanted`` is loaded, if it is named.
+    """
+    from importlib.metadata import entry_points  # slow to load, and mostly not needed
+
+    for found in entry_points(group=ENTRY_POINTS):
+        if found.name not in _KINDS and wanted in (None, found.name):
+            register(found.load())
+    return dict(_KINDS)
+
+
+def restore(described: object) -> Kind:
+    """Return the kind that ``Kind.describe`` described.
+
+    Raises:
+        UnknownKindError: this process does not know it.
+        ConfigurationError: a setting is wrong; the message says where it stands.
+    """
+    if not isinstance(described, Mapping):
+        raise ConfigurationError(f"a kind is described by a mapping, not by {described!r}")
+    name = described.get("kind")
+    kind = named(name if isinstance(name, str) else repr(name))
+    return kind.restored(
+        {setting: described[setting] for setting in described if setting != "kind"}
+    )
+
+
+def require(kind: object) -> Kind:
+    """Return what is a registered kind; WrongTypeError for anything else."""
+    if not isinstance(kind, Kind):
+        some = ", ".join(f"simdb.{one.__name__}" for one in _KINDS.values())
+        raise WrongTypeError(f"a collection's kind must be one of {some}, not {kind!r}")
+    if _KINDS.get(kind.name) is not type(kind):
+        raise WrongTypeError(
+            f"{type(kind).__name__} is not a registered kind: call simdb.kinds.register with it"
+        )
+    return kind
+
 
 for _kind in (Text, Set, Bag, Bits, Vector, Record, Fingerprint):
     register(_kind)

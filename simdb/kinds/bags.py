@@ -24,21 +24,24 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Float64s, Int64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.kinds.base import TOKENS, Floats, Format, Integers, Items, SymbolKind
+from simdb.kinds.base import TOKENS, Format, Items, SymbolKind, lengths_of, shown
 from simdb.kinds.sets import (
+    INTEGERS,
     PLAIN_COLLECTIONS,
     UNSIGNED,
     ElementForm,
     distinct,
-    element_count,
+    element_keys,
+    require_found,
     stored_elements,
+    unsigned_width,
 )
 from simdb.lsh.curves import Curve, SumCurve
-from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
+from simdb.lsh.family import SymbolSets, secret_words
 
 LARGEST_BAG = 1_000_000  # occurrences
 LARGEST_SUM = Fraction(1, 2)
@@ -80,7 +83,7 @@ class Bag(SymbolKind, frozen=True):
     def outer_similarity(self, similarity: Fraction) -> Fraction:
         return sum_of_jaccard(similarity) if self.union == "sum" else similarity
 
-    def outer_values(self, values: Floats) -> Floats:
+    def outer_values(self, values: Float64s) -> Float64s:
         return sums_of_jaccards(values) if self.union == "sum" else values
 
     def outer_curve(self, curve: Curve) -> Curve:
@@ -99,10 +102,8 @@ class Bag(SymbolKind, frozen=True):
 def jaccard_of_sum(similarity: Fraction) -> Fraction:
     """Return the Jaccard similarity of the expanded sets, S / (1 - S), for a sum similarity S.
 
-    Exact, and the inverse of ``sum_of_jaccard``.
-
-    Raises:
-        ConfigurationError: it is not between 0 and 1/2, beyond which no two bags are similar.
+    Exact, and the inverse of ``sum_of_jaccard``; ConfigurationError unless S is from 0 to 1/2,
+    beyond which no two bags are similar.
 
     >>> jaccard_of_sum(Fraction(1, 3))
     Fraction(1, 2)
@@ -110,7 +111,7 @@ def jaccard_of_sum(similarity: Fraction) -> Fraction:
     if not 0 <= similarity <= LARGEST_SUM:
         raise ConfigurationError(
             "a similarity of bags whose union adds up the counts must lie between 0 and 1/2, not "
-            f"be {_shown(similarity)}: a bag has 1/2 to itself; with union='maximum' it is up to 1"
+            f"be {_short(similarity)}: a bag has 1/2 to itself; with union='maximum' it is up to 1"
         )
     return similarity / (1 - similarity)
 
@@ -124,11 +125,11 @@ def sum_of_jaccard(similarity: Fraction) -> Fraction:
     return similarity / (1 + similarity)
 
 
-def _shown(value: Fraction) -> str:
+def _short(value: Fraction) -> str:
     return str(float(value)) if Fraction(str(float(value))) == value else str(value)
 
 
-def sums_of_jaccards(values: Floats) -> Floats:
+def sums_of_jaccards(values: Float64s) -> Float64s:
     """Return ``sum_of_jaccard`` of quotients of bags that were rounded, each rounded once again.
 
     J / (1 + J) of the rounded J may be off by its last bit, 5/12 be 0.41666666666666663. But a
@@ -156,28 +157,19 @@ def sums_of_jaccards(values: Floats) -> Floats:
 class BagItems(Items):
     """Encode bags and hash their occurrences under one collection's secret.
 
-    Equal secrets give equal symbols on every machine; they are not those of sets.
+    Equal secrets give equal symbols on every machine; they are not those of sets. NumPy's integers
+    and strings are taken as Python's; an element that a mapping counts 0 times is not in the bag,
+    as ``Counter`` has it.
     """
 
     expands = True
 
     def __init__(self, secret: bytes) -> None:
-        words = [int(word) for word in secret_words(secret, b"simdb.bag", 4)]
-        self._keys = np.array([words[0], polynomial_base(words[1]), words[2]], np.uint64)
-        self._secret = np.uint64(words[3])
+        words = secret_words(secret, b"simdb.bag", 4)
+        self._keys = element_keys(words)
+        self._secret = words[3]
 
     def encode(self, item: object) -> bytes:
-        """Return the stored form of a bag: a collection with repeats, or elements with counts.
-
-        A count is a whole number; an element that a mapping counts 0 times is not in the bag, as
-        ``Counter`` has it. NumPy's integers and strings are taken as Python's.
-
-        Raises:
-            BadItemError: it is neither (texts and iterators are not), an element is neither an
-                integer of 64 bits nor a string, there are both, a count is negative or has a
-                fraction, or the bag has more than ``LARGEST_BAG`` occurrences or would be longer
-                than ``MAXIMUM_ITEM_BYTES``.
-        """
         if isinstance(item, np.ndarray):
             _require_few(item.size)
             ordered = _FORM.sorted_array(item)
@@ -200,7 +192,7 @@ class BagItems(Items):
         bag: Counter[Any] = Counter(dict(zip(elements, counts, strict=True)))
         return cast("Counter[int] | Counter[str]", bag)
 
-    def weights(self, items: Sequence[bytes | memoryview]) -> Integers:
+    def weights(self, items: Sequence[bytes | memoryview]) -> Int64s:
         """Return the occurrences of each bag, or its bytes where they are more."""
         lengths = super().weights(items)
         if not any(len(item) and item[0] for item in items):  # no count is above 1
@@ -213,24 +205,19 @@ class BagItems(Items):
         return np.maximum(lengths, np.diff(np.append(0, np.cumsum(counts))[offsets]))
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)), dtype=np.int64)
         data = np.frombuffer(b"".join(items), np.uint8)
+        ends = np.cumsum(lengths_of(items))
         sets, set_ends, counts, offsets = kernels.elements.bag_parts(data, ends, LARGEST_BAG)
-        _require_sound(offsets)
+        require_found(offsets, "bag")
         sets.flags.writeable = False  # as what is read from a store: one form of the next kernel
         elements, found = kernels.elements.element_symbols(sets, set_ends, self._keys)
-        _require_sound(found)
+        require_found(found, "bag")
         return SymbolSets(
             *kernels.elements.occurrence_symbols(elements, counts, offsets, self._secret)
         )
 
 
-def _require_sound(offsets: npt.NDArray[np.int64]) -> None:
-    if offsets[0] < 0:
-        raise CorruptionError(f"a stored bag, {-1 - offsets[0]} of its batch, cannot be read")
-
-
-# -- what is taken as a bag ----------------------------------------------------------------------
+# -- what is taken as a bag, and its stored form -------------------------------------------------
 
 
 def _counted(item: Mapping[Any, Any]) -> Counter[Any]:
@@ -239,8 +226,7 @@ def _counted(item: Mapping[Any, Any]) -> Counter[Any]:
     for element, count in zip(_FORM.plain(item.keys()), item.values(), strict=True):
         if not isinstance(count, int | np.integer) or isinstance(count, bool):
             raise BadItemError(
-                f"the count of {reprlib.repr(element)} must be a whole number, not "
-                f"{type(count).__name__} {reprlib.repr(count)}"
+                f"the count of {reprlib.repr(element)} must be a whole number, not {shown(count)}"
             )
         if count < 0:
             raise BadItemError(
@@ -259,9 +245,6 @@ def _require_few(total: int) -> None:
         )
 
 
-# -- the stored form -----------------------------------------------------------------------------
-
-
 def _encode(bag: Counter[Any]) -> bytes:
     _require_few(bag.total())
     ordered = sorted(bag)
@@ -275,7 +258,7 @@ def _with_counts(elements: bytes, counts: list[int]) -> bytes:
     most = max(counts)
     if most == 1:
         return b"\x00" + elements
-    width = 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4
+    width = unsigned_width(most)
     _FORM.require_room(len(counts), 1 + len(elements) + width * len(counts))
     return bytes([width]) + elements + struct.pack(f"<{len(counts)}{UNSIGNED[width]}", *counts)
 
@@ -290,10 +273,11 @@ def _parts(data: bytes | memoryview) -> tuple[list[Any], list[int]]:
         if not 0 < len(elements) <= LARGEST_BAG:
             raise ValueError(f"{len(elements)} elements")
         return elements, [1] * len(elements)
-    letter = UNSIGNED[width]
-    count, size = element_count(data[1:])
-    if size:
-        count = (len(data) - 2) // (size + width)
+    letter, form = UNSIGNED[width], data[1]
+    if form in INTEGERS:  # as many as fit, each with its count
+        count = (len(data) - 2) // (form + width)
+    else:
+        (count,) = struct.unpack_from("<I", data, 2)
     end = len(data) - count * width
     if end < 1:
         raise ValueError(f"{count} counts in {len(data)} bytes")

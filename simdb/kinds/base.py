@@ -11,35 +11,25 @@ minhash, exact indexes and Jaccard's similarity follow.
 
 from __future__ import annotations
 
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Self,
-    TypeAlias,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import inspect
 
 from simdb import kernels
+from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.exact.thresholds import Bound
 from simdb.lsh.curves import Curve, JaccardCurve
-from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme
+from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, plan
-from simdb.lsh.symbols import SymbolSets
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
 MOST_COUNTED = 2**53  # sums with lengths of items stay far from the end of 64 bits
@@ -57,8 +47,8 @@ TOKENS: dict[str, Format] = {
 ROWS_OF_NUMBERS: dict[str, Format] = {**TOKENS, ".npy": "numpy", ".npz": "numpy"}
 
 Stored: TypeAlias = bytes | memoryview
-Integers: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
+# Of pairs of stored items in one field.
+Differences: TypeAlias = Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
 
 
 # -- settings ------------------------------------------------------------------------------------
@@ -72,24 +62,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     def __post_init__(self) -> None:
-        """Refuse values that are not of the annotated types.
-
-        Raises:
-            ConfigurationError: one is not; the message names the setting.
-        """
+        """Refuse values that are not of the annotated types; the message names the setting."""
         for field in _fields(type(self)):
-            value = getattr(self, field.name)
-            try:
-                msgspec.convert(value, field.type)
-            except msgspec.ValidationError as error:
-                raise _wrong(self._named(field.name), field, value, error) from None
+            _checked(self._named(field.name), field, getattr(self, field.name))
 
     @classmethod
     def restored(cls, plain: Mapping[str, Any]) -> Self:
         """Return settings from their plain form, as JSON has it.
 
-        Raises:
-            ConfigurationError: one is missing, unknown or wrong; the message says where it stands.
+        ConfigurationError says which one is missing, unknown or wrong, and where it stands.
         """
         known = {field.name: field for field in _fields(cls)}
         values = {}
@@ -97,10 +78,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if name not in known:
                 has = ", ".join(known) or "none"
                 raise ConfigurationError(f"{cls.__name__} has no setting {name!r}; it has {has}")
-            try:
-                values[name] = msgspec.convert(value, known[name].type)
-            except msgspec.ValidationError as error:
-                raise _wrong(f"{cls.__name__}.{name}", known[name], value, error) from None
+            values[name] = _checked(f"{cls.__name__}.{name}", known[name], value)
         missing = [name for name, field in known.items() if field.required and name not in values]
         if missing:
             raise ConfigurationError(f"{cls.__name__} needs {missing[0]}")
@@ -124,51 +102,47 @@ def _fields(settings: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, 
     return msgspec.structs.fields(settings)
 
 
-def _wrong(
-    setting: str, field: msgspec.structs.FieldInfo, value: object, error: Exception
-) -> ConfigurationError:
-    """Say what is wrong with a setting, or with a part of it, which the error names."""
-    wanted = None if isinstance(value, Mapping | list | tuple) else _wanted(field.type)
-    if wanted is None:
-        return ConfigurationError(f"{setting}: {error}".replace("`", ""))
-    return ConfigurationError(f"{setting} must be {wanted}, not {value!r}")
+def _checked(
+    setting: str, field: msgspec.structs.FieldInfo, value: object, *, spelled: bool = False
+) -> Any:
+    """Return a value as its field is annotated, ConfigurationError if it, or a part, is wrong."""
+    try:
+        return msgspec.convert(value, field.type, strict=not spelled)
+    except msgspec.ValidationError as error:
+        is_large = isinstance(value, Mapping | list | tuple)
+        wanted = None if is_large else _in_words(inspect.type_info(field.type))
+        if wanted is None:
+            raise ConfigurationError(f"{setting}: {error}".replace("`", "")) from None
+        raise ConfigurationError(f"{setting} must be {wanted}, not {value!r}") from None
 
 
-def _wanted(annotated: Any) -> str | None:
-    """Return what values an annotation permits, in words; None where that takes too many."""
-    alternatives = [annotated]
-    if get_origin(annotated) in (Union, UnionType):
-        alternatives = list(get_args(annotated))
-        if any(_plain(each) is float for each in alternatives):
-            alternatives = [each for each in alternatives if _plain(each) is not int]
-    words = [_in_words(each) for each in alternatives]
-    return None if None in words else " or ".join(filter(None, words))
-
-
-def _plain(annotated: Any) -> Any:
-    return get_args(annotated)[0] if get_origin(annotated) is Annotated else annotated
-
-
-def _in_words(annotated: Any) -> str | None:
-    plain = _plain(annotated)
-    if get_origin(plain) is Literal:
-        values = list(map(repr, get_args(plain)))
+def _in_words(permitted: inspect.Type) -> str | None:
+    """Return what values are permitted; None where that takes too many words."""
+    if isinstance(permitted, inspect.UnionType):
+        types = permitted.types
+        if any(isinstance(one, inspect.FloatType) for one in types):  # which whole numbers are, too
+            types = tuple(one for one in types if not isinstance(one, inspect.IntType))
+        alternatives = [_in_words(one) for one in types]
+        return None if None in alternatives else " or ".join(filter(None, alternatives))
+    if isinstance(permitted, inspect.LiteralType):
+        values = list(map(repr, permitted.values))
         return " or ".join(values) if len(values) < 3 else f"one of {', '.join(values)}"
-    words = {bool: "True or False", NoneType: "None", str: "a string", int: "a whole number"}
-    if plain in (int, float):
-        limits = get_args(annotated)[1] if plain is not annotated else msgspec.Meta()
-        return f"{words.get(plain, 'a number')}{_range_in_words(limits)}"
-    if isinstance(plain, type) and issubclass(plain, msgspec.Struct):
-        return plain.__name__
-    return words.get(plain)
-
-
-def _range_in_words(limits: msgspec.Meta) -> str:
-    if limits.ge is not None and limits.le is not None:
-        return f" from {limits.ge:,} to {limits.le:,}"
-    bounds = (("of at least", limits.ge), ("above", limits.gt), ("at most", limits.le))
-    shown = " and ".join(f"{words} {limit:,}" for words, limit in bounds if limit is not None)
-    return f" {shown}" if shown else ""
+    if isinstance(permitted, inspect.IntType | inspect.FloatType):
+        noun = "a whole number" if isinstance(permitted, inspect.IntType) else "a number"
+        low, above, high = permitted.ge, permitted.gt, permitted.le
+        if low is not None and high is not None:
+            return f"{noun} from {low:,} to {high:,}"
+        limits = (("of at least", low), ("above", above), ("at most", high))
+        shown = [f"{words} {limit:,}" for words, limit in limits if limit is not None]
+        return " ".join((noun, " and ".join(shown))).rstrip()
+    if isinstance(permitted, inspect.StructType):
+        return permitted.cls.__name__
+    words = {
+        inspect.BoolType: "True or False",
+        inspect.NoneType: "None",
+        inspect.StrType: "a string",
+    }
+    return words.get(type(permitted))
 
 
 # -- items and their measure ---------------------------------------------------------------------
@@ -184,7 +158,7 @@ class Compared(NamedTuple):
     numerators: npt.NDArray[Any]
     denominators: npt.NDArray[Any]
 
-    def values(self) -> Floats:
+    def values(self) -> Float64s:
         """Return the quotients as float64, correctly rounded; 0 / 0 is 0."""
         result = np.zeros(self.numerators.shape, np.float64)
         np.divide(self.numerators, self.denominators, out=result, where=self.denominators != 0)
@@ -232,27 +206,21 @@ class Items(ABC):
         """Return ``encode`` of many items."""
         return list(map(self.encode, items))
 
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Any:
+    def features_of_rows(self, rows: UInt8s) -> Any:
         """Return the features of items of one width, which lie in the rows of uint8 (n, width)."""
         return self.features([row.tobytes() for row in rows])
 
-    def weights(self, items: Sequence[Stored]) -> Integers:
-        """Return an eighth of the bytes that the features of each item take, by which batches end.
-
-        A few bytes may stand for a million symbols; mostly an item of so many bytes has so many.
-        """
-        return np.fromiter(map(len, items), np.int64, len(items))
+    def weights(self, items: Sequence[Stored]) -> Int64s:
+        """Return an eighth of the bytes that the features of each item take; batches end by it."""
+        return lengths_of(items)
 
     def symbols(self, items: Sequence[Stored]) -> SymbolSets:
-        """Return the symbols of items in stored form, where the kind has any; repeats count once.
-
-        They are the features, unless items are compared by something quicker.
-        """
+        """Return the symbols of items, if there are any: the features, unless these are quicker."""
         symbols: SymbolSets = self.features(items)
         return symbols
 
 
-Finder: TypeAlias = Callable[[Any], tuple[Integers, Compared]]
+Finder: TypeAlias = Callable[[Any], tuple[Int64s, Compared]]
 
 
 class Measure(ABC):
@@ -263,7 +231,7 @@ class Measure(ABC):
         """Compare the one item of ``probe`` with many."""
 
     @abstractmethod
-    def compare_pairs(self, features: Any, left: Integers, right: Integers) -> Compared:
+    def compare_pairs(self, features: Any, left: Int64s, right: Int64s) -> Compared:
         """Compare ``features[left[i]]`` with ``features[right[i]]``."""
 
     def arranged(self, features: Any) -> Any:
@@ -271,18 +239,32 @@ class Measure(ABC):
         return features
 
     def finder(self, probe: Any, bound: Bound) -> Finder:
-        """Return what finds, among the features of many items, those within a bound of a probe.
+        """Return a function that finds, among features, those within a bound of a probe.
 
-        Returns:
-            a function of features that returns places, int64 rising, and how these compare.
+        It returns their places, rising, and how these compare.
         """
 
-        def find(features: Any) -> tuple[Integers, Compared]:
+        def find(features: Any) -> tuple[Int64s, Compared]:
             compared = self.compare_probe(probe, features)
             places = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
             return places, Compared(compared.numerators[places], compared.denominators[places])
 
         return find
+
+
+class PairedMeasure(Measure):
+    """A measure that compares two batches place by place: with it, a probe is a batch of one."""
+
+    @abstractmethod
+    def _between(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> Compared:
+        """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
+
+    def compare_probe(self, probe: Any, features: Any) -> Compared:
+        rows = np.arange(len(features), dtype=np.int64)
+        return self._between(probe, features, np.zeros_like(rows), rows)
+
+    def compare_pairs(self, features: Any, left: Int64s, right: Int64s) -> Compared:
+        return self._between(features, features, left, right)
 
 
 # -- kinds ---------------------------------------------------------------------------------------
@@ -296,8 +278,6 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
 
     Attributes:
         plural: what messages call several items.
-        is_distance: items are compared by a distance, not by a similarity.
-        has_symbols: items are sets of symbols, which an exact index may hold.
         is_slow_to_read: symbols are computed anew from items, at more cost than reading postings.
         slice_bytes: of items whose features are made and signed in one go; they then stay in the
             cache.
@@ -382,11 +362,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return None
 
     def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
-        """Choose bands and rows; see ``lsh.planning.plan``.
-
-        Raises:
-            ConfigurationError: no plan reaches the recall, or what is given is out of range.
-        """
+        """Choose bands and rows, ConfigurationError if none will do; see ``lsh.planning.plan``."""
         return plan(bound, recall, bands, rows, self.make_curve(bound))
 
     def can_have(self, bands: int, rows: int) -> bool:
@@ -408,8 +384,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     def inner_similarity(self, similarity: Fraction) -> Fraction:
         """Return the similarity of ``measure`` that one the caller knows amounts to.
 
-        Raises:
-            ConfigurationError: no two items are so similar.
+        ConfigurationError says that no two items are so similar.
         """
         return similarity
 
@@ -417,7 +392,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """Return a similarity of ``measure`` as the caller knows it."""
         return similarity
 
-    def outer_values(self, values: Floats) -> Floats:
+    def outer_values(self, values: Float64s) -> Float64s:
         """Return similarities of ``measure`` as the caller knows them."""
         return values
 
@@ -426,22 +401,18 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return curve
 
     def candidate_stats(
-        self, family: Family, signatures: Callable[[], Iterator[npt.NDArray[np.uint16]]], live: int
+        self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int
     ) -> dict[str, Any]:
         """Return what proposes candidates, as plain values; nothing where bands do.
 
-        Args:
-            family: of the probable index.
-            signatures: what reads the signatures of all live items, some rows at a time.
-            live: how many items there are.
+        ``signatures`` reads those of all ``live`` items, some rows at a time.
         """
         return {}
 
-    def field_differences(self, field: str) -> Callable[[Sequence[bytes], Sequence[bytes]], Floats]:
+    def field_differences(self, field: str) -> Differences:
         """Return what computes the differences of items in a field that is not scored.
 
-        Raises:
-            ConfigurationError: items have no fields, or not such a one.
+        ConfigurationError says that items have no fields, or not such a one.
         """
         raise ConfigurationError(
             f"only records have fields; of {self} give a function of two items, not {field!r}"
@@ -462,26 +433,16 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
         """Return the item that a value of JSON stands for, ``NotImplemented`` for none.
 
-        Args:
-            value: as ``json`` reads it.
-            several: several fields of a row are one item, and this is one of them.
+        It may be one of ``several`` fields of a row that are one item.
         """
         return value
 
     def item_of_tokens(self, tokens: list[str]) -> Any:
-        """Return the item that words of a line spell; for formats of tokens only.
-
-        Raises:
-            BadItemError: they spell none.
-        """
+        """Return the item that words of a line spell, BadItemError for none."""
         raise NotImplementedError
 
     def item_of_text(self, text: str) -> Any:
-        """Return the item that a file or a field of CSV holds; for formats of texts only.
-
-        Raises:
-            BadItemError: it holds none.
-        """
+        """Return the item that a file or a field of CSV holds, BadItemError for none."""
         raise NotImplementedError
 
     def item_of_row(self, row: npt.NDArray[Any]) -> Any:
@@ -489,11 +450,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return np.array(row)
 
     def joined(self, parts: list[Any]) -> Any:
-        """Return what several fields of a row are together.
-
-        Raises:
-            BadItemError: they cannot be one item.
-        """
+        """Return what several fields of a row are together; BadItemError if not one item."""
         if len(parts) == 1:
             return parts[0]
         if all(isinstance(part, list) for part in parts):
@@ -507,18 +464,9 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
 
     @classmethod
     def setting_from(cls, setting: str, text: str) -> Any:
-        """Return the value of a setting that a text spells.
-
-        Raises:
-            ConfigurationError: it spells none.
-        """
-        annotated = next(field.type for field in _fields(cls) if field.name == setting)
-        try:
-            return msgspec.convert(text, annotated, strict=False)
-        except msgspec.ValidationError:
-            raise ConfigurationError(
-                f"the {setting} must be {_wanted(annotated)}, not {text!r}"
-            ) from None
+        """Return the value of a setting that a text spells; ConfigurationError for none."""
+        field = next(field for field in _fields(cls) if field.name == setting)
+        return _checked(f"the {setting}", field, text, spelled=True)
 
     @classmethod
     def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
@@ -547,26 +495,23 @@ def name_of(kind: type[Kind]) -> str:
 class SymbolKind(Kind, frozen=True):
     """A kind of sets of symbols, compared by Jaccard similarity (MMDS 3.1.1).
 
-    A subclass need only have ``make_items``, whose features are ``SymbolSets``.
+    A subclass need only have ``make_items``, whose features are ``SymbolSets``. Its family is
+    minhash, whose curve is the similarity itself.
     """
 
     @property
     def has_symbols(self) -> bool:
-        """Whether items are sets of symbols: they are."""
         return True
 
     def make_measure(self) -> Measure:
-        """Return Jaccard similarity."""
         return SetMeasure()
 
     def make_curve(self, bound: Fraction) -> Curve:
-        """Return that of minhash: the similarity itself."""
         return JaccardCurve()
 
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
     ) -> Family:
-        """Return minhash."""
         return MinHash(sketch, bands, rows, secret)
 
 
@@ -574,24 +519,23 @@ class SetMeasure(Measure):
     """Compare sets by the symbols that they share; repeats of a symbol count once.
 
     The values are overlap / union in whole numbers; two empty sets are 0 / 0, which counts as 0.
+    Pairs may come in any order; runs of pairs with equal ``left`` are the fastest.
     """
 
     def compare_probe(self, probe: SymbolSets, features: SymbolSets) -> Compared:
-        """Compare one set, all of ``probe``, with many."""
         overlaps, sizes, probe_size = kernels.overlaps.probe_overlaps(
             probe.values, features.values, features.offsets
         )
         return Compared(overlaps, sizes + probe_size - overlaps)
 
-    def compare_pairs(self, features: SymbolSets, left: Integers, right: Integers) -> Compared:
-        """Compare the sets at positions ``left[i]`` and ``right[i]``.
-
-        Any order is correct; runs of pairs with equal ``left`` are the fastest.
-        """
+    def compare_pairs(self, features: SymbolSets, left: Int64s, right: Int64s) -> Compared:
         overlaps, left_sizes, right_sizes = kernels.overlaps.pair_overlaps(
             features.values, features.offsets, left, right
         )
         return Compared(overlaps, left_sizes + right_sizes - overlaps)
+
+
+# -- what modules of kinds share: messages, stored forms -----------------------------------------
 
 
 def shortened(text: str, longest: int = 60) -> str:
@@ -599,25 +543,35 @@ def shortened(text: str, longest: int = 60) -> str:
     return ascii(text) if len(text) <= longest else ascii(text[:longest]) + " …"
 
 
-# -- stored forms of one width -------------------------------------------------------------------
+def shown(value: object) -> str:
+    """Return the type and the value of something for a message, cut where it is long."""
+    return f"{type(value).__name__} {reprlib.repr(value)}"
 
 
-def rows_of(items: Sequence[Stored], width: int, what: str) -> npt.NDArray[np.uint8]:
-    """Return a copy of stored forms of one width, uint8 (n, width).
+def utf8(text: str, what: str) -> bytes:
+    """Return the UTF-8 of a text, which messages call ``what``; BadItemError if it has none."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise BadItemError(
+            f"{what} holds half a surrogate pair, U+{ord(text[error.start]):04X}, at position "
+            f"{error.start}, which is no character"
+        ) from None
 
-    Raises:
-        CorruptionError: one of them, which the message calls a stored ``what``, has another width.
-    """
+
+def lengths_of(items: Sequence[Stored]) -> Int64s:
+    """Return how many bytes each item in stored form has."""
+    return np.fromiter(map(len, items), np.int64, len(items))
+
+
+def rows_of(items: Sequence[Stored], width: int, what: str) -> UInt8s:
+    """Return a copy of stored forms of one width, uint8 (n, width); CorruptionError for another."""
     joined = bytearray().join(items)  # and not bytes, which would be a type more to compile for
-    require_sound(np.fromiter(map(len, items), np.int64, len(items)) == width, what)
+    require_sound(lengths_of(items) == width, what)
     return np.frombuffer(joined, np.uint8).reshape(len(items), width)
 
 
-def require_sound(sound: npt.NDArray[np.bool_], what: str) -> None:
-    """Raise unless all stored forms of a batch are sound.
-
-    Raises:
-        CorruptionError: one of them is not; the message says which one is the first.
-    """
+def require_sound(sound: Bools, what: str) -> None:
+    """Raise CorruptionError for the first stored form of a batch that is not sound."""
     if not sound.all():
         raise CorruptionError(f"a stored {what}, {sound.argmin()} of its batch, cannot be read")

@@ -12,13 +12,14 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
 from simdb import kernels
+from simdb.arrays import Int64s, UInt8s, UInt64s
 from simdb.errors import BadItemError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
 from simdb.kinds.base import (
@@ -27,20 +28,18 @@ from simdb.kinds.base import (
     Compared,
     Finder,
     Format,
-    Integers,
     Items,
     Measure,
+    PairedMeasure,
     SymbolKind,
     require_sound,
     rows_of,
     shortened,
+    shown,
 )
 from simdb.lsh.curves import Curve, HammingCurve
-from simdb.lsh.family import Family, SketchScheme
+from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.projections import BitSampling
-from simdb.lsh.symbols import SymbolSets, secret_words
-
-Words: TypeAlias = npt.NDArray[np.uint64]
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
 _WORD_BITS = 64
@@ -83,7 +82,6 @@ class Bits(SymbolKind, frozen=True):
 
     @property
     def signs_what_it_compares(self) -> bool:
-        """Whether words are signed: only by Hamming's distance, else symbols are."""
         return not self.has_symbols
 
     def make_items(self, secret: bytes) -> BitsItems:
@@ -113,8 +111,7 @@ class Bits(SymbolKind, frozen=True):
     def item_of_tokens(self, tokens: list[str]) -> str | int:
         """Return bits in text; hexadecimal ones as the whole number whose highest bit comes first.
 
-        Of hexadecimal digits there must be as many as the length has, so that none is forgotten;
-        what is not a bit in other text is left to ``encode``, which says where it stands.
+        What is not a bit in other text is left to ``encode``, which says where it stands.
         """
         text = "".join(tokens)
         found = _HEXADECIMAL.fullmatch(text)
@@ -147,18 +144,14 @@ class Bits(SymbolKind, frozen=True):
             bits += map(int, part) if isinstance(part, str) else part
         return bits
 
-    def plain_item(self, item: npt.NDArray[np.uint8]) -> str:
+    def plain_item(self, item: UInt8s) -> str:
         return "".join(map(str, item.tolist()))
 
     shown_item = plain_item
 
 
 class BitsItems(Items):
-    """Encode bit vectors of one length, and hash their set bits under a collection's secret.
-
-    Attributes:
-        width: bytes of a stored vector.
-    """
+    """Encode bit vectors of one length, and hash their set bits under a collection's secret."""
 
     def __init__(self, settings: Bits, secret: bytes) -> None:
         self._length = settings.length
@@ -167,16 +160,10 @@ class BitsItems(Items):
         self._has_symbols = settings.has_symbols
         self._secret = secret_words(secret, b"simdb.bits", 1)[0]
         # The bits of the last word that lie past the end.
-        free = np.zeros(8 * self.width, np.uint8)
-        free[settings.length :] = 1
-        self._past_end = np.packbits(free[-_WORD_BITS:]).view("<u8")[0]
+        past_end = np.arange(8 * self.width - _WORD_BITS, 8 * self.width) >= settings.length
+        self._past_end = np.packbits(past_end).view("<u8")[0]
 
     def encode(self, item: object) -> bytes:
-        """Return the stored form of a bit vector.
-
-        Raises:
-            BadItemError: it is nothing that ``Bits`` names, or has not the collection's length.
-        """
         if isinstance(item, np.ndarray):
             return self._from_array(item)
         if isinstance(item, bytes | bytearray | memoryview):
@@ -189,29 +176,29 @@ class BitsItems(Items):
             return self._from_array(self._array_of(item))
         raise BadItemError(
             "a bit vector must be an array or a list of 0 and 1, a text of them, bytes or a whole "
-            f"number, not {type(item).__name__} {reprlib.repr(item)}"
+            f"number, not {shown(item)}"
         )
 
-    def decode(self, data: bytes | memoryview) -> npt.NDArray[np.uint8]:
+    def decode(self, data: bytes | memoryview) -> UInt8s:
         words = self.features([data])
         return np.unpackbits(words.view(np.uint8)[0])[: self._length]
 
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-        vectors: npt.NDArray[np.uint64] = np.ascontiguousarray(rows).view(np.uint64)
+    def features_of_rows(self, rows: UInt8s) -> UInt64s:
+        vectors: UInt64s = np.ascontiguousarray(rows).view(np.uint64)
         return vectors
 
-    def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.uint64]:
+    def features(self, items: Sequence[bytes | memoryview]) -> UInt64s:
         words = rows_of(items, self.width, "bit vector").view("<u8")
         require_sound(words[:, -1] & self._past_end == 0, "bit vector")
         return words.astype(np.uint64, copy=False)
 
-    def weights(self, items: Sequence[bytes | memoryview]) -> Integers:
+    def weights(self, items: Sequence[bytes | memoryview]) -> Int64s:
         """Return the set bits of each vector, where they become symbols, or its bytes."""
         lengths = super().weights(items)
         if not self._has_symbols or not len(items):
             return lengths
-        set_bits = np.bitwise_count(rows_of(items, self.width, "bit vector")).sum(axis=1)
-        heavier: Integers = np.maximum(lengths, set_bits.astype(np.int64))
+        set_bits = np.bitwise_count(rows_of(items, self.width, "bit vector"))
+        heavier: Int64s = np.maximum(lengths, set_bits.sum(axis=1, dtype=np.int64))
         return heavier
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
@@ -239,8 +226,7 @@ class BitsItems(Items):
             self._refuse_length(f"a list of {len(item):,}")
         for position, bit in enumerate(item):
             if not isinstance(bit, int | np.integer | np.bool_) or bit not in (0, 1):
-                kind = type(bit).__name__
-                self._refuse(f"{kind} {reprlib.repr(bit)} at position {position}")
+                self._refuse(f"{shown(bit)} at position {position}")
         return np.array(item, np.bool_)
 
     def _from_bytes(self, item: bytes) -> bytes:
@@ -287,12 +273,12 @@ class BitsItems(Items):
 class ByCount(NamedTuple):
     """Vectors by rising numbers of set bits, these numbers, and the place of each before."""
 
-    vectors: Words
-    counts: Integers
-    places: Integers
+    vectors: UInt64s
+    counts: Int64s
+    places: Int64s
 
 
-class BitsMeasure(Measure):
+class BitsMeasure(PairedMeasure):
     """Compare bit vectors by one measure, exactly.
 
     Hamming's is a distance, the number of bits that differ, over 1. Tanimoto's is a similarity, the
@@ -303,26 +289,16 @@ class BitsMeasure(Measure):
     def __init__(self, measure: Literal["hamming", "tanimoto"]) -> None:
         self._hamming = measure == "hamming"
 
-    def compare_probe(self, probe: Words, features: Words) -> Compared:
-        rows = np.arange(len(features), dtype=np.int64)
-        return self._compare(probe, features, np.zeros_like(rows), rows)
-
-    def compare_pairs(
-        self, features: Words, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
-    ) -> Compared:
-        return self._compare(features, features, left, right)
-
-    def finder(self, probe: Words, bound: Bound) -> Finder:
+    def finder(self, probe: UInt64s, bound: Bound) -> Finder:
         """Return what reads all vectors at about the speed of memory; only matches are written."""
+        length = _WORD_BITS * probe.shape[1]
         if isinstance(bound, MaximumDistance):
-            most = min(int(bound.fraction), _WORD_BITS * probe.shape[1])
-            return partial(self.scan, probe, limit=most)
-        needed = _needed_overlaps(bound, 2 * _WORD_BITS * probe.shape[1])
+            return partial(self.scan, probe, limit=min(int(bound.fraction), length))
+        needed = _needed_overlaps(bound, 2 * length)
         size = int(kernels.bits.counts_of_rows(probe)[0])
-        fewest = bound.minimum_size(size)
-        most = min(bound.maximum_size(size), _WORD_BITS * probe.shape[1])
+        fewest, most = bound.minimum_size(size), min(bound.maximum_size(size), length)
 
-        def find(features: Words | ByCount) -> tuple[Integers, Compared]:
+        def find(features: UInt64s | ByCount) -> tuple[Int64s, Compared]:
             if not isinstance(features, ByCount):
                 return self.scan_tanimoto(probe, features, needed)
             start, stop = np.searchsorted(features.counts, (fewest, most + 1))
@@ -333,7 +309,7 @@ class BitsMeasure(Measure):
 
         return find
 
-    def arranged(self, features: Words) -> Words | ByCount:
+    def arranged(self, features: UInt64s) -> UInt64s | ByCount:
         """Return vectors by their number of set bits: too few or too many are similar to no probe.
 
         The length filter of sets (MMDS 3.9.3): at best all of the fewer set bits are common.
@@ -344,56 +320,32 @@ class BitsMeasure(Measure):
         places = np.argsort(counts, kind="stable")
         return ByCount(features[places], counts[places], places)
 
-    def scan(
-        self, probe: Words, features: Words, limit: int
-    ) -> tuple[npt.NDArray[np.int64], Compared]:
-        """Find all of ``features`` in which at most ``limit`` bits differ: exact, by reading all.
+    def scan(self, probe: UInt64s, features: UInt64s, limit: int) -> tuple[Int64s, Compared]:
+        """Find the rows of ``features`` at most ``limit`` bits away, and their distances.
 
-        Args:
-            probe: uint64 (1, words).
-            features: uint64 (n, words), contiguous.
-            limit: Hamming distance, whatever the measure.
-
-        Returns:
-            int64, their rows, rising; their distances.
+        Exact, whatever the measure: by reading all.
         """
         rows, distances = kernels.bits.scan_hamming(probe[0], features, limit)
         return rows, Compared(distances, np.ones_like(distances))
 
     def scan_tanimoto(
-        self,
-        probe: Words,
-        features: Words,
-        needed: npt.NDArray[np.int64],
-    ) -> tuple[npt.NDArray[np.int64], Compared]:
-        """Find all of ``features`` that have enough set bits in common with the probe: exact.
+        self, probe: UInt64s, features: UInt64s, needed: Int64s
+    ) -> tuple[Int64s, Compared]:
+        """Find the rows of ``features`` with enough common set bits, and their similarities: exact.
 
-        Args:
-            probe: uint64 (1, words).
-            features: uint64 (n, words), contiguous.
-            needed: int64, how many bits must be common to two vectors that have so many set in
-                all: ``exact.thresholds.Threshold.needed_overlap_table(2 * length)``.
-
-        Returns:
-            int64, their rows, rising; their similarities.
+        ``needed`` is ``Threshold.needed_overlap_table(2 * length)``.
         """
         rows, common, united = kernels.bits.scan_tanimoto(probe[0], features, needed)
         return rows, Compared(common, united)
 
-    def _compare(
-        self,
-        one: Words,
-        other: Words,
-        left: npt.NDArray[np.int64],
-        right: npt.NDArray[np.int64],
-    ) -> Compared:
-        common, united = kernels.bits.compare_rows(one, other, left, right)
+    def _between(self, ones: UInt64s, others: UInt64s, left: Int64s, right: Int64s) -> Compared:
+        common, united = kernels.bits.compare_rows(ones, others, left, right)
         if self._hamming:
             return Compared(united - common, np.ones_like(common))
         return Compared(common, united)
 
 
 @lru_cache(maxsize=8)
-def _needed_overlaps(threshold: Threshold, largest_total: int) -> Integers:
+def _needed_overlaps(threshold: Threshold, largest_total: int) -> Int64s:
     """Return ``needed_overlap_table``, which takes longer to make than many vectors to scan."""
     return threshold.needed_overlap_table(largest_total)

@@ -20,43 +20,36 @@ DEFAULT_THRESHOLD = Fraction(4, 5)
 
 
 def parse_bound(
-    kind: Kind,
-    threshold: ThresholdLike | None,
-    max_distance: ThresholdLike | None = None,
+    kind: Kind, threshold: ThresholdLike | None, max_distance: ThresholdLike | None = None
 ) -> Bound | None:
     """Read what a caller asks for; None for nothing.
 
     Raises:
         ConfigurationError: it is out of range, or the kind is compared by the other.
     """
-    if kind.is_distance:
-        if threshold is not None:
-            raise ConfigurationError(
-                f"{kind} is compared by distance: give max_distance, not threshold"
-            )
-        return None if max_distance is None else _distance_within(kind, max_distance)
-    if max_distance is not None:
+    if kind.is_distance and threshold is not None:
+        raise ConfigurationError(
+            f"{kind} is compared by distance: give max_distance, not threshold"
+        )
+    if not kind.is_distance and max_distance is not None:
         raise ConfigurationError(
             f"{kind} is compared by similarity: give threshold, not max_distance"
         )
-    return None if threshold is None else inner_threshold(kind, Threshold.parse(threshold))
-
-
-def _distance_within(kind: Kind, max_distance: ThresholdLike) -> MaximumDistance:
-    """Read a distance that items of a kind can have."""
+    if threshold is not None:
+        return inner_threshold(kind, Threshold.parse(threshold))
+    if max_distance is None:
+        return None
     bound = MaximumDistance.parse(max_distance)
-    largest = kind.largest_distance
-    if bound.fraction > largest:
+    if bound.fraction > kind.largest_distance:
         raise ConfigurationError(
-            f"max_distance {bound} is more than {largest}, the largest distance of items of {kind}"
+            f"max_distance {bound} is more than {kind.largest_distance}, the largest distance of "
+            f"items of {kind}"
         )
     return bound
 
 
 def planned_bound(
-    kind: Kind,
-    threshold: ThresholdLike | None,
-    max_distance: ThresholdLike | None,
+    kind: Kind, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
 ) -> Bound | None:
     """Read what a new collection is to be planned for; None for no probable index.
 
@@ -89,11 +82,7 @@ def bound_of(kind: Kind, value: Fraction) -> Bound:
 
 
 def inner_threshold(kind: Kind, threshold: Threshold) -> Threshold:
-    """Return a threshold as indexes and kernels work with it.
-
-    Raises:
-        ConfigurationError: no two items are so similar.
-    """
+    """Return a threshold as indexes and kernels work with it."""
     return Threshold(kind.inner_similarity(threshold.fraction))
 
 

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int64s
 from simdb.errors import ConfigurationError, MissingExtraError
 
 StringDistance: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau"]
@@ -79,20 +79,6 @@ def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2)
         return math.hypot(*differences)
     powers = math.fsum((each / largest) ** order for each in differences)
     return float(largest * powers ** (1 / order))
-
-
-def cosine_of_angle(left: Sequence[float], right: Sequence[float]) -> float:
-    """Compute the cosine of the angle between two vectors: x.y / (|x| |y|) (MMDS 3.5.4).
-
-    Raises:
-        ValueError: the vectors have different dimensions, or one has no direction.
-
-    >>> round(cosine_of_angle([1, 2, -1], [2, 1, 1]), 12)
-    0.5
-    """
-    one, other = _unit(left), _unit(right)
-    product = math.fsum(a * b for a, b in zip(one, other, strict=True))
-    return max(-1.0, min(1.0, product))
 
 
 def angle(left: Sequence[float], right: Sequence[float]) -> float:
@@ -202,47 +188,31 @@ def pair_distances(
     *,
     distance: StringDistance = "edit",
     cutoff: int | None = None,
-    workers: int = 1,
-) -> npt.NDArray[np.int64]:
-    """Compute the distance of ``left[i]`` and ``right[i]`` for every i.
+) -> Int64s:
+    """Compute the distance of ``left[i]`` and ``right[i]`` for every i, int64.
 
-    Args:
-        left: m strings.
-        right: as many.
-        distance: which.
-        cutoff: a larger distance may be given as cutoff + 1, which is much faster.
-        workers: threads; -1 is one a core.
-
-    Returns:
-        int64 (m,).
+    A distance above ``cutoff`` is given as cutoff + 1, which is much faster.
     """
-    scorer = _scorer(distance).distance
-    return _pairs(left, right, scorer, cutoff, workers)
+    return _pairs(left, right, _scorer(distance).distance, cutoff)
 
 
-def pair_common_lengths(
-    left: Sequence[str], right: Sequence[str], *, workers: int = 1
-) -> npt.NDArray[np.int64]:
+def pair_common_lengths(left: Sequence[str], right: Sequence[str]) -> Int64s:
     """Compute the longest common subsequence of ``left[i]`` and ``right[i]`` for every i.
 
     Of two strings of different characters in the same order that is their number of common
     characters.
     """
-    return _pairs(left, right, _scorer("common").similarity, None, workers)
+    return _pairs(left, right, _scorer("common").similarity, None)
 
 
 def _pairs(
-    left: Sequence[str],
-    right: Sequence[str],
-    scorer: Callable[..., int],
-    cutoff: int | None,
-    workers: int,
-) -> npt.NDArray[np.int64]:
+    left: Sequence[str], right: Sequence[str], scorer: Callable[..., int], cutoff: int | None
+) -> Int64s:
     if len(left) != len(right):
         raise ValueError(f"{len(left)} strings cannot be paired with {len(right)}")
     if not len(left):
         return np.empty(0, np.int64)
     computed = _rapidfuzz().process.cpdist(
-        left, right, scorer=scorer, score_cutoff=cutoff, workers=workers, dtype=np.int32
+        left, right, scorer=scorer, score_cutoff=cutoff, dtype=np.int32
     )
     return np.asarray(computed, np.int64)

@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from simdb.errors import BadItemError, ConfigurationError
+from simdb.kinds.base import shown
 from simdb.results import Key
 
 Number: TypeAlias = int | float | Fraction | Decimal
@@ -73,9 +74,9 @@ class Stars:
     def occurrences(self, element: Key, rating: Number) -> tuple[Key, int]:
         """Return the element that a rating stands for, and how often it occurs."""
         if rating < 0 or rating % 1:
-            shown = f"{float(rating):g}" if isinstance(rating, Fraction) else rating
+            written = f"{float(rating):g}" if isinstance(rating, Fraction) else rating
             raise BadItemError(
-                f"a number of stars must be whole and not negative, not {shown}: multiply half "
+                f"a number of stars must be whole and not negative, not {written}: multiply half "
                 "stars by 2"
             )
         return element, int(rating)
@@ -85,11 +86,7 @@ Treatment: TypeAlias = Liked | LikedOrHated | Stars
 
 
 class RatingTable:
-    """Ratings taken one by one, in any order; every pair of user and item once.
-
-    Args:
-        treatment: what a rating becomes.
-    """
+    """Ratings taken one by one, in any order; every pair of user and item once."""
 
     def __init__(self, treatment: Treatment) -> None:
         self._treatment = treatment
@@ -137,10 +134,7 @@ def _plain(name: object) -> Key:
         return str.__str__(name)
     if isinstance(name, int | np.integer) and not isinstance(name, bool):
         return int(name)
-    raise BadItemError(
-        f"a user or item must be text or a whole number, not {type(name).__name__} "
-        f"{reprlib.repr(name)}"
-    )
+    raise BadItemError(f"a user or item must be text or a whole number, not {shown(name)}")
 
 
 def _require_number(name: str, value: object) -> None:
@@ -196,14 +190,9 @@ def sets_of_liked_or_hated(
 ) -> dict[Key, frozenset[str]]:
     """Make a set of every user, of elements "liked item" and "hated item"; or of every item.
 
-    Ratings in between are ignored (MMDS 3.1.3, the second option). Arguments, answer and errors
-    are those of ``sets_of_liked``.
-
-    Args:
-        ratings: (user, item, rating), every user and item together at most once.
-        liked: the lowest rating that is liking.
-        hated: the highest that is hatred, below ``liked``.
-        by: ``"user"`` makes a set of every user, ``"item"`` of every item.
+    Ratings in between ``hated``, the highest that is hatred, and ``liked``, the lowest that is
+    liking, are ignored (MMDS 3.1.3, the second option). Other arguments, answer and errors are
+    those of ``sets_of_liked``.
 
     >>> sets_of_liked_or_hated([("ann", "Alien", 5), ("bob", "Alien", 1)])
     {'ann': frozenset({'liked Alien'}), 'bob': frozenset({'hated Alien'})}
@@ -216,10 +205,7 @@ def bags_of_stars(ratings: Iterable[Rated], *, by: By = "user") -> dict[Key, Cou
     """Make a bag of every user, in which an item occurs once a star; or of every item.
 
     (MMDS 3.1.3, the third option.) Ratings are whole numbers; none of an item is none in the bag.
-
-    Args:
-        ratings: (user, item, rating), every user and item together at most once.
-        by: ``"user"`` makes a bag of every user, ``"item"`` of every item.
+    Arguments, order and errors are those of ``sets_of_liked``.
 
     >>> bags_of_stars([("ann", "Alien", 3), ("ann", "Brazil", 1)])
     {'ann': Counter({'Alien': 3, 'Brazil': 1})}

@@ -20,9 +20,19 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Bools, Int64s, UInt64s
 from simdb.errors import BadItemError, CorruptionError
-from simdb.kinds.base import MAXIMUM_ITEM_BYTES, TOKENS, Format, Integers, Items, SymbolKind
-from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
+from simdb.kinds.base import (
+    MAXIMUM_ITEM_BYTES,
+    TOKENS,
+    Format,
+    Items,
+    SymbolKind,
+    lengths_of,
+    shown,
+    utf8,
+)
+from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
 
 PLAIN_COLLECTIONS = (set, frozenset, list, tuple)
 INTEGERS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}  # by width, which is the first byte
@@ -63,23 +73,14 @@ class Set(SymbolKind, frozen=True):
 class SetItems(Items):
     """Encode sets and hash their elements under one collection's secret.
 
-    Equal secrets give equal symbols on every machine.
+    Equal secrets give equal symbols on every machine. NumPy's integers and strings are taken as
+    Python's; texts, mappings and iterators are no collections.
     """
 
     def __init__(self, secret: bytes) -> None:
-        words = [int(word) for word in secret_words(secret, b"simdb.set", 3)]
-        self._keys = np.array([words[0], polynomial_base(words[1]), words[2]], np.uint64)
+        self._keys = element_keys(secret_words(secret, b"simdb.set", 3))
 
     def encode(self, item: object) -> bytes:
-        """Return the stored form of a set: any collection of integers, or of strings.
-
-        What occurs twice counts once. NumPy's integers and strings are taken as Python's.
-
-        Raises:
-            BadItemError: it is no collection (texts, mappings and iterators are none), an element
-                is neither an integer of 64 bits nor a string, there are both, or it would be
-                longer than ``MAXIMUM_ITEM_BYTES``.
-        """
         if isinstance(item, PLAIN_COLLECTIONS):
             elements = _FORM.plain(item)
         elif isinstance(item, np.ndarray):
@@ -95,11 +96,6 @@ class SetItems(Items):
         return _FORM.stored(ordered)
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
-        """Return the stored forms of many sets; those of Python's integers as one array.
-
-        Raises:
-            BadItemError: of a set that ``encode`` refuses.
-        """
         stored = stored_integer_sets(items)
         return list(map(self.encode, items)) if stored is None else stored
 
@@ -111,20 +107,18 @@ class SetItems(Items):
         return cast("frozenset[int] | frozenset[str]", frozenset(elements))
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)), dtype=np.int64)
         data = np.frombuffer(b"".join(items), np.uint8)
+        ends = np.cumsum(lengths_of(items))
         values, offsets = kernels.elements.element_symbols(data, ends, self._keys)
-        if offsets[0] < 0:
-            raise CorruptionError(f"a stored set, {-1 - offsets[0]} of its batch, cannot be read")
+        require_found(offsets, "set")
         return SymbolSets(values, offsets)
 
 
 def stored_integer_sets(items: Sequence[object]) -> list[bytes] | None:
     """Return the stored forms of sets, the same as ``SetItems.encode`` one by one.
 
-    Returns:
-        None unless all of them are lists, tuples or sets, all their elements Python's own integers
-        of 64 bits, and none has so many that it could be refused: then it changes nothing.
+    None unless all of them are lists, tuples or sets, all their elements Python's own integers of
+    64 bits, and none has so many that it could be refused.
     """
     if not set(map(type, items)).issubset(PLAIN_COLLECTIONS):
         return None
@@ -143,7 +137,7 @@ def stored_integer_sets(items: Sequence[object]) -> list[bytes] | None:
     return _stored(values, ends)
 
 
-def _in_order(values: Integers, counts: Integers) -> tuple[Integers, Integers]:
+def _in_order(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
     """Sort the elements of every set and drop repeats; return them and where each set ends."""
     ends = np.cumsum(counts)
     begins = np.zeros(values.size + 1, np.bool_)
@@ -160,7 +154,7 @@ def _in_order(values: Integers, counts: Integers) -> tuple[Integers, Integers]:
     return values[kept], np.append(0, np.cumsum(kept))[ends]
 
 
-def _stored(values: Integers, ends: Integers) -> list[bytes]:
+def _stored(values: Int64s, ends: Int64s) -> list[bytes]:
     """Return the stored forms of sets of sorted elements, the first byte of which is the width."""
     starts = np.append(0, ends[:-1])
     widths = np.full(ends.size, _WIDEST)
@@ -181,24 +175,25 @@ def _stored(values: Integers, ends: Integers) -> list[bytes]:
 # -- elements, of sets and bags ------------------------------------------------------------------
 
 
-class ElementForm:
-    """Checks and stores the elements of one kind of item.
+def element_keys(words: UInt64s) -> UInt64s:
+    """Return the keys that the kernel hashes elements with, from the first three secret words."""
+    return np.array([words[0], polynomial_base(int(words[1])), words[2]], np.uint64)
 
-    Args:
-        noun: what messages call an item: ``"set"`` or ``"bag"``.
-    """
+
+def require_found(offsets: Int64s, what: str) -> None:
+    """Raise CorruptionError where a kernel says by its offsets which stored form it cannot read."""
+    if offsets[0] < 0:
+        raise CorruptionError(f"a stored {what}, {-1 - offsets[0]} of its batch, cannot be read")
+
+
+class ElementForm:
+    """Checks and stores the elements of items, which messages call by a noun."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun
 
-    # -- what is taken ---------------------------------------------------------------------------
-
     def require_collection(self, item: object) -> Collection[Any]:
-        """Return what can be read again and again: a list, a range, the keys of a mapping.
-
-        Raises:
-            BadItemError: it is something else: a text, a mapping, an iterator.
-        """
+        """Return what can be read again and again: a list, a range, the keys of a mapping."""
         again = isinstance(item, Iterable) and isinstance(item, Sized)
         if again and not isinstance(item, _NO_COLLECTIONS):
             return cast("Collection[Any]", item)
@@ -211,15 +206,11 @@ class ElementForm:
             hint = f" (a nan usually stands for a missing {self._noun})"
         raise BadItemError(
             f"a {self._noun} must be a collection of integers or of strings, not "
-            f"{type(item).__name__} {reprlib.repr(item)}{hint}"
+            f"{shown(item)}{hint}"
         )
 
     def plain(self, elements: Collection[Any]) -> Collection[Any]:
-        """Return elements as Python's own integers or strings, all of one type.
-
-        Raises:
-            BadItemError: one is neither, or there are both.
-        """
+        """Return elements as Python's own integers or strings, all of one type."""
         if set(map(type, elements)) in _PLAIN:
             return elements
         plain: list[Any] = []
@@ -229,7 +220,7 @@ class ElementForm:
             elif isinstance(element, int | np.integer) and not isinstance(element, bool):
                 plain.append(int(element))
             else:
-                self._refuse_element(type(element).__name__, element)
+                self._refuse_element(shown(element))
             if type(plain[-1]) is not type(plain[0]):
                 raise BadItemError(
                     f"the elements of a {self._noun} must be all integers or all strings, not "
@@ -238,11 +229,7 @@ class ElementForm:
         return plain
 
     def sorted_array(self, item: npt.NDArray[Any]) -> npt.NDArray[Any] | list[Any]:
-        """Return an array's elements sorted, repeats included; a list unless they are integers.
-
-        Raises:
-            BadItemError: it has several dimensions, or elements of another type.
-        """
+        """Return an array's elements sorted, repeats included; a list unless they are integers."""
         if item.ndim != 1:
             raise BadItemError(
                 f"a {self._noun} must be an array of one dimension, not of {item.ndim}"
@@ -252,24 +239,16 @@ class ElementForm:
         if not item.size:
             return []
         if item.dtype.kind not in "iu":
-            self._refuse_element(str(item.dtype), item[0])
+            self._refuse_element(f"{item.dtype} {reprlib.repr(item[0])}")
         return np.sort(item)
 
-    def _refuse_element(self, kind: str, element: object) -> NoReturn:
+    def _refuse_element(self, given: str) -> NoReturn:
         raise BadItemError(
-            f"an element of a {self._noun} must be an integer or a string, not {kind} "
-            f"{reprlib.repr(element)}"
+            f"an element of a {self._noun} must be an integer or a string, not {given}"
         )
 
-    # -- the stored form -------------------------------------------------------------------------
-
     def stored(self, ordered: list[Any]) -> bytes:
-        """Return the stored form of plain elements, sorted and without repeats.
-
-        Raises:
-            BadItemError: an integer has more than 64 bits, a string is no Unicode, or they take
-                more than ``MAXIMUM_ITEM_BYTES``.
-        """
+        """Return the stored form of plain elements, sorted and without repeats."""
         if not ordered:
             return b""
         if type(ordered[0]) is int:
@@ -295,104 +274,68 @@ class ElementForm:
 
     def _width_of(self, low: int, high: int) -> int:
         """Return the bytes of an integer among those between the smallest and the largest."""
-        if low >= 0:
-            if high < 1 << 8:
-                return 1
-            if high < 1 << 16:
-                return 2
-            if high < 1 << 32:
-                return 4
+        if low >= 0 and high < 1 << 32:
+            return unsigned_width(high)
         if low < _SMALLEST or high > _LARGEST:
             wrong = low if low < _SMALLEST else high
             raise BadItemError(
                 f"an integer of a {self._noun} must lie between -2^63 and 2^63 - 1, which "
                 f"{reprlib.repr(wrong)} does not; use strings"
             )
-        return 8
+        return _WIDEST
 
     def _stored_strings(self, ordered: list[str]) -> bytes:
+        # Halves of a pair that meet at the seam of two elements do not become a character.
         try:
             data = "".join(ordered).encode()
         except UnicodeEncodeError:
-            _refuse_surrogate(ordered)
+            data = b"".join(utf8(one, f"the element {ascii(one)[:60]}") for one in ordered)
         if len(data) > MAXIMUM_ITEM_BYTES:
             self.require_room(len(ordered), len(data))
         if data.isascii():
             lengths = list(map(len, ordered))
         else:
             lengths = [len(element.encode()) for element in ordered]
-        longest = max(lengths)
-        width = 1 if longest < 1 << 8 else 2 if longest < 1 << 16 else 4
+        width = unsigned_width(max(lengths))
         count = len(ordered)
         self.require_room(count, 5 + count * width + len(data))
         letter = UNSIGNED[width]
         return struct.pack(f"<BI{count}{letter}", _STRINGS + width, count, *lengths) + data
 
 
-def distinct(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def unsigned_width(largest: int) -> int:
+    """Return how many bytes, 1, 2 or 4, hold whole numbers up to the largest."""
+    return 1 if largest < 1 << 8 else 2 if largest < 1 << 16 else 4
+
+
+def distinct(ordered: npt.NDArray[Any]) -> Bools:
     """Return which values of a sorted array differ from the one before; the first does."""
     first = np.ones(ordered.size, np.bool_)  # np.unique takes ten times as long
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first
 
 
-def element_count(data: bytes | memoryview) -> tuple[int, int]:
-    """Return how many elements begin in ``data``, and the bytes of each if they are integers.
-
-    Of integers the count is how many fit into what follows; of strings it is what is stored, and
-    the bytes are 0.
-
-    Raises:
-        ValueError, struct.error: no stored elements begin so.
-    """
-    form = data[0]
-    if form in INTEGERS:
-        return (len(data) - 1) // form, form
-    if form - _STRINGS not in UNSIGNED:
-        raise ValueError(f"{form} is no form of elements")
-    (count,) = struct.unpack_from("<I", data, 1)
-    return count, 0
-
-
 def stored_elements(data: bytes | memoryview) -> list[int] | list[str]:
-    """Return the elements of their stored form.
-
-    Raises:
-        ValueError, struct.error: it is none.
-    """
+    """Return the elements of their stored form; ValueError or struct.error says that it is none."""
     if not len(data):
         return []
-    count, size = element_count(data)
-    if size:
-        integers: list[int] = np.frombuffer(data, INTEGERS[size], offset=1).tolist()
+    form = data[0]
+    if form in INTEGERS:
+        integers: list[int] = np.frombuffer(data, INTEGERS[form], offset=1).tolist()
         return integers
-    width = data[0] - _STRINGS
+    width = form - _STRINGS
+    if width not in UNSIGNED:
+        raise ValueError(f"{form} is no form of elements")
+    (count,) = struct.unpack_from("<I", data, 1)
     lengths = struct.unpack_from(f"<{count}{UNSIGNED[width]}", data, 5)
-    return _strings(bytes(data[5 + count * width :]), lengths)
-
-
-def _strings(data: bytes, lengths: tuple[int, ...]) -> list[str]:
-    """Cut UTF-8 into strings of so many bytes each."""
+    strings = bytes(data[5 + count * width :])
     ends = list(accumulate(lengths, initial=0))
-    if ends[-1] != len(data):
-        raise ValueError(f"{len(data)} bytes of strings where {ends[-1]} are expected")
-    if data.isascii():
-        text = data.decode()
+    if ends[-1] != len(strings):
+        raise ValueError(f"{len(strings)} bytes of strings where {ends[-1]} are expected")
+    if strings.isascii():
+        text = strings.decode()
         return [text[start:end] for start, end in pairwise(ends)]
-    return [data[start:end].decode() for start, end in pairwise(ends)]
-
-
-def _refuse_surrogate(ordered: list[str]) -> NoReturn:
-    # Halves of a pair that meet at the seam of two elements do not become a character.
-    for element in ordered:
-        try:
-            element.encode()
-        except UnicodeEncodeError as error:
-            raise BadItemError(
-                f"the element {ascii(element)[:60]} holds half a surrogate pair, "
-                f"U+{ord(element[error.start]):04X}, which is no character"
-            ) from None
-    raise AssertionError("one of the elements cannot be encoded")
+    return [strings[start:end].decode() for start, end in pairwise(ends)]
 
 
 _FORM = ElementForm("set")

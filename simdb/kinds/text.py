@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,10 +18,10 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
 from simdb import kernels
+from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.kinds.base import (
     JSON_LINES,
@@ -32,8 +31,11 @@ from simdb.kinds.base import (
     Items,
     Settings,
     SymbolKind,
+    lengths_of,
+    shown,
+    utf8,
 )
-from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
+from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
 
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_COUNTED)]
 
@@ -191,36 +193,22 @@ def _every_code_point(count: int) -> str:
 
 
 @cache
-def _white_space(count: int) -> npt.NDArray[np.uint8]:
-    """Return for the first ``count`` code points whether each is white space.
+def _character_classes(count: int, *, words: bool = True) -> UInt8s:
+    """Return for the first ``count`` code points whether each is white space (1), in a word (2).
 
-    That is all that character shingles ask. There is none beyond the basic plane, which alone is
-    quickly read.
+    Character shingles ask for white space alone, of which there is none past the basic plane.
     """
-    characters = _every_code_point(min(count, _BASIC_PLANE))
+    characters = _every_code_point(count if words else min(count, _BASIC_PLANE))
     classes = np.zeros(count, np.uint8)
-    for run in re.finditer(r"\s+", characters):
-        classes[run.start() : run.end()] = 1
-    return classes
-
-
-@cache
-def _character_classes(count: int) -> npt.NDArray[np.uint8]:
-    """Return for the first ``count`` code points whether each is white space or part of a word."""
-    characters = _every_code_point(count)
-    classes = np.zeros(count, np.uint8)
-    for pattern, mark in ((r"\s+", 1), (r"\w+", 2)):
+    for pattern, mark in ((r"\s+", 1), (r"\w+", 2))[: 1 + words]:
         for run in re.finditer(pattern, characters):
             classes[run.start() : run.end()] = mark
     return classes
 
 
 @cache
-def _case_folds(count: int) -> npt.NDArray[np.uint32]:
-    """Return the case-folded form of the first ``count`` code points.
-
-    A code point whose folded form is longer than one (there are about a hundred) stays as it is.
-    """
+def _case_folds(count: int) -> UInt32s:
+    """Return the first ``count`` code points, case-folded; the hundred that become several stay."""
     characters = _every_code_point(count)
     folds = np.arange(count, dtype=np.uint32)
     for start in range(0, count, _ASCII):
@@ -232,9 +220,8 @@ def _case_folds(count: int) -> npt.NDArray[np.uint32]:
             singles = ((character, character.casefold()) for character in block)
             folded = "".join(new if len(new) == 1 else old for old, new in singles)
         folds[start : start + _ASCII] = np.frombuffer(folded.encode("utf-32-le"), _WIDE)
-    folds[_SURROGATES.start : _SURROGATES.stop] = np.arange(count, dtype=np.uint32)[
-        _SURROGATES.start : _SURROGATES.stop
-    ]
+    themselves = np.arange(count, dtype=np.uint32)
+    folds[_SURROGATES.start : _SURROGATES.stop] = themselves[_SURROGATES.start : _SURROGATES.stop]
     return folds
 
 
@@ -261,7 +248,7 @@ class TextItems(Items):
         self._treatment = int(settings.lowercase) + 2 * int(settings.white_space == "collapse")
         self._stop_words = self._hash_stop_words(word_base)
 
-    def _hash_stop_words(self, base: int) -> npt.NDArray[np.uint64]:
+    def _hash_stop_words(self, base: int) -> UInt64s:
         """Return the sorted hashes of the stop words as the kernel hashes a case-folded word."""
         shingles = self._settings.shingles
         if not isinstance(shingles, StopWordShingles):
@@ -291,24 +278,12 @@ class TextItems(Items):
         return list(map(self.encode, items))
 
     def encode(self, item: object) -> bytes:
-        """Return the stored form of a text: its UTF-8 bytes, exactly as it was given.
-
-        Raises:
-            BadItemError: it is no ``str``, holds half a surrogate pair, or is longer than
-                ``MAXIMUM_ITEM_BYTES``.
-        """
+        """Return the stored form of a text: its UTF-8 bytes, exactly as it was given."""
         if not isinstance(item, str):
             missing = isinstance(item, float) and math.isnan(item)
             hint = " (a nan usually stands for a missing text)" if missing else ""
-            kind = type(item).__name__
-            raise BadItemError(f"a text must be a str, not {kind} {reprlib.repr(item)}{hint}")
-        try:
-            data = item.encode()
-        except UnicodeEncodeError as error:
-            raise BadItemError(
-                f"the text holds half a surrogate pair, U+{ord(item[error.start]):04X}, at "
-                f"position {error.start}, which is no character"
-            ) from None
+            raise BadItemError(f"a text must be a str, not {shown(item)}{hint}")
+        data = utf8(item, "the text")
         if len(data) > MAXIMUM_ITEM_BYTES:
             raise BadItemError(
                 f"the text has {len(data):,} bytes in UTF-8, more than the {MAXIMUM_ITEM_BYTES:,} "
@@ -323,18 +298,14 @@ class TextItems(Items):
             raise CorruptionError(f"a stored text cannot be read: {error}") from error
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        """Return the symbols of the shingles of stored texts, in order of occurrence.
-
-        A text shorter than a shingle has one: all of it (under stop-word shingles none). An empty
-        or wordless text has none.
-        """
+        """Return the symbols of the shingles of stored texts, in order of occurrence."""
         joined = b"".join(items)
         spans = np.zeros((len(items), 3), np.int64)
         if joined.isascii():
             if len(items) == 1:
                 spans[0, 2] = len(joined)
             else:
-                lengths = np.fromiter(map(len, items), np.int64, len(items))
+                lengths = lengths_of(items)
                 np.cumsum(lengths, out=spans[:, 2])
                 np.subtract(spans[:, 2], lengths, out=spans[:, 1])
             return self._run(joined, b"", spans)
@@ -342,9 +313,7 @@ class TextItems(Items):
 
     features = symbols
 
-    def _mixed_symbols(
-        self, items: Sequence[bytes | memoryview], spans: npt.NDArray[np.int64]
-    ) -> SymbolSets:
+    def _mixed_symbols(self, items: Sequence[bytes | memoryview], spans: Int64s) -> SymbolSets:
         buffers: tuple[list[bytes], list[bytes]] = ([], [])
         ends = [0, 0]
         for number, item in enumerate(items):
@@ -358,19 +327,22 @@ class TextItems(Items):
             buffers[width].append(data)
         return self._run(b"".join(buffers[0]), b"".join(buffers[1]), spans)
 
-    def _run(self, narrow: bytes, wide: bytes, spans: npt.NDArray[np.int64]) -> SymbolSets:
+    def _run(self, narrow: bytes, wide: bytes, spans: Int64s) -> SymbolSets:
         texts = (np.frombuffer(narrow, np.uint8), np.frombuffer(wide, _WIDE), spans)
         reach = _CODE_POINTS if wide else _ASCII
-        if isinstance(self._settings.shingles, CharacterShingles):
-            classes = (_white_space(_ASCII), _white_space(reach))
-            values, offsets = kernels.shingles.character_shingles(
-                *texts, *classes, self._treatment, self._size, self._keys
+        words = not isinstance(self._settings.shingles, CharacterShingles)
+        narrow_classes = _character_classes(_ASCII, words=words)
+        classes = (narrow_classes, _character_classes(reach, words=words))
+        if not words:
+            return SymbolSets(
+                *kernels.shingles.character_shingles(
+                    *texts, *classes, self._treatment, self._size, self._keys
+                )
             )
-            return SymbolSets(values, offsets)
-        classes = (_character_classes(_ASCII), _character_classes(reach))
         stopped = self._stop_words.size > 0
         folds = (_case_folds(_ASCII), _case_folds(reach)) if stopped else (_NO_FOLDS, _NO_FOLDS)
-        values, offsets = kernels.shingles.word_shingles(
-            *texts, *classes, *folds, self._stop_words, self._treatment, self._size, self._keys
+        return SymbolSets(
+            *kernels.shingles.word_shingles(
+                *texts, *classes, *folds, self._stop_words, self._treatment, self._size, self._keys
+            )
         )
-        return SymbolSets(values, offsets)

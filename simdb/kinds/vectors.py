@@ -19,6 +19,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from simdb import kernels
+from simdb.arrays import Float32s, Int64s, UInt8s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact.thresholds import Bound
 from simdb.kinds.base import (
@@ -26,20 +27,20 @@ from simdb.kinds.base import (
     Compared,
     Finder,
     Format,
-    Integers,
     Items,
     Kind,
     Measure,
+    PairedMeasure,
     require_sound,
     rows_of,
     shortened,
+    shown,
 )
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
 
 VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]
-Vectors: TypeAlias = npt.NDArray[np.float32]
 
 # In the order of the numbers that the kernels know them by.
 VECTOR_MEASURES: tuple[VectorMeasureName, ...] = get_args(VectorMeasureName)
@@ -137,31 +138,23 @@ class Vector(Kind, frozen=True):
     def item_of_tokens(self, tokens: list[str]) -> list[float]:
         return list(map(number_of, tokens))
 
-    def plain_item(self, item: Vectors) -> list[float]:
+    def plain_item(self, item: Float32s) -> list[float]:
         components: list[float] = item.tolist()
         return components
 
-    def shown_item(self, item: Vectors) -> str:
+    def shown_item(self, item: Float32s) -> str:
         return " ".join(f"{component:g}" for component in item.tolist())
 
 
 def number_of(token: str) -> float:
-    """Return the number that a word spells.
-
-    Raises:
-        BadItemError: it spells none.
-    """
+    """Return the number that a word spells; BadItemError for none."""
     if not _NUMBER.fullmatch(token):
         raise BadItemError(f"{shortened(token)} is not a number")
     return float(token)
 
 
 class VectorItems(Items):
-    """Encode vectors of one dimension.
-
-    Attributes:
-        width: bytes of a stored vector.
-    """
+    """Encode vectors of one dimension; every component is rounded to float32."""
 
     def __init__(self, settings: Vector) -> None:
         self._dimension = settings.dimension
@@ -169,12 +162,6 @@ class VectorItems(Items):
         self.width = 4 * settings.dimension
 
     def encode(self, item: object) -> bytes:
-        """Return the stored form of a vector; every component is rounded to float32.
-
-        Raises:
-            BadItemError: it is no list or array of numbers, has another dimension, holds a number
-                that is not finite or too large for float32, or, for angles, nothing but zeros.
-        """
         given = _array_of(item)
         if given.ndim != 1 or given.size != self._dimension:
             shape = "x".join(map(str, given.shape)) or "no"
@@ -196,15 +183,15 @@ class VectorItems(Items):
             raise BadItemError(f"a vector without a direction has no angle to others: {what}")
         return vector.tobytes()
 
-    def decode(self, data: bytes | memoryview) -> npt.NDArray[np.float32]:
-        vector: npt.NDArray[np.float32] = self.features([data])[0]
+    def decode(self, data: bytes | memoryview) -> Float32s:
+        vector: Float32s = self.features([data])[0]
         return vector
 
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        vectors: npt.NDArray[np.float32] = np.ascontiguousarray(rows).view(np.float32)
+    def features_of_rows(self, rows: UInt8s) -> Float32s:
+        vectors: Float32s = np.ascontiguousarray(rows).view(np.float32)
         return vectors
 
-    def features(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.float32]:
+    def features(self, items: Sequence[bytes | memoryview]) -> Float32s:
         vectors = rows_of(items, self.width, "vector").view("<f4")
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.vecdot(vectors, vectors)
@@ -220,10 +207,7 @@ class VectorItems(Items):
 def _array_of(item: object) -> npt.NDArray[Any]:
     """Return what is given as an array of integers or of floats."""
     if not isinstance(item, list | tuple) and not hasattr(item, "__array__"):
-        raise BadItemError(
-            "a vector must be a list or an array of numbers, not "
-            f"{type(item).__name__} {reprlib.repr(item)}"
-        )
+        raise BadItemError(f"a vector must be a list or an array of numbers, not {shown(item)}")
     if isinstance(item, list | tuple):
         _require_numbers(item)
     try:
@@ -249,18 +233,17 @@ def _require_numbers(item: Sequence[object]) -> None:
         (place, part) for place, part in enumerate(item) if isinstance(part, _NO_NUMBERS)
     )
     raise BadItemError(
-        f"the components of a vector must be numbers, not {type(wrong).__name__} "
-        f"{reprlib.repr(wrong)} at position {position}"
+        f"the components of a vector must be numbers, not {shown(wrong)} at position {position}"
     )
 
 
 def _number(component: object) -> float:
     if isinstance(component, _NO_NUMBERS) or not hasattr(component, "__float__"):
-        raise ValueError(f"{type(component).__name__} {reprlib.repr(component)} is no number")
+        raise ValueError(f"{shown(component)} is no number")
     return float(component)
 
 
-class VectorMeasure(Measure):
+class VectorMeasure(PairedMeasure):
     """Compare float32 vectors by one measure, in float64.
 
     ``"cosine"`` is the angle in degrees, ``"euclidean"``, ``"manhattan"`` and ``"maximum"`` are the
@@ -271,38 +254,15 @@ class VectorMeasure(Measure):
     def __init__(self, measure: VectorMeasureName) -> None:
         self._number = VECTOR_MEASURES.index(measure)
 
-    def compare_probe(self, probe: Vectors, features: Vectors) -> Compared:
-        """Return the distances of the one vector of ``probe`` to each of ``features``.
-
-        Args:
-            probe: float32 (1, d).
-            features: float32 (n, d).
-        """
-        rows = np.arange(len(features), dtype=np.int64)
-        return self._compare(probe, features, np.zeros_like(rows), rows)
-
-    def compare_pairs(self, features: Vectors, left: Integers, right: Integers) -> Compared:
-        return self._compare(features, features, left, right)
-
-    def finder(self, probe: Vectors, bound: Bound) -> Finder:
+    def finder(self, probe: Float32s, bound: Bound) -> Finder:
         """Return what reads all vectors at about the speed of memory; only matches are written."""
         return partial(self.scan, probe, limit=float(bound.fraction))
 
-    def scan(self, probe: Vectors, features: Vectors, limit: float) -> tuple[Integers, Compared]:
-        """Find all of ``features`` at most ``limit`` from the probe: exact, by reading all.
-
-        Returns:
-            int64, their rows, rising; their distances, each as ``compare_probe`` has it.
-        """
+    def scan(self, probe: Float32s, features: Float32s, limit: float) -> tuple[Int64s, Compared]:
+        """Find the rows of ``features`` at most ``limit`` away, and how far each is: exact."""
         rows, distances = kernels.vectors.scan(probe[0], features, self._number, float(limit))
         return rows, Compared(distances, np.ones_like(distances))
 
-    def _compare(
-        self,
-        one: Vectors,
-        other: Vectors,
-        left: Integers,
-        right: Integers,
-    ) -> Compared:
-        distances = kernels.vectors.compare_rows(one, other, left, right, self._number)
+    def _between(self, ones: Float32s, others: Float32s, left: Int64s, right: Int64s) -> Compared:
+        distances = kernels.vectors.compare_rows(ones, others, left, right, self._number)
         return Compared(distances, np.ones_like(distances))

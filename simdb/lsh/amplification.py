@@ -13,11 +13,11 @@ from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 
-Probability = TypeVar("Probability", float, Fraction, npt.NDArray[np.float64])
+Probability = TypeVar("Probability", float, Fraction, Float64s)
 
 _BISECTIONS = 60
 _GRID = 4096
@@ -93,7 +93,7 @@ def _require_members(name: str, members: int) -> None:
         raise ConfigurationError(f"{name} needs at least one member, not {members}")
 
 
-def s_curve(construction: Construction, points: int = 101) -> npt.NDArray[np.float64]:
+def s_curve(construction: Construction, points: int = 101) -> Float64s:
     """Return float64 (points, 2): p evenly from 0 to 1 and its candidate probability."""
     single = np.linspace(0.0, 1.0, points)
     return np.column_stack((single, construction.probability(single)))

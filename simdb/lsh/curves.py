@@ -37,12 +37,8 @@ class Sensitivity:
 
     def amplified(self, construction: Construction) -> Sensitivity:
         """Return the sensitivity of the family under a construction (MMDS 3.6.3)."""
-        return Sensitivity(
-            self.near,
-            self.far,
-            construction.probability(self.near_probability),
-            construction.probability(self.far_probability),
-        )
+        near, far = map(construction.probability, (self.near_probability, self.far_probability))
+        return Sensitivity(self.near, self.far, near, far)
 
 
 class Curve(ABC):
@@ -62,12 +58,12 @@ class Curve(ABC):
     def probability(self, value: float) -> float:
         """Return the probability that a base function agrees on items at this value."""
 
-    @abstractmethod
     def unrelated(self, value: float) -> float:
         """Return the collision probability of unrelated items, where similar ones are at a value.
 
-        Planning weighs the false candidates between there and the value.
+        Planning weighs the false candidates between there and the value; nan states none.
         """
+        return math.nan
 
     def sensitivity(self, near: float, far: float) -> Sensitivity:
         """State how a base function tells near items from far ones (MMDS 3.6.1).
@@ -78,9 +74,8 @@ class Curve(ABC):
         >>> HammingCurve(10).sensitivity(1, 4)
         Sensitivity(near=1, far=4, near_probability=0.9, far_probability=0.6)
         """
-        if self.falls:
-            return Sensitivity(near, far, self.probability(near), self.probability(far))
-        return Sensitivity(near, far, self.probability(1 - near), self.probability(1 - far))
+        values = (near, far) if self.falls else (1 - near, 1 - far)
+        return Sensitivity(near, far, *map(self.probability, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ class JaccardCurve(Curve):
 
     falls = False
     row_budget = 128
-    loss = 1e-4  # lsh.banding.FILTER_LOSS
+    loss = 1e-4  # lsh.family.FILTER_LOSS
 
     def probability(self, value: float) -> float:
         """Return the similarity."""
@@ -127,19 +122,10 @@ class HammingCurve(Curve):
 
 
 @dataclass(frozen=True, slots=True)
-class AngleCurve(Curve):
-    """Random hyperplanes: 1 - angle / 180 degrees (MMDS 3.7.2)."""
+class AngleCurve(HammingCurve):
+    """Random hyperplanes: 1 - angle / 180 degrees (MMDS 3.7.2); 1/2 at a right angle."""
 
-    falls = True
-    row_budget = 1_024
-
-    def probability(self, value: float) -> float:
-        """Return the probability that a random hyperplane has both vectors on one side."""
-        return max(0.0, 1 - value / 180)
-
-    def unrelated(self, value: float) -> float:
-        """Return 1/2, that of a right angle, or less where similar vectors are further apart."""
-        return min(0.5, self.probability(value) / 2)
+    length: int = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +176,6 @@ class UnstatedCurve(Curve):
         """Return nan."""
         return math.nan
 
-    def unrelated(self, value: float) -> float:
-        """Return nan."""
-        return math.nan
-
 
 @dataclass(frozen=True, slots=True)
 class CertainCurve(Curve):
@@ -210,10 +192,6 @@ class CertainCurve(Curve):
     def probability(self, value: float) -> float:
         """Return 1 above, else nan."""
         return 1.0 if value > self.above else math.nan
-
-    def unrelated(self, value: float) -> float:
-        """Return nan."""
-        return math.nan
 
 
 def line_probability(distance: float, bucket_width: float) -> float:

@@ -9,6 +9,7 @@ that a stored signature stays true. A new family is one class.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,20 +19,27 @@ from math import comb
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
-from simdb.lsh.symbols import SymbolSets, polynomial_base, secret_words
 from simdb.ragged import Ragged, offsets_of
 
-Signatures = npt.NDArray[np.uint16]
 SketchScheme: TypeAlias = Literal["fast", "classical"]
 
 MAXIMUM_FUNCTIONS = 4096  # the round of a fast sketch, up to twice that, has 16 bits
 # What a similar pair may be dropped for sharing too few rows of a signature: see minimum_matches.
 FILTER_LOSS = Fraction(1, 10_000)
 _PRIME = 2**61 - 1  # of kernels.hashes
+_WORDS_A_DIGEST = 8
+
+
+# -- what items are signed by, and what signatures become ----------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolSets(Ragged):
+    """The symbols of items in order of occurrence, repeats possible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,14 +52,14 @@ class BucketKeys(Ragged):
         group_count: how many groups there are; an item may have keys of fewer.
     """
 
-    groups: npt.NDArray[np.uint8] | None = None
+    groups: UInt8s | None = None
     group_count: int = 1
 
-    def select(self, rows: npt.NDArray[np.int64]) -> BucketKeys:
+    def select(self, rows: Int64s) -> BucketKeys:
         """Take the keys of some items, in ascending order of their rows."""
         return self if rows.size == len(self) else Ragged.select(self, rows)
 
-    def _taken(self, places: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> BucketKeys:
+    def _taken(self, places: Int64s, offsets: Int64s) -> BucketKeys:
         groups = None if self.groups is None else self.groups[places]
         return BucketKeys(self.values[places], offsets, groups, self.group_count)
 
@@ -66,7 +74,7 @@ class BucketKeys(Ragged):
         return (1 << self.group_count) - 1
 
     @classmethod
-    def of_matrix(cls, keys: npt.NDArray[np.uint64], has_keys: npt.NDArray[np.bool_]) -> BucketKeys:
+    def of_matrix(cls, keys: UInt64s, has_keys: Bools) -> BucketKeys:
         """Make keys of the rows of a matrix (items, bands), none for items that have none."""
         items, bands = keys.shape
         if has_keys.all():
@@ -99,14 +107,17 @@ class Family(Protocol):
     words: int
     band_words: int
 
-    def sign(self, features: Any) -> npt.NDArray[np.uint16]:
+    def sign(self, features: Any) -> UInt16s:
         """Return the signatures, uint16 (n, words), of a batch of items; zeros have no bucket."""
 
-    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the bucket keys of signatures."""
 
     def needed_matches(self, bound: Any) -> int:
         """Return how many equal words a similar pair has with near certainty; 0 for no such."""
+
+
+# -- banding -------------------------------------------------------------------------------------
 
 
 class Banding:
@@ -123,7 +134,7 @@ class Banding:
         self._base = np.uint64(polynomial_base(int(words[0])))
         self._secret = words[1]
 
-    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
+    def bucket_keys(self, signatures: UInt16s) -> UInt64s:
         """Return the bucket keys, uint64 (n, bands), of signatures, uint16 (n, bands * rows)."""
         if signatures.ndim != 2 or signatures.shape[1] != self.bands * self.rows:
             raise ValueError(
@@ -155,18 +166,17 @@ class BandedFamily(ABC):
         self.band_words = words_of_band
         self._banding = Banding(bands, words_of_band, secret)
 
-    def bucket_keys(self, signatures: Signatures) -> BucketKeys:
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the keys of signatures, uint16 (n, words): one a band."""
         keys = self._banding.bucket_keys(signatures)
-        offsets = np.arange(len(keys) + 1, dtype=np.int64) * self.bands
-        return BucketKeys(keys.reshape(-1), offsets)
+        return BucketKeys.of_matrix(keys, np.ones(len(keys), np.bool_))
 
-    def needed_matches(self, bound: object) -> int:
+    def needed_matches(self, bound: Any) -> int:
         """Return 0: no candidate is dropped before it is compared."""
         return 0
 
     @abstractmethod
-    def sign(self, features: Any) -> Signatures:
+    def sign(self, features: Any) -> UInt16s:
         """Return the signatures, uint16 (n, words), of a batch of items."""
 
 
@@ -189,11 +199,8 @@ def minimum_matches(threshold: Fraction, rows: int, loss: Fraction = FILTER_LOSS
     return rows
 
 
-# -- minhash -------------------------------------------------------------------------------------
-
-
-class Sketcher:
-    """Sketch sets with one scheme, number of rows and secret.
+class MinHash(BandedFamily):
+    """Sketches of symbol sets, cut into bands of rows, under one scheme and secret.
 
     Each row of two sketches is equal with a probability equal to the Jaccard similarity of the
     sets, but for 2^-16 of the unequal rows, which agree in the 16 bits that are kept. ``"fast"``
@@ -202,46 +209,27 @@ class Sketcher:
     of different schemes, rows or secrets must not be compared. Safe to use from several threads.
     """
 
-    def __init__(self, scheme: SketchScheme, rows: int, secret: bytes) -> None:
+    def __init__(self, scheme: SketchScheme, bands: int, rows: int, secret: bytes) -> None:
+        super().__init__(bands, rows, rows, secret)
         if scheme not in ("fast", "classical"):
             raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {scheme!r}")
-        if not 1 <= rows <= MAXIMUM_FUNCTIONS:
-            raise ConfigurationError(f"a sketch has 1 to {MAXIMUM_FUNCTIONS:,} rows, not {rows}")
         self._scheme = scheme
-        self._rows = rows
         self._final = secret_words(secret, b"simdb.row", 1)[0]
-        self._words = secret_words(secret, b"simdb." + scheme.encode(), 2 * rows)
+        self._words = secret_words(secret, b"simdb." + scheme.encode(), 2 * self.words)
         if scheme == "classical":
-            self._multipliers = self._words[:rows] % np.uint64(_PRIME - 1) + np.uint64(1)
-            self._addends = self._words[rows:] % np.uint64(_PRIME)
+            self._multipliers = self._words[: self.words] % np.uint64(_PRIME - 1) + np.uint64(1)
+            self._addends = self._words[self.words :] % np.uint64(_PRIME)
 
-    def sketch(self, symbols: SymbolSets) -> npt.NDArray[np.uint16]:
-        """Return the sketches of the sets, uint16 (n, rows); zeros for an empty set."""
-        sets = (symbols.values, symbols.offsets)
+    def sign(self, features: SymbolSets) -> UInt16s:
+        """Return the sketches, uint16 (n, words); zeros of an empty set."""
+        sets = (features.values, features.offsets)
         if self._scheme == "fast":
-            return kernels.sketches.fast_sketches(*sets, self._rows, self._words, self._final)
+            return kernels.sketches.fast_sketches(*sets, self.words, self._words, self._final)
         return kernels.sketches.classical_sketches(
             *sets, self._multipliers, self._addends, self._final
         )
 
-
-class MinHash:
-    """Sketches of symbol sets, cut into bands of so many rows; see ``Sketcher``.
-
-    Two sets agree in a row with a probability equal to their Jaccard similarity.
-    """
-
-    def __init__(self, scheme: SketchScheme, bands: int, rows: int, secret: bytes) -> None:
-        self.words = bands * rows
-        self.band_words = rows
-        self._sketcher = Sketcher(scheme, self.words, secret)
-        self._banding = Banding(bands, rows, secret)
-
-    def sign(self, features: SymbolSets) -> npt.NDArray[np.uint16]:
-        """Return the sketches, uint16 (n, words); zeros of an empty set."""
-        return self._sketcher.sketch(features)
-
-    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return one key a band; none of an empty set."""
         keys = self._banding.bucket_keys(signatures)
         return BucketKeys.of_matrix(keys, np.asarray(signatures.any(axis=1)))
@@ -254,14 +242,38 @@ class MinHash:
 # -- what is random ------------------------------------------------------------------------------
 
 
-def derived_words(secret: bytes, purpose: bytes, count: int) -> npt.NDArray[np.uint64]:
+def secret_words(secret: bytes, purpose: bytes, count: int) -> UInt64s:
+    """Derive ``count`` uint64 words from a secret; other purposes give unrelated words.
+
+    Word 8 i and the seven after it are the BLAKE2b digest of i (8 bytes, little-endian) and the
+    secret, personalised with the purpose (at most 16 bytes), in little-endian order. The first
+    words do not depend on ``count``.
+    """
+    digests = (
+        hashlib.blake2b(number.to_bytes(8, "little") + secret, person=purpose).digest()
+        for number in range(-(-count // _WORDS_A_DIGEST))
+    )
+    return np.frombuffer(b"".join(digests), "<u8")[:count].astype(np.uint64)
+
+
+def polynomial_base(word: int) -> int:
+    """Return the base of a keyed polynomial: 58 bits of the word, in [2^58, 2^59)."""
+    return (word >> 6) | (1 << 58)
+
+
+def derived_words(secret: bytes, purpose: bytes, count: int) -> UInt64s:
     """Derive ``count`` words from a secret: word i is SplitMix64's output i under a secret state.
 
     (Steele, Lea and Flood, OOPSLA 2014.) Whole numbers only: the same on every machine.
     """
     with np.errstate(over="ignore"):
-        state = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        state += secret_words(secret, purpose, 1)[0]
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return state ^ (state >> np.uint64(31))
+        steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        return mixed(steps + secret_words(secret, purpose, 1)[0])
+
+
+def mixed(words: UInt64s) -> UInt64s:
+    """Mix the bits of each word by SplitMix64's finalizer, a bijection."""
+    with np.errstate(over="ignore"):
+        words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return words ^ (words >> np.uint64(31))

@@ -8,8 +8,8 @@ from functools import lru_cache
 from math import inf, isnan, nan, nextafter
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 from simdb.lsh.amplification import And, Or, s_curve
 from simdb.lsh.curves import Curve, JaccardCurve, UnstatedCurve
@@ -65,7 +65,7 @@ class Plan:
         shared = Or(self.bands, And(self.rows)).probability(single)
         return max(0.0, shared - self.family.loss)
 
-    def curve(self, points: int = 101) -> npt.NDArray[np.float64]:
+    def curve(self, points: int = 101) -> Float64s:
         """Return the S-curve, float64 (points, 2): collision and candidate probability.
 
         For Jaccard similarity the collision probability is the similarity itself.
@@ -76,11 +76,13 @@ class Plan:
         """Return the probability that a pair that is not similar enough is a candidate.
 
         The collision probability is taken as uniform between that of unrelated items and that at
-        the threshold.
+        the threshold, and the S-curve integrated by the trapezoidal rule.
         """
         near = self.family.probability(float(self.threshold))
         far = self.family.unrelated(float(self.threshold))
-        return _false_area(self.bands, self.rows, far, near) / max(near - far, 1e-9)
+        single = np.linspace(far, near, 201)
+        area = np.trapezoid(Or(self.bands, And(self.rows)).probability(single), single)
+        return float(area) / max(near - far, 1e-9)
 
 
 @lru_cache(maxsize=64, typed=True)
@@ -105,8 +107,9 @@ def plan(
         raise ConfigurationError(f"threshold must be above 0 and at most 1, not {threshold}")
     if not 0 < recall < 1:
         raise ConfigurationError(f"recall must be above 0 and below 1, not {float(recall)}")
-    _require_whole("bands", bands)
-    _require_whole("rows", rows)
+    for name, value in (("bands", bands), ("rows", rows)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
     if bands is not None and rows is not None:
         if bands * rows > MAXIMUM_FUNCTIONS:
             raise ConfigurationError(
@@ -142,19 +145,6 @@ def plan(
             f"{best.expected_recall(threshold):.4f}: lower the recall, or give bands and rows"
         )
     return min(enough, key=_cost)
-
-
-def _require_whole(name: str, value: int | None) -> None:
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
-
-
-def _false_area(bands: int, rows: int, far: float, near: float) -> float:
-    """Return the integral of the S-curve between two probabilities (the trapezoidal rule)."""
-    single = np.linspace(far, near, 201)
-    return float(np.trapezoid(Or(bands, And(rows)).probability(single), single))
 
 
 def _cost(choice: Plan) -> tuple[float, int]:

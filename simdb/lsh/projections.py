@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.lsh.family import BandedFamily, Signatures, derived_words
-
-Vectors = npt.NDArray[np.float32]
-Projections = npt.NDArray[np.floating[Any]]
+from simdb.arrays import Float32s, Float64s, Floats, UInt16s, UInt64s
+from simdb.lsh.family import BandedFamily, derived_words
 
 _WORD_BITS = 16
 _SINGLE_SUFFICES = 0.02  # error of a float32 projection in bucket widths
@@ -54,7 +52,7 @@ class BitSampling(BandedFamily):
         words = derived_words(secret, b"simdb.positions", bands * rows)
         self.positions = np.array([int(word) * length >> 64 for word in words], np.int64)
 
-    def sign(self, features: npt.NDArray[np.uint64]) -> Signatures:
+    def sign(self, features: UInt64s) -> UInt16s:
         """Return the signatures of packed bit vectors, uint64 (n, words)."""
         return kernels.bits.sampled_bits(features, self.positions, self.bands)
 
@@ -76,7 +74,7 @@ class RandomHyperplanes(BandedFamily):
         by_row = self.directions.reshape(bands, rows, -1).swapaxes(0, 1)
         self._projector = Projector(by_row.reshape(shape))
 
-    def sign(self, features: Vectors) -> Signatures:
+    def sign(self, features: Float32s) -> UInt16s:
         """Return the signatures of vectors, float32 (n, d).
 
         Equal vectors have equal signatures, in every batch and on every machine, and so have a
@@ -104,7 +102,7 @@ class RandomLines(BandedFamily):
         self.shifts = shares.astype(np.float64) * 2.0**-53 * self._width
         self._projector = Projector(self.directions)
 
-    def sign(self, features: Vectors) -> Signatures:
+    def sign(self, features: Float32s) -> UInt16s:
         """Return the signatures of vectors, float32 (n, d): a word a base function.
 
         Equal vectors have equal signatures, in every batch and on every machine. Where the bucket
@@ -123,13 +121,9 @@ class RandomLines(BandedFamily):
 
 
 class Projector:
-    """Project vectors onto the same directions again and again. Safe to use from several threads.
+    """Projects vectors onto directions, float32 (functions, d); any number of threads may."""
 
-    Args:
-        directions: float32 (functions, d), one a column of the projections.
-    """
-
-    def __init__(self, directions: Vectors) -> None:
+    def __init__(self, directions: Float32s) -> None:
         self._columns = np.ascontiguousarray(directions.T)
         squares = np.square(directions, dtype=np.float64).sum(axis=1)
         self._longest = math.sqrt(float(squares.max()))
@@ -141,12 +135,11 @@ class Projector:
         self._portion -= self._portion % self._rows
 
     def portions(
-        self, vectors: Vectors, allowed: float = math.inf
-    ) -> Iterator[tuple[slice, Vectors, Projections, Projections]]:
-        """Cut vectors into portions and project each; the next overwrites the projections.
+        self, vectors: Float32s, allowed: float = math.inf
+    ) -> Iterator[tuple[slice, Float32s, Floats, Floats]]:
+        """Cut vectors into portions; yield which they are, the vectors, and ``project`` of them.
 
-        Yields:
-            which vectors, the vectors, contiguous, and what ``project`` returns of them.
+        The next portion overwrites the projections.
         """
         buffer = _aligned(min(len(vectors), self._portion), self._columns.shape[1])
         for start in range(0, len(vectors), self._portion):
@@ -155,17 +148,12 @@ class Projector:
             yield portion, some, *self.project(some, allowed, buffer[: len(some)])
 
     def project(
-        self, vectors: Vectors, allowed: float = math.inf, out: Vectors | None = None
-    ) -> tuple[Projections, Projections]:
+        self, vectors: Float32s, allowed: float = math.inf, out: Float32s | None = None
+    ) -> tuple[Floats, Floats]:
         """Return projections, (n, functions), and how far each vector's are from true, (n,).
 
-        float32, or float64 where most errors would be above what is allowed. An error is infinity
-        where float32 may overflow.
-
-        Args:
-            vectors: float32 (n, d), contiguous.
-            allowed: what an error may be.
-            out: float32 (n, functions), contiguous: where projections in float32 are written.
+        float32, written to ``out``, or float64 where most errors would be above what is allowed.
+        An error is infinity where float32 may overflow.
         """
         shape = len(vectors), self._columns.shape[1]
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is in doubt
@@ -194,7 +182,7 @@ class Projector:
                     stretch = slice(first, first + _STRETCH)
                     projected += some[..., stretch] @ columns[stretch]
 
-    def _errors(self, vectors: npt.NDArray[Any], rounding: float) -> Projections:
+    def _errors(self, vectors: npt.NDArray[Any], rounding: float) -> Floats:
         """Return how far the projections of each vector can be from ``product``, (n,).
 
         A sum of products, each of which passes through m roundings at most, in whatever order and
@@ -207,14 +195,14 @@ class Projector:
         roundings = min(dimension, _STRETCH) + dimension // _STRETCH + 2
         of_product = dimension // _LANES + _LANES + 8
         relative = 1.1 * (roundings * rounding + of_product * _DOUBLE_ROUNDING)
-        errors: Projections = np.sqrt(np.vecdot(vectors, vectors))
+        errors: Floats = np.sqrt(np.vecdot(vectors, vectors))
         errors += _VANISHING * math.sqrt(dimension)
         errors *= relative * self._longest
         errors[errors >= relative * _SURELY_FINITE] = np.inf
         return errors
 
 
-def _aligned(count: int, functions: int) -> Vectors:
+def _aligned(count: int, functions: int) -> Float32s:
     """Return room for projections that begins where a line of the cache does."""
     room = np.empty(count * functions + _CACHE_LINE, np.float32)
     begin = -(room.ctypes.data // room.itemsize) % _CACHE_LINE
@@ -224,13 +212,13 @@ def _aligned(count: int, functions: int) -> Vectors:
 # -- directions ----------------------------------------------------------------------------------
 
 
-def derived_signs(secret: bytes, shape: tuple[int, int]) -> Vectors:
+def derived_signs(secret: bytes, shape: tuple[int, int]) -> Float32s:
     """Derive vectors of +1 and -1, float32, from the lowest bit of each word."""
     words = derived_words(secret, b"simdb.signs", shape[0] * shape[1])
     return np.where(words & np.uint64(1), np.float32(1), np.float32(-1)).reshape(shape)
 
 
-def derived_gaussians(secret: bytes, shape: tuple[int, int]) -> Vectors:
+def derived_gaussians(secret: bytes, shape: tuple[int, int]) -> Float32s:
     """Derive independent standard Gaussians, float32, two from two words (Box and Muller 1958).
 
     With u in (0, 1] and v in [0, 1) of 53 bits they are sqrt(-2 log u) cos(2 pi v) and the same
@@ -247,7 +235,7 @@ def derived_gaussians(secret: bytes, shape: tuple[int, int]) -> Vectors:
     return both[:count].astype(np.float32).reshape(shape)
 
 
-def _logarithm(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _logarithm(values: Float64s) -> Float64s:
     """Return natural logarithms: 2 atanh((m - 1) / (m + 1)) + e log 2 for m 2^e, m about 1."""
     mantissa, exponent = np.frexp(values)
     low = mantissa < math.sqrt(0.5)
@@ -261,9 +249,7 @@ def _logarithm(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return 2.0 * share * series + exponent * 0.6931471805599453
 
 
-def _circle(
-    turns: npt.NDArray[np.float64],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _circle(turns: Float64s) -> tuple[Float64s, Float64s]:
     """Return cosine and sine of so many turns: Taylor series within an eighth of a turn."""
     quarter = np.floor(4.0 * turns + 0.5)
     angle = (turns - 0.25 * quarter) * 6.283185307179586

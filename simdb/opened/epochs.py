@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
-from simdb.lsh.symbols import SymbolSets
+from simdb.lsh.family import SymbolSets
 from simdb.ragged import Ragged
 from simdb.storage.collection.manifest import EpochManifest, decode_frequent, frequent_record
 from simdb.storage.collection.reader import CollectionReader

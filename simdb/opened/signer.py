@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.exact.thresholds import Bound
-from simdb.lsh.family import BucketKeys, Family
-from simdb.lsh.symbols import SymbolSets
+from simdb.lsh.family import BucketKeys, Family, SymbolSets
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.epochs import Epoch, Prefixes
 

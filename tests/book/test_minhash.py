@@ -14,9 +14,8 @@ import pytest
 from simdb import kernels, kinds
 from simdb.kinds.text import TextItems
 from simdb.lsh.amplification import And, Or, s_curve, steepest
-from simdb.lsh.family import Banding, Sketcher
+from simdb.lsh.family import Banding, MinHash, SymbolSets
 from simdb.lsh.planning import Plan
-from simdb.lsh.symbols import SymbolSets
 from tests.support import oracle
 
 SECRET = b"secret"
@@ -143,10 +142,10 @@ def test_section_3_3_2_a_row_is_the_first_element_in_its_permuted_order():
     """Each classical row orders the elements by its hash; a set has the row of its first."""
     rows = 16
     words = oracle.secret_words(SECRET, b"simdb.classical", 2 * rows)
-    sketcher = Sketcher("classical", rows, SECRET)
+    sketcher = MinHash("classical", 1, rows, SECRET)
     values = np.array([symbol for members in FIGURE_3_4 for symbol in sorted(members)], np.uint64)
-    sketches = sketcher.sketch(SymbolSets(values, np.cumsum([0, *map(len, FIGURE_3_4)])))
-    alone = sketcher.sketch(SymbolSets(np.arange(5, dtype=np.uint64), np.arange(6)))
+    sketches = sketcher.sign(SymbolSets(values, np.cumsum([0, *map(len, FIGURE_3_4)])))
+    alone = sketcher.sign(SymbolSets(np.arange(5, dtype=np.uint64), np.arange(6)))
     for row in range(rows):
         multiplier = words[row] % (oracle.MODULUS - 1) + 1
         addend = words[rows + row] % oracle.MODULUS
@@ -201,7 +200,7 @@ def test_exercise_3_3_3_and_figure_3_5_six_rows():
 
 def test_example_3_9_signatures_of_a_million_documents():
     """The book keeps 4 bytes a row, 1,000 a document; simdb keeps 2 bytes a row."""
-    sketch = Sketcher("fast", 250, SECRET).sketch(
+    sketch = MinHash("fast", 1, 250, SECRET).sign(
         SymbolSets(np.arange(9, dtype=np.uint64), np.array([0, 9]))
     )
     assert sketch.nbytes * 2 == 1000

@@ -12,7 +12,7 @@ import pytest
 
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import MaximumDistance, Threshold, admits
-from tests.support.exact_oracle import largest_position, may_meet
+from tests.support.exact_oracle import largest_position, may_meet, meets
 
 GRID = [Fraction(hundredths, 100) for hundredths in range(1, 101)]
 ODD = [Fraction(1, 3), Fraction(str(0.1 * 7)), Fraction(2, 7), Fraction(10**17 - 1, 10**17)]
@@ -137,10 +137,10 @@ def test_sizes_and_prefixes_follow_their_definitions(fraction):
         shared = {other: shared_prefix_length(threshold, size, other) for other in partners}
         assert max(shared.values()) == threshold.prefix_length(size)
         # The posted prefix serves every probe that is not smaller, and is no longer than that.
-        assert threshold.posted_prefix_length(size) == max(
+        assert threshold.posted_prefix_lengths(np.array([size])) == max(
             length for other, length in shared.items() if other >= size
         )
-    assert threshold.prefix_length(0) == threshold.posted_prefix_length(0) == 0
+    assert threshold.prefix_length(0) == threshold.posted_prefix_lengths(np.array([0])) == 0
 
 
 @pytest.mark.parametrize("fraction", [*GRID[29::10], *ODD], ids=str)
@@ -198,7 +198,7 @@ def test_array_forms_equal_the_scalar_forms_at_every_magnitude(fraction, largest
     array = np.array(values, np.int64)
     if 2 * largest < 2**62:
         assert threshold.posted_prefix_lengths(array).tolist() == [
-            threshold.posted_prefix_length(value) for value in values
+            value - threshold.needed_overlap(2 * value) + 1 if value else 0 for value in values
         ]
     assert threshold.needed_overlaps(array).tolist() == [
         threshold.needed_overlap(v) for v in values
@@ -207,7 +207,7 @@ def test_array_forms_equal_the_scalar_forms_at_every_magnitude(fraction, largest
     assert threshold.prefix_lengths(array).tolist() == [threshold.prefix_length(v) for v in values]
     overlaps = [threshold.minimum_size(v) - generator.randint(0, 1) for v in values]
     assert threshold.meets_many(np.array(overlaps, np.int64), array).tolist() == [
-        threshold.meets(overlap, union) for overlap, union in zip(overlaps, values, strict=True)
+        meets(fraction, overlap, union) for overlap, union in zip(overlaps, values, strict=True)
     ]
 
 
@@ -220,8 +220,6 @@ def test_the_table_holds_the_needed_overlap_of_every_total():
 
 def test_nothing_in_common_never_meets_a_threshold():
     threshold = Threshold.parse("1/100")
-    assert not threshold.meets(0, 0)
-    assert not threshold.meets(0, 5)
     assert threshold.meets_many(np.array([0, 0, 1]), np.array([0, 5, 100])).tolist() == [
         False,
         False,
@@ -265,7 +263,7 @@ def test_array_forms_of_a_single_size_equal_the_scalar_forms(seed):
         assert threshold.needed_overlaps(alone).tolist() == [threshold.needed_overlap(size)]
         overlap = threshold.minimum_size(size) - generator.randint(0, 1)
         assert threshold.meets_many(np.array([overlap]), alone).tolist() == [
-            threshold.meets(overlap, size)
+            meets(threshold.fraction, overlap, size)
         ]
 
 

@@ -35,6 +35,7 @@ from simdb.kernels.postings import (
     prefix_buckets,
 )
 from tests.support import oracle
+from tests.support.exact_oracle import jaccard
 
 Twin = Callable[[np.random.Generator], None]
 TWINS: dict[str, Twin] = {}
@@ -557,7 +558,7 @@ def joined_sets(random: np.random.Generator) -> None:
     similar = {
         (one, other): len({*sets[one]} & {*sets[other]})
         for one, other in combinations(range(len(sets)), 2)
-        if threshold.meets(len({*sets[one]} & {*sets[other]}), len({*sets[one]} | {*sets[other]}))
+        if jaccard({*sets[one]}, {*sets[other]}) >= threshold.fraction
     }
     for bounded in (True, False):
         state, counters = bucket_state(*postings), np.zeros(4, np.int64)
@@ -620,11 +621,7 @@ def probed_postings(random: np.random.Generator) -> None:
     )
     common = [{*probe[:prefix]} & {*own[: threshold.prefix_length(len(own))]} for own in sets]
     assert [len(common[item]) for item in items] == counts.tolist()
-    similar = {
-        n
-        for n, own in enumerate(sets)
-        if threshold.meets(len({*own} & {*probe}), len({*own} | {*probe}))
-    }
+    similar = {n for n, own in enumerate(sets) if jaccard({*own}, {*probe}) >= threshold.fraction}
     assert similar <= set(items.tolist())
     assert all(smallest <= len(sets[item]) <= largest for item in items)
 

@@ -269,7 +269,7 @@ def test_the_kernels_leave_the_sets_of_the_elements_as_they_were():
 
 def test_the_union_of_bags_is_one_of_two():
     assert Bag() == Bag(union="sum") != Bag(union="maximum")
-    with pytest.raises(ConfigurationError, match="'sum' or 'maximum', not 'min'"):
+    with pytest.raises(ConfigurationError, match="'maximum' or 'sum', not 'min'"):
         Bag(union="min")  # type: ignore[arg-type]
 
 

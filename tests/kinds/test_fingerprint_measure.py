@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.items import FingerprintItems
-from simdb.kinds.fingerprints.measure import FingerprintMeasure
+from simdb.kinds.fingerprints.items import FingerprintItems, FingerprintMeasure
 from tests.support import fingerprint_oracle as oracle
 
 KIND = Fingerprint(300, 300)

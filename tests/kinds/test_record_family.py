@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simdb.arrays import UInt64s
 from simdb.kinds.records import Equal, Field, Record
 from simdb.kinds.records.family import (
-    Keys,
     RecordFamily,
     certain_above,
-    large_bucket_warnings,
-    rule_costs,
+    describe_candidates,
 )
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
@@ -65,11 +64,13 @@ def made_of(row: dict[str, Any]) -> list[tuple[str, ...] | None]:
 
 def keys_of(
     rows: list[dict[str, Any]], family: RecordFamily = FAMILY, items: RecordItems = ITEMS
-) -> Keys:
+) -> UInt64s:
     return family.keys(family.sign(items.features([items.encode(row) for row in rows])))
 
 
-def all_pairs(left: Keys, right: Keys | None = None, most: int = 1000) -> list[tuple[int, int]]:
+def all_pairs(
+    left: UInt64s, right: UInt64s | None = None, most: int = 1000
+) -> list[tuple[int, int]]:
     batches = list(candidate_pairs(left, right, most=most))
     return [
         (int(one), int(other))
@@ -160,21 +161,22 @@ def test_numbers_and_dates_agree_however_they_are_written():
     assert keys.all()
 
 
-@given(rows_of, rows_of)
-def test_costs_count_what_each_rule_makes_candidates_of(ones, others):
-    left, right = [made_of(row) for row in ones], [made_of(row) for row in others]
-    within = rule_costs(SETTINGS, keys_of(ones))
-    between = rule_costs(SETTINGS, keys_of(ones), keys_of(others))
-    for rule in range(4):
-        mine = [made[rule] for made in left if made[rule] is not None]
-        theirs = [made[rule] for made in right if made[rule] is not None]
-        cost = within[rule]
-        assert (cost.records, cost.buckets) == (len(mine), len(set(mine)))
-        assert cost.largest == max(map(mine.count, mine), default=0)
-        assert cost.pairs == sum(one == other for one, other in combinations(mine, 2))
-        assert between[rule].pairs == sum(one == other for one, other in product(mine, theirs))
-        assert between[rule].records == len(mine) + len(theirs)
-    assert [cost.rule for cost in within] == [
+def described(settings: Record, keys: UInt64s) -> dict[str, Any]:
+    """What the statistics say of records whose keys lie in two parts of the signatures."""
+    parts = np.array_split(keys.view(np.uint16), 2)
+    return describe_candidates(settings, RecordFamily(settings, b""), lambda: iter(parts))
+
+
+@given(rows_of)
+def test_costs_count_what_each_rule_makes_candidates_of(rows):
+    everything = [made_of(row) for row in rows]
+    costs = described(SETTINGS, keys_of(rows))["rules"]
+    for rule, cost in enumerate(costs):
+        values = [made[rule] for made in everything if made[rule] is not None]
+        assert (cost["records"], cost["buckets"]) == (len(values), len(set(values)))
+        assert cost["largest"] == max(map(values.count, values), default=0)
+        assert cost["pairs"] == sum(one == other for one, other in combinations(values, 2))
+    assert [cost["rule"] for cost in costs] == [
         "phone",
         "name last-word",
         "name and city",
@@ -186,13 +188,13 @@ def test_a_large_bucket_is_warned_of_and_nothing_of_it_is_left_out():
     settings = Record([Field("city"), Field("name")], ["city", "name"], large_bucket=9)
     items, family = RecordItems(settings), RecordFamily(settings, b"secret")
     keys = keys_of([{"city": "rome", "name": str(n)} for n in range(10)], family, items)
-    (warning,) = large_bucket_warnings(settings, rule_costs(settings, keys))
+    (warning,) = described(settings, keys)["warnings"]
     assert warning == (
         "10 records are equal in city: that rule compares 45 pairs; ask for a second field in the "
         "same rule, or leave it out"
     )
     assert len(all_pairs(keys)) == 45
-    assert not large_bucket_warnings(settings, rule_costs(settings, keys[:9]))
+    assert not described(settings, keys[:9])["warnings"]
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ def test_settings_are_kept_as_plain_tuples():
         (lambda: ANY_FIELD("a", 1.5), "weight must be a whole number from 0 to 1,000,000, not 1.5"),
         (lambda: ANY_FIELD("a", True), "weight must be"),
         (lambda: ANY_FIELD("a", -1), "weight must be"),
-        (lambda: ANY_FIELD("a", compare="jaro"), "compare must be one of 'edit', .* not 'jaro'"),
+        (lambda: ANY_FIELD("a", compare="jaro"), "must be one of .*'edit', .* not 'jaro'"),
         (
             lambda: ANY_FIELD("a", tolerance=0),
             "tolerance must be a number above 0 and at most 1,000,000, not 0",
@@ -301,7 +301,7 @@ def test_settings_are_kept_as_plain_tuples():
         (lambda: ANY_FIELD("a", missing=0.5), "missing must be"),
         (
             lambda: ANY_FIELD("a", invalid="keep"),
-            "invalid must be 'refuse' or 'missing', not 'keep'",
+            "invalid must be 'missing' or 'refuse', not 'keep'",
         ),
         (lambda: ANY_FIELD("a", prepare=["upper"]), "prepare names 'upper', which is none of"),
         (lambda: ANY_FIELD("a", prepare=["first:0"]), "prepare names 'first:0'"),

@@ -84,7 +84,7 @@ def test_the_alignment_distance_breaks_the_triangle_inequality():
 def test_pairs_at_once_have_the_distances_of_single_pairs(pairs, distance, cutoff):
     left, right = [one for one, _ in pairs], [other for _, other in pairs]
     single = [DISTANCES[distance](one, other) for one, other in pairs]
-    found = pair_distances(left, right, distance=distance, workers=2)
+    found = pair_distances(left, right, distance=distance)
     assert found.dtype == np.int64
     assert found.tolist() == single
     cut = pair_distances(left, right, distance=distance, cutoff=cutoff)

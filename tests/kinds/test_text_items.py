@@ -16,7 +16,7 @@ from simdb.errors import BadItemError
 from simdb.kinds import text as text_module
 from simdb.kinds.base import MAXIMUM_ITEM_BYTES
 from simdb.kinds.text import TextItems
-from simdb.lsh.symbols import polynomial_base, secret_words
+from simdb.lsh.family import polynomial_base, secret_words
 from tests.support import oracle
 
 ITEMS = TextItems(kinds.Text(), b"secret")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb import kernels
-from simdb.lsh.family import FILTER_LOSS, Banding, Sketcher, minimum_matches
+from simdb.lsh.family import FILTER_LOSS, Banding, MinHash, minimum_matches
 from simdb.lsh.planning import Plan
 from tests.lsh.test_sketching import random_pairs
 from tests.support import oracle
@@ -91,7 +91,7 @@ def test_pairs_share_a_bucket_as_often_as_the_s_curve_says(scheme, size, similar
     for number in range(40):
         secret = bytes([number])
         sets, jaccard = random_pairs(generator, size, similarity, 50)
-        sketches = Sketcher(scheme, plan.signature_rows, secret).sketch(sets)
+        sketches = MinHash(scheme, 1, plan.signature_rows, secret).sign(sets)
         keys = Banding(plan.bands, plan.rows, secret).bucket_keys(sketches)
         found.append((keys[0::2] == keys[1::2]).any(axis=1))
     expected = 1 - (1 - float(jaccard) ** 6) ** 16
@@ -140,7 +140,7 @@ def test_pairs_at_the_threshold_fall_below_the_minimum_as_seldom_as_allowed(sche
     for number in range(40):
         sets, jaccard = random_pairs(generator, 90, 0.8, 50)
         assert jaccard == Fraction(4, 5)
-        sketches = Sketcher(scheme, 96, bytes([number])).sketch(sets)
+        sketches = MinHash(scheme, 1, 96, bytes([number])).sign(sets)
         matching = kernels.sketches.matching_rows(sketches[0::2].copy(), sketches[1::2].copy())
         lost.append(matching < least)
     assert np.concatenate(lost).mean() <= 0.05 + 4.5 * sqrt(0.05 * 0.95 / 2000)

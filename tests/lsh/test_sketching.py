@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.lsh.family import MAXIMUM_FUNCTIONS, Sketcher
-from simdb.lsh.symbols import SymbolSets
+from simdb.lsh.family import MAXIMUM_FUNCTIONS, MinHash, SymbolSets
 from tests.support import oracle
 
 SECRET = bytes(range(32))
@@ -41,7 +40,7 @@ def sets_of(*lists: list[int]) -> SymbolSets:
     rows=st.integers(1, 20),
 )
 def test_sketches_are_those_of_the_slow_version(scheme, lists, rows):
-    sketches = Sketcher(scheme, rows, SECRET).sketch(sets_of(*lists))
+    sketches = MinHash(scheme, 1, rows, SECRET).sign(sets_of(*lists))
     assert sketches.dtype == np.uint16
     assert sketches.shape == (len(lists), rows)
     assert sketches.tolist() == [SLOW[scheme](members, rows, SECRET) for members in lists]
@@ -52,20 +51,20 @@ def test_sketches_are_those_of_the_slow_version(scheme, lists, rows):
 def test_sketches_of_every_size_are_those_of_the_slow_version(scheme, size):
     """Few members need the rounds of one bin each, many fill all bins in the first round."""
     members = np.random.default_rng(size).integers(0, 2**64, size, dtype=np.uint64).tolist()
-    sketch = Sketcher(scheme, 32, SECRET).sketch(sets_of(members))[0].tolist()
+    sketch = MinHash(scheme, 1, 32, SECRET).sign(sets_of(members))[0].tolist()
     assert sketch == SLOW[scheme](members, 32, SECRET)
 
 
 @schemes
 def test_order_and_repeats_do_not_matter(scheme):
     members = list(range(1, 40))
-    sketches = Sketcher(scheme, 64, SECRET).sketch(sets_of(members, members[::-1] + members))
+    sketches = MinHash(scheme, 1, 64, SECRET).sign(sets_of(members, members[::-1] + members))
     assert sketches[0].tolist() == sketches[1].tolist()
 
 
 @schemes
 def test_an_empty_set_gives_zeros_and_does_not_disturb_its_neighbours(scheme):
-    sketches = Sketcher(scheme, 16, SECRET).sketch(sets_of([], [5], [], [5]))
+    sketches = MinHash(scheme, 1, 16, SECRET).sign(sets_of([], [5], [], [5]))
     assert not sketches[0].any()
     assert not sketches[2].any()
     assert sketches[1].tolist() == sketches[3].tolist()
@@ -80,15 +79,15 @@ def test_an_empty_set_gives_zeros_and_does_not_disturb_its_neighbours(scheme):
 )
 def test_sketches_never_change(scheme, expected):
     """Stored signatures depend on them: a change here is a change of the file format."""
-    assert Sketcher(scheme, 6, SECRET).sketch(sets_of([1, 2, 3]))[0].tolist() == expected
+    assert MinHash(scheme, 1, 6, SECRET).sign(sets_of([1, 2, 3]))[0].tolist() == expected
 
 
 def test_impossible_sketches_are_refused():
     with pytest.raises(ConfigurationError, match="'fast' or 'classical', not 'quick'"):
-        Sketcher("quick", 10, SECRET)  # type: ignore[arg-type]
+        MinHash("quick", 1, 10, SECRET)  # type: ignore[arg-type]
     for rows in (0, MAXIMUM_FUNCTIONS + 1):
-        with pytest.raises(ConfigurationError, match=f"1 to 4,096 rows, not {rows}"):
-            Sketcher("fast", rows, SECRET)
+        with pytest.raises(ConfigurationError, match=f"at most 4,096, not 1 and {rows}"):
+            MinHash("fast", 1, rows, SECRET)
 
 
 # ------------------------------------------------------------------------------------- statistics
@@ -106,7 +105,7 @@ def random_pairs(
 
 
 def equal_rows(scheme: str, sets: SymbolSets, rows: int, secret: bytes) -> npt.NDArray[np.bool_]:
-    sketches = Sketcher(scheme, rows, secret).sketch(sets)  # type: ignore[arg-type]
+    sketches = MinHash(scheme, 1, rows, secret).sign(sets)  # type: ignore[arg-type]
     equal: npt.NDArray[np.bool_] = sketches[0::2] == sketches[1::2]
     return equal
 
@@ -146,7 +145,7 @@ def test_rows_are_uniform(scheme):
     """
     values = np.random.default_rng(5).integers(0, 2**64, 300_000, dtype=np.uint64)
     sets = SymbolSets(values, np.arange(0, 300_001, 100))
-    sketches = Sketcher(scheme, 32, SECRET).sketch(sets)
+    sketches = MinHash(scheme, 1, 32, SECRET).sign(sets)
     for byte in (sketches & 0xFF, sketches >> 8):
         counts = np.bincount(byte.ravel(), minlength=256)
         expected = sketches.size / 256
@@ -157,11 +156,11 @@ def test_rows_are_uniform(scheme):
 def test_other_secrets_give_unrelated_rows(scheme):
     """Of 2,560 rows about 0.04 agree by chance; three would happen once in 100,000 runs."""
     sets = sets_of(*(list(range(n, n + 50)) for n in range(20)))
-    one, other = (Sketcher(scheme, 128, secret).sketch(sets) for secret in (b"one", b"other"))
+    one, other = (MinHash(scheme, 1, 128, secret).sign(sets) for secret in (b"one", b"other"))
     assert (one == other).sum() < 3
 
 
 def test_the_schemes_give_unrelated_rows():
     sets = sets_of(list(range(50)))
-    fast, classical = (Sketcher(s, 128, SECRET).sketch(sets) for s in ("fast", "classical"))
+    fast, classical = (MinHash(s, 1, 128, SECRET).sign(sets) for s in ("fast", "classical"))
     assert (fast == classical).sum() < 3

@@ -26,6 +26,11 @@ def jaccard(left: set[int], right: set[int]) -> Fraction:
     return Fraction(len(left & right), union) if union else Fraction(0)
 
 
+def meets(fraction: Fraction, overlap: int, union: int) -> bool:
+    """Tell whether overlap / union is at least a threshold, which nothing without overlap is."""
+    return overlap > 0 and Fraction(overlap, union) >= fraction
+
+
 def similar_pairs(sets: list[set[int]], threshold: Fraction) -> dict[tuple[int, int], Fraction]:
     """Compare every two sets."""
     return {

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simdb.kinds.base import Integers
-from simdb.kinds.records.family import Keys
+from simdb.arrays import Int64s, UInt64s
 
 PAIRS_A_BATCH = 1 << 18
 
 
 def candidate_pairs(
-    left: Keys, right: Keys | None = None, *, most: int = PAIRS_A_BATCH
-) -> Iterator[tuple[Integers, Integers]]:
+    left: UInt64s, right: UInt64s | None = None, *, most: int = PAIRS_A_BATCH
+) -> Iterator[tuple[Int64s, Int64s]]:
     """Yield the pairs of records that agree in a rule, each once, in batches.
 
     Memory does not grow with the number of pairs: a pair comes in the bucket of its first common
@@ -48,7 +47,7 @@ def candidate_pairs(
             begin = stop
 
 
-def _buckets(left: Keys, right: Keys) -> tuple[Integers, Integers, Integers]:
+def _buckets(left: UInt64s, right: UInt64s) -> tuple[Int64s, Int64s, Int64s]:
     """Return the order of ``right`` by key; where each of ``left`` begins in it, and how many."""
     order = np.argsort(right, kind="stable")
     ordered = right[order]

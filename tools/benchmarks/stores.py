@@ -17,7 +17,7 @@ import numpy.typing as npt
 import simdb
 from simdb import kinds
 from simdb.kinds.text import TextItems
-from simdb.lsh.family import Sketcher
+from simdb.lsh.family import MinHash
 from simdb.storage.file.creation import FORMAT_VERSION
 from tools.benchmarks.children import in_child, memory_watched
 from tools.benchmarks.registry import Bench
@@ -35,9 +35,9 @@ def text_items() -> TextItems:
     return TextItems(kinds.Text(kinds.CharacterShingles(9)), SECRET)
 
 
-def sketcher() -> Sketcher:
+def sketcher() -> MinHash:
     """Return the sketching of a collection, without the collection."""
-    return Sketcher("fast", simdb.plan(THRESHOLD).signature_rows, SECRET)
+    return MinHash("fast", 1, simdb.plan(THRESHOLD).signature_rows, SECRET)
 
 
 def open_collection(database: simdb.Database) -> simdb.Collection:

@@ -19,7 +19,7 @@ from simdb.exact import joins
 from simdb.exact.joins import BEGINNING, Place, Workers, in_order
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
-from simdb.lsh.symbols import SymbolSets
+from simdb.lsh.family import SymbolSets
 from simdb.opened.epochs import Epoch, open_epoch
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer

@@ -6,20 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
+from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
 from simdb.kinds.base import JSON_LINES, Format, Items, Kind, Measure
 from simdb.kinds.fingerprints.family import SquaresFamily, unfindable
-from simdb.kinds.fingerprints.items import (
-    DIRECTION_UNITS,
-    LENGTH_UNITS,
-    FingerprintItems,
-    print_of_text,
-)
-from simdb.kinds.fingerprints.measure import FingerprintMeasure
+from simdb.kinds.fingerprints.items import FingerprintItems, FingerprintMeasure, print_of_text
 from simdb.lsh.curves import Curve, UnstatedCurve
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.planning import Plan
@@ -94,9 +87,6 @@ class Fingerprint(Kind, frozen=True):
                 "Fingerprint.items='squares' needs measure='squares' and alignment='none': "
                 "without minutiae nothing can be aligned"
             )
-        self._require_squares()
-
-    def _require_squares(self) -> None:
         for columns, rows in (self.plate_grid, self.function_grid):
             count = columns * rows * self.sectors
             if not self.squares_a_function <= count <= MAXIMUM_SQUARES:
@@ -110,17 +100,6 @@ class Fingerprint(Kind, frozen=True):
     def around_minutiae(self) -> bool:
         """Whether functions look at a grid around each minutia."""
         return self.alignment in ("shift", "turn")
-
-    @property
-    def aligning(self) -> tuple[int, int, int, int, int]:
-        """Return both tolerances, the largest turn, width and height in the stored units."""
-        return (
-            self.tolerance * LENGTH_UNITS,
-            self.direction_tolerance * DIRECTION_UNITS,
-            self.rotation * DIRECTION_UNITS,
-            self.width * LENGTH_UNITS,
-            self.height * LENGTH_UNITS,
-        )
 
     @property
     def plate_grid(self) -> tuple[int, int]:
@@ -152,11 +131,6 @@ class Fingerprint(Kind, frozen=True):
         return SquaresFamily(self, secret)
 
     def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
-        """Return groups and functions in place of bands and rows.
-
-        Raises:
-            ConfigurationError: bands or rows are given.
-        """
         if bands is not None or rows is not None:
             raise ConfigurationError("fingerprints have groups and functions, not bands and rows")
         return Plan(bound, self.groups, self.functions, self.make_curve(bound))
@@ -165,11 +139,8 @@ class Fingerprint(Kind, frozen=True):
         return (bands, rows) == (self.groups, self.functions)
 
     def expected_keys(self, bands: int) -> int:
-        """Return about how many functions say yes to a print.
-
-        Of the functions of three squares, one in 125 says yes to one grid of which a fifth is
-        occupied; with grids around minutiae, about one in 8.
-        """
+        # Of the functions of three squares, one in 125 says yes to one grid of which a fifth is
+        # occupied; with grids around minutiae, about one in 8.
         functions = self.groups * self.functions
         return max(1, functions // (8 if self.around_minutiae else 128)) if bands else 0
 
@@ -185,7 +156,7 @@ class Fingerprint(Kind, frozen=True):
         return own == others
 
     def candidate_stats(
-        self, family: Family, signatures: Callable[[], Iterator[npt.NDArray[np.uint16]]], live: int
+        self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int
     ) -> dict[str, Any]:
         return unfindable(family, signatures(), live)
 

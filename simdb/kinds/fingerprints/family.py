@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Float64s, Int32s, Int64s, UInt16s, UInt64s
 from simdb.kinds.fingerprints.items import Prints, grid_settings
-from simdb.lsh.family import BucketKeys, Family, Signatures, derived_words
+from simdb.lsh.family import BucketKeys, Family, derived_words, mixed
 
 if TYPE_CHECKING:
     from simdb.kinds.fingerprints import Fingerprint
@@ -57,7 +57,7 @@ class SquaresFamily:
         self.words = (bits + 63) // 64 * _WORDS
         self._secret = derived_words(secret, b"simdb.squares.k", 1)[0]
 
-    def sign(self, features: Prints) -> Signatures:
+    def sign(self, features: Prints) -> UInt16s:
         """Return the signatures, uint16 (n, words), of a batch of prints."""
         if self._around:
             return kernels.fingerprints.functions_of_minutiae(
@@ -66,7 +66,7 @@ class SquaresFamily:
         grids = np.ascontiguousarray(features.grids).astype("<u8", copy=False)
         return grids.view("<u2").astype(np.uint16, copy=False)
 
-    def bucket_keys(self, signatures: Signatures) -> BucketKeys:
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the keys of the functions that say yes, and their groups.
 
         A print whose groups do not all have one is in no pair.
@@ -75,15 +75,12 @@ class SquaresFamily:
         groups = (numbers // self.group_size).astype(np.uint8)
         return BucketKeys(self.keys_of(numbers), offsets, groups, self.groups)
 
-    def keys_of(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    def keys_of(self, numbers: Int64s) -> UInt64s:
         """Return the bucket keys of functions by number; two functions never have the same."""
-        with np.errstate(over="ignore"):  # SplitMix64's finalizer, a bijection
-            keys = numbers.astype(np.uint64) + self._secret
-            keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            return np.asarray(keys ^ (keys >> np.uint64(31)), np.uint64)
+        with np.errstate(over="ignore"):
+            return mixed(numbers.astype(np.uint64) + self._secret)
 
-    def yes(self, signatures: Signatures) -> Signatures:
+    def yes(self, signatures: UInt16s) -> UInt16s:
         """Return the bit sets of the functions that say yes: uint16 (n, words of functions)."""
         if signatures.ndim != 2 or signatures.shape[1] != self.words:
             raise ValueError(
@@ -93,23 +90,21 @@ class SquaresFamily:
             return signatures
         return kernels.fingerprints.functions_of_grids(signatures, self.functions)
 
-    def first_shared(self, left: Signatures, right: Signatures) -> npt.NDArray[np.int64]:
+    def first_shared(self, left: UInt16s, right: UInt16s) -> Int64s:
         """Return for pairs of signatures the smallest number of a function that both share.
 
-        Returns:
-            int64 (m,), a function of the first group; -1 if they share none in some group, and are
-            thus no candidates.
+        int64 (m,), a function of the first group; -1 if they share none in some group, and are
+        thus no candidates.
         """
-        if self._around:
-            return kernels.fingerprints.first_shared(left, right, self.group_size, self.groups)
-        shared = self.yes(left & right)
-        return kernels.fingerprints.first_shared(shared, shared, self.group_size, self.groups)
+        if not self._around:
+            left = right = self.yes(left & right)
+        return kernels.fingerprints.first_shared(left, right, self.group_size, self.groups)
 
     def needed_matches(self, bound: object) -> int:
         return 0
 
 
-def unfindable(family: Family, signatures: Iterator[Signatures], live: int) -> dict[str, Any]:
+def unfindable(family: Family, signatures: Iterator[UInt16s], live: int) -> dict[str, Any]:
     """Count the prints to which, in some group, no function says yes: they are in no pair.
 
     Exact up to ``MOST_PRINTS``, an estimate by every so many-th print beyond.
@@ -130,7 +125,7 @@ def unfindable(family: Family, signatures: Iterator[Signatures], live: int) -> d
     return {"in_no_bucket": lost, "warnings": warnings}
 
 
-def chosen_functions(squares: int, count: int, size: int, secret: bytes) -> npt.NDArray[np.int32]:
+def chosen_functions(squares: int, count: int, size: int, secret: bytes) -> Int32s:
     """Choose functions of ``size`` different squares each, int32 (count, size), by a secret."""
     chosen = np.empty((0, size), np.int64)
     portion = 2 * count
@@ -145,9 +140,7 @@ def chosen_functions(squares: int, count: int, size: int, secret: bytes) -> npt.
     return chosen.astype(np.int32)
 
 
-def share_of_functions(
-    shared: npt.NDArray[np.int64], squares: int, size: int
-) -> npt.NDArray[np.float64]:
+def share_of_functions(shared: Int64s, squares: int, size: int) -> Float64s:
     """Return the share of all functions that say yes to two prints, by the squares they share.
 
     A function is any ``size`` different squares, all equally likely: of c shared ones among s,

@@ -1,4 +1,4 @@
-"""Fingerprints: minutiae, or occupied grid squares, their stored form and their grids (MMDS 3.8.4).
+"""Fingerprints: minutiae, or occupied grid squares; their stored form, grids, measure (MMDS 3.8.4).
 
 The stored form is canonical: equal prints are equal bytes. Minutiae are rounded to 1/16 of the
 unit of length and 1/64 of a degree, sorted, without repeats, 6 bytes each: x, y and direction as
@@ -18,9 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Float64s, Int32s, Int64s, UInt8s, UInt64s
 from simdb.errors import BadItemError, CorruptionError
-from simdb.kinds.base import Items, shortened
+from simdb.kinds.base import (
+    Compared,
+    Items,
+    PairedMeasure,
+    lengths_of,
+    require_sound,
+    rows_of,
+    shortened,
+    shown,
+)
 from simdb.kinds.vectors import number_of
+from simdb.ragged import offsets_of
 
 if TYPE_CHECKING:
     from simdb.kinds.fingerprints import Fingerprint
@@ -47,16 +58,16 @@ class Prints(NamedTuple):
         offsets: int64 (n + 1,); print i is ``minutiae[offsets[i]:offsets[i + 1]]``.
     """
 
-    grids: npt.NDArray[np.uint64]
-    minutiae: npt.NDArray[np.int32]
-    offsets: npt.NDArray[np.int64]
+    grids: UInt64s
+    minutiae: Int32s
+    offsets: Int64s
 
     def __len__(self) -> int:
         """Return how many prints there are."""
         return self.offsets.size - 1
 
 
-def grid_settings(kind: Fingerprint, columns: int, rows: int) -> npt.NDArray[np.int64]:
+def grid_settings(kind: Fingerprint, columns: int, rows: int) -> Int64s:
     """Return a grid as kernels want it: int64 (6,), lengths in 1/16."""
     return np.array(
         [
@@ -72,11 +83,7 @@ def grid_settings(kind: Fingerprint, columns: int, rows: int) -> npt.NDArray[np.
 
 
 class FingerprintItems(Items):
-    """Encode fingerprints and lay grids over them.
-
-    Attributes:
-        width: bytes of every stored print of squares; 0 of minutiae, whose numbers differ.
-    """
+    """Encode fingerprints and lay grids over them; those of squares are of one width."""
 
     def __init__(self, kind: Fingerprint) -> None:
         self._kind = kind
@@ -88,16 +95,10 @@ class FingerprintItems(Items):
         self.width = (self._squares + 7) // 8 if kind.items == "squares" else 0
 
     def encode(self, item: object) -> bytes:
-        """Return the stored form of a print.
+        """Return the stored form of a print, in which order and repeats do not count.
 
-        Args:
-            item: minutiae, (x, y, direction) each, as a sequence or an array (n, 3); or a
-                collection of square numbers, where the settings say so. Order and repeats do not
-                count.
-
-        Raises:
-            BadItemError: it is no such thing, it is empty or too large, a minutia lies off the
-                plate or is no number, or there is no such square.
+        It is given as minutiae, (x, y, direction) each, in a sequence or an array (n, 3); or as a
+        collection of square numbers, where the settings say so.
         """
         if self._kind.items == "squares":
             return self._encode_squares(item)
@@ -105,8 +106,7 @@ class FingerprintItems(Items):
 
     def decode(self, data: bytes | memoryview) -> tuple[Minutia, ...] | frozenset[int]:
         if self._kind.items == "squares":
-            (words,) = self._grids_of_squares([data])
-            occupied = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little")
+            occupied = np.unpackbits(self._rows_of_squares([data]), bitorder="little")
             return frozenset(np.flatnonzero(occupied).tolist())
         minutiae = self.features([data]).minutiae
         lengths = (minutiae[:, :2] / LENGTH_UNITS).tolist()
@@ -116,24 +116,22 @@ class FingerprintItems(Items):
 
     def features(self, items: Sequence[bytes | memoryview]) -> Prints:
         if self._kind.items == "squares":
-            none = np.zeros(len(items) + 1, np.int64)
-            return Prints(self._grids_of_squares(items), np.empty((0, 3), np.int32), none)
-        sizes = np.fromiter(map(len, items), np.int64, len(items))
+            return self.features_of_rows(self._rows_of_squares(items))
+        sizes = lengths_of(items)
         wrong = np.flatnonzero((sizes % _BYTES != 0) | (sizes > _BYTES * MAXIMUM_MINUTIAE))
         if wrong.size:
             raise CorruptionError(
                 f"a stored fingerprint, {wrong[0]} of its batch, has {sizes[wrong[0]]:,} bytes"
             )
-        offsets = np.zeros(len(items) + 1, np.int64)
-        np.cumsum(sizes // _BYTES, out=offsets[1:])
+        offsets = offsets_of(sizes // _BYTES)
         minutiae = np.frombuffer(b"".join(items), "<u2").astype(np.int32).reshape(-1, 3)
-        self._require_on_plate(minutiae)
+        ends = [self._kind.width * LENGTH_UNITS, self._kind.height * LENGTH_UNITS, TURN]
+        if minutiae.size and (minutiae.max(axis=0) >= ends).any():
+            raise CorruptionError("a stored fingerprint has a minutia off the plate")
         grids = kernels.fingerprints.grids_of_minutiae(minutiae, offsets, self._grid, self._centre)
         return Prints(grids, minutiae, offsets)
 
-    # -- what is taken as a print ----------------------------------------------------------------
-
-    def features_of_rows(self, rows: npt.NDArray[np.uint8]) -> Prints:
+    def features_of_rows(self, rows: UInt8s) -> Prints:
         padded = rows
         # Kernels are compiled for aligned arrays that could be written to.
         if self.width % 8 or not (rows.flags.carray and rows.ctypes.data % 8 == 0):
@@ -144,7 +142,7 @@ class FingerprintItems(Items):
         grids = padded.view("<u8").astype(np.uint64, copy=False)
         return Prints(grids, np.empty((0, 3), np.int32), none)
 
-    def _encode_minutiae(self, given: npt.NDArray[np.float64]) -> bytes:
+    def _encode_minutiae(self, given: Float64s) -> bytes:
         kind = self._kind
         if not len(given):
             raise BadItemError("a fingerprint must have at least one minutia")
@@ -152,9 +150,9 @@ class FingerprintItems(Items):
             raise BadItemError(
                 f"a fingerprint must have at most {MAXIMUM_MINUTIAE:,} minutiae, not {len(given):,}"
             )
+        places, ends = given[:, :2], np.array([kind.width, kind.height])
         inside = np.isfinite(given).all(axis=1)
-        for axis, side in enumerate((kind.width, kind.height)):
-            inside &= (given[:, axis] >= 0) & (given[:, axis] < side)
+        inside &= ((places >= 0) & (places < ends)).all(axis=1)
         if not inside.all():
             number = int(np.argmin(inside))
             x, y, direction = given[number].tolist()
@@ -167,10 +165,8 @@ class FingerprintItems(Items):
                 f"{kind.width} x {kind.height} from (0, 0)"
             )
         whole = np.empty(given.shape, np.int64)
-        for axis, side in enumerate((kind.width, kind.height)):
-            # What rounds up to the far border still lies inside it.
-            rounded = np.rint(given[:, axis] * LENGTH_UNITS)
-            whole[:, axis] = np.minimum(rounded, side * LENGTH_UNITS - 1)
+        # What rounds up to the far border still lies inside it.
+        whole[:, :2] = np.minimum(np.rint(places * LENGTH_UNITS), ends * LENGTH_UNITS - 1)
         whole[:, 2] = np.rint(np.mod(given[:, 2], 360.0) * DIRECTION_UNITS) % TURN
         return np.unique(whole, axis=0).astype("<u2").tobytes()
 
@@ -188,27 +184,12 @@ class FingerprintItems(Items):
         occupied[numbers.astype(np.int64)] = True
         return np.packbits(occupied, bitorder="little").tobytes()
 
-    # -- what is read back -----------------------------------------------------------------------
-
-    def _require_on_plate(self, minutiae: npt.NDArray[np.int32]) -> None:
-        ends = [self._kind.width * LENGTH_UNITS, self._kind.height * LENGTH_UNITS, TURN]
-        if minutiae.size and (minutiae.max(axis=0) >= ends).any():
-            raise CorruptionError("a stored fingerprint has a minutia off the plate")
-
-    def _grids_of_squares(self, items: Sequence[bytes | memoryview]) -> npt.NDArray[np.uint64]:
-        for number, item in enumerate(items):
-            if len(item) != self.width:
-                raise CorruptionError(
-                    f"a stored fingerprint, {number} of its batch, has {len(item):,} bytes, not "
-                    f"{self.width:,}"
-                )
-        data = np.frombuffer(b"".join(items), np.uint8).reshape(len(items), self.width)
-        padded = np.zeros((len(items), (self._squares + 63) // 64 * 8), np.uint8)
-        padded[:, : self.width] = data
-        past = np.unpackbits(padded, axis=1, bitorder="little")[:, self._squares :]
-        if past.any():
-            raise CorruptionError("a stored fingerprint has squares past the end of the grid")
-        return padded.view("<u8").astype(np.uint64)
+    def _rows_of_squares(self, items: Sequence[bytes | memoryview]) -> UInt8s:
+        """Return stored bit sets of squares as rows without bits past the last square."""
+        rows = rows_of(items, self.width, "fingerprint")
+        used = self._squares - 8 * (self.width - 1)  # bits of the last byte
+        require_sound(rows[:, -1] < 1 << used, "fingerprint")
+        return rows
 
 
 def _square_numbers(item: object) -> npt.NDArray[Any]:
@@ -217,8 +198,7 @@ def _square_numbers(item: object) -> npt.NDArray[Any]:
         return item
     if isinstance(item, str | bytes) or not isinstance(item, Iterable):
         raise BadItemError(
-            f"a fingerprint must be a collection of square numbers, not "
-            f"{type(item).__name__} {reprlib.repr(item)}"
+            f"a fingerprint must be a collection of square numbers, not {shown(item)}"
         )
     squares = list(item)
     # The types of all are told much sooner than one after the other is looked at.
@@ -234,12 +214,11 @@ def _square_numbers(item: object) -> npt.NDArray[Any]:
         return np.array(squares, np.object_)
 
 
-def _array_of(item: object) -> npt.NDArray[np.float64]:
+def _array_of(item: object) -> Float64s:
     """Return minutiae as float64 (n, 3)."""
     if isinstance(item, str | bytes) or not isinstance(item, Sequence | np.ndarray):
         raise BadItemError(
-            f"a fingerprint must be a sequence of minutiae (x, y, direction), not "
-            f"{type(item).__name__} {reprlib.repr(item)}"
+            f"a fingerprint must be a sequence of minutiae (x, y, direction), not {shown(item)}"
         )
     if isinstance(item, np.ndarray):
         numeric = item.dtype.kind in "iuf"
@@ -262,16 +241,55 @@ def _all_numbers(item: Sequence[Any]) -> bool:
     for minutia in item:
         if isinstance(minutia, str | bytes) or not isinstance(minutia, Sequence | np.ndarray):
             return False
-        if len(minutia) != 3:
+        if len(minutia) != 3 or not all(map(_is_number, cast("Iterable[object]", minutia))):
             return False
-        for value in cast("Iterable[object]", minutia):
-            if isinstance(value, bool) or not isinstance(
-                value, int | float | np.integer | np.floating
-            ):
-                return False
-            if isinstance(value, int) and abs(value) > 2**53:
-                return False
     return True
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a number that float64 holds, or may round."""
+    if isinstance(value, int) and (isinstance(value, bool) or abs(value) > 2**53):
+        return False
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
+# -- how prints are compared -----------------------------------------------------------------------
+
+
+class FingerprintMeasure(PairedMeasure):
+    """Compare prints by the measure of their settings.
+
+    ``"squares"`` is the Jaccard similarity of the occupied squares on the plate (MMDS 3.8.4):
+    exact, some nanoseconds a pair.
+
+    ``"minutiae"`` lays one print on the other by a turn and a shift (MMDS leaves "the best ways to
+    normalize" open) and is matched / (n1 + n2 - matched): n1 and n2 minutiae, of which as many as
+    ``matched`` couples, each in one couple, lie within the tolerances of distance and direction.
+    The pose is found by votes of all couples (a Hough transform), of which the two most voted are
+    fitted by least squares; a better one may exist. It is 1 for equal prints and the same for
+    either order of a pair. Turning or shifting a print changes it little. It takes some 0.08 ms for
+    prints of 50 minutiae, and grows with the product of their numbers.
+    """
+
+    def __init__(self, kind: Fingerprint) -> None:
+        self._squares = kind.measure == "squares"
+        lengths = np.array([kind.tolerance, kind.width, kind.height], np.int64) * LENGTH_UNITS
+        angles = np.array([kind.direction_tolerance, kind.rotation], np.int64) * DIRECTION_UNITS
+        self._settings = np.concatenate((lengths[:1], angles, lengths[1:]))
+
+    def _between(self, ones: Prints, others: Prints, left: Int64s, right: Int64s) -> Compared:
+        if self._squares:
+            return Compared(*kernels.bits.compare_rows(ones.grids, others.grids, left, right))
+        minutiae, offsets = others.minutiae, others.offsets
+        if ones is not others:
+            minutiae = np.concatenate((minutiae, ones.minutiae))
+            offsets = np.append(offsets, ones.offsets[1:] + offsets[-1])
+            left = left + len(others)
+        matched = kernels.fingerprints.matched_minutiae(
+            minutiae, offsets, left, right, self._settings
+        )
+        sizes = np.diff(offsets)
+        return Compared(matched, sizes[left] + sizes[right] - matched)
 
 
 # -- prints in text ------------------------------------------------------------------------------
@@ -284,15 +302,13 @@ def print_of_text(text: str, *, squares: bool) -> list[Any]:
     programs write, is its quality and does not count.
     """
     if squares:
-        return [_square(token) for token in text.split()]
+        tokens = text.split()
+        wrong = next((token for token in tokens if not _SQUARE.fullmatch(token)), None)
+        if wrong is not None:
+            raise BadItemError(f"{shortened(wrong)} is not the number of a square")
+        return list(map(int, tokens))
     lines = enumerate(text.splitlines(), 1)
     return [_minutia(place, line.split()) for place, line in lines if line.strip()]
-
-
-def _square(token: str) -> int:
-    if not _SQUARE.fullmatch(token):
-        raise BadItemError(f"{shortened(token)} is not the number of a square")
-    return int(token)
 
 
 def _minutia(place: int, tokens: Sequence[str]) -> list[float]:

@@ -6,33 +6,26 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast, get_args
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
+from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
-from simdb.kinds.base import JSON_LINES, Floats, Format, Items, Kind, Measure, Settings
+from simdb.kinds.base import JSON_LINES, Differences, Format, Items, Kind, Measure, Settings
 from simdb.kinds.records.family import RecordFamily, certain_above, describe_candidates
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
+from simdb.kinds.records.values import COUNTED, TRANSFORMATIONS
 from simdb.lsh.curves import CertainCurve, Curve
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.planning import Plan
 
 TextComparison: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "words", "exact"]
-Comparison: TypeAlias = Literal[
-    "edit", "levenshtein", "alignment", "damerau", "words", "exact", "numeric", "date"
-]
+Comparison: TypeAlias = Literal[TextComparison, "numeric", "date"]
 
 TEXT_COMPARISONS: tuple[str, ...] = get_args(TextComparison)
-# What a text can be turned into; "first:4" and "last:4" take a number.
-TRANSFORMATIONS: tuple[str, ...] = (
-    *("lowercase", "unaccented", "collapse", "alphanumeric", "digits", "letters"),
-    *("sorted-words", "first-word", "last-word", "initials"),
-)
-COUNTED_TRANSFORMATIONS: tuple[str, ...] = ("first", "last")
 
 LARGEST_WEIGHT = 1_000_000
 LARGEST_TOLERANCE = 1_000_000
@@ -41,20 +34,21 @@ MOST_FIELDS = 64
 MOST_RULES = 64
 
 
+def _listed(given: object, problem: str, *, one: type | UnionType | None = None) -> tuple[Any, ...]:
+    """Return the parts of a collection, ``one`` part alone as a tuple of one; else the problem."""
+    if one is not None and isinstance(given, one):
+        return (given,)
+    if isinstance(given, str | Equal) or not isinstance(given, Iterable):
+        raise ConfigurationError(problem)
+    return tuple(given)
+
+
 def _require_transformations(owner: str, given: object) -> tuple[str, ...]:
     """Return the names of transformations, one alone as a tuple of one."""
-    names = (given,) if isinstance(given, str) else given
-    if not isinstance(names, Iterable):
-        raise ConfigurationError(f"{owner} must be a sequence of names, not {given!r}")
-    kept = tuple(names)
+    kept = _listed(given, f"{owner} must be a sequence of names, not {given!r}", one=str)
     for name in kept:
-        if isinstance(name, str):
-            stem, colon, count = name.partition(":")
-            if name in TRANSFORMATIONS:
-                continue
-            positive = count.isascii() and count.isdigit() and 0 < int(count[:9]) < 10**8
-            if colon and stem in COUNTED_TRANSFORMATIONS and positive:
-                continue
+        if isinstance(name, str) and (name in TRANSFORMATIONS or COUNTED.fullmatch(name)):
+            continue
         raise ConfigurationError(
             f"{owner} names {name!r}, which is none of {', '.join(TRANSFORMATIONS)}, first:4, "
             "last:4 (or another number)"
@@ -134,23 +128,15 @@ class Field(Settings, frozen=True):
         return self.compare in TEXT_COMPARISONS
 
     def _require_equivalents(self) -> tuple[tuple[str, ...], ...]:
-        given: object = self.equivalents
-        wrong = ConfigurationError(
+        problem = (
             f"field {self.name!r}: equivalents must be groups of two strings or more that stand "
-            f"for each other, such as [('william', 'bill')], not {given!r}"
+            f"for each other, such as [('william', 'bill')], not {self.equivalents!r}"
         )
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise wrong
-        groups: list[tuple[str, ...]] = []
-        for group in given:
-            if isinstance(group, str) or not isinstance(group, Iterable):
-                raise wrong
-            groups.append(tuple(group))
-            if len(groups[-1]) < 2 or not all(
-                isinstance(value, str) and value for value in groups[-1]
-            ):
-                raise wrong
-        return tuple(groups)
+        groups = tuple(_listed(group, problem) for group in _listed(self.equivalents, problem))
+        for group in groups:
+            if len(group) < 2 or not all(isinstance(value, str) and value for value in group):
+                raise ConfigurationError(problem)
+        return groups
 
 
 class Equal(Settings, frozen=True):
@@ -236,12 +222,11 @@ class Record(Kind, frozen=True):
         return cast("tuple[Rule, ...]", self.candidates)
 
     def _require_rules(self) -> tuple[Rule, ...]:
-        given: object = self.candidates
-        if isinstance(given, str | Equal) or not isinstance(given, Iterable):
-            raise ConfigurationError(
-                f"Record.candidates must be a sequence of rules, not {given!r}; put it into a list"
-            )
-        rules = tuple(_rule(one) for one in given)
+        given = self.candidates
+        problem = (
+            f"Record.candidates must be a sequence of rules, not {given!r}; put it into a list"
+        )
+        rules = tuple(_rule(one) for one in _listed(given, problem))
         if not rules:
             rules = tuple((Equal(field.name),) for field in self.fields if field.weight)
         if len(rules) > MOST_RULES:
@@ -274,11 +259,6 @@ class Record(Kind, frozen=True):
         return RecordFamily(self, secret)
 
     def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
-        """Return the rules in place of bands.
-
-        Raises:
-            ConfigurationError: bands or rows are given.
-        """
         if bands is not None or rows is not None:
             raise ConfigurationError("records have rules (candidates=...), not bands and rows")
         return Plan(bound, len(self.rules), 1, self.make_curve(bound))
@@ -293,35 +273,27 @@ class Record(Kind, frozen=True):
         return [field.name for field in self.fields] == [field.name for field in other.fields]
 
     def candidate_stats(
-        self, family: Family, signatures: Callable[[], Iterator[npt.NDArray[np.uint16]]], live: int
+        self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int
     ) -> dict[str, Any]:
         return describe_candidates(self, family, signatures)
 
-    def field_differences(self, field: str) -> Callable[[Sequence[bytes], Sequence[bytes]], Floats]:
-        """Return what computes the differences of a field that is not scored.
-
-        Raises:
-            ConfigurationError: there is no such field, or pairs are chosen by it.
-        """
-        return RecordItems(self._scored_by(field)).differences(field)
-
-    def _scored_by(self, name: str) -> Record:
-        """Return settings that compare a record by one field that it is not scored by."""
-        names = [field.name for field in self.fields]
-        if name not in names:
-            raise ConfigurationError(f"there is no field {name!r}; there are {', '.join(names)}")
-        if self.fields[names.index(name)].weight:
+    def field_differences(self, field: str) -> Differences:
+        names = self.field_names
+        if field not in names:
+            raise ConfigurationError(f"there is no field {field!r}; there are {', '.join(names)}")
+        if self.fields[names.index(field)].weight:
             raise ConfigurationError(
-                f"the field {name!r} is scored: what is calibrated by must not be; rebuild with "
+                f"the field {field!r} is scored: what is calibrated by must not be; rebuild with "
                 "its weight 0"
             )
-        if any(equal.field == name for rule in self.rules for equal in rule):
+        if any(equal.field == field for rule in self.rules for equal in rule):
             raise ConfigurationError(
-                f"a rule for candidates names the field {name!r}: of what is equal by the rule it "
+                f"a rule for candidates names the field {field!r}: of what is equal by the rule it "
                 "tells nothing; rebuild without that rule"
             )
-        fields = [field.changed(weight=int(field.name == name), missing=0) for field in self.fields]
-        return self.changed(fields=fields, candidates=[name])
+        fields = [one.changed(weight=int(one.name == field), missing=0) for one in self.fields]
+        by_field = self.changed(fields=fields, candidates=[field])
+        return RecordItems(by_field).differences(field)
 
     @classmethod
     def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
@@ -348,13 +320,9 @@ class Record(Kind, frozen=True):
 
 def _rule(given: object) -> Rule:
     """Return a rule as the tuple of all that must be equal."""
-    parts = (given,) if isinstance(given, str | Equal) else given
-    if not isinstance(parts, Iterable):
-        raise ConfigurationError(
-            f"a rule must be an Equal, a field's name or a tuple of them, not {given!r}"
-        )
+    problem = f"a rule must be an Equal, a field's name or a tuple of them, not {given!r}"
     rule = []
-    for part in parts:
+    for part in _listed(given, problem, one=str | Equal):
         equal = Equal(part) if isinstance(part, str) else part
         if not isinstance(equal, Equal):
             raise ConfigurationError(f"a rule is made of Equal and names, not {part!r}")

@@ -8,50 +8,29 @@ candidates, and ``RecordFamily.certain_above`` is the similarity above which a p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import UInt16s, UInt64s
 from simdb.kinds.records.items import RecordFeatures
 from simdb.kinds.records.measure import HUNDREDTHS
 from simdb.kinds.records.values import chained, transformation
-from simdb.lsh.family import BucketKeys, Family
-from simdb.lsh.symbols import secret_words
+from simdb.lsh.family import BucketKeys, Family, secret_words
+from simdb.ragged import offsets_of
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Equal, Field, Record
 
-Keys: TypeAlias = npt.NDArray[np.uint64]
 
 WORDS_A_RULE = 4
 _MOST_FIELDS_SEARCHED = 12
 _SECRET_WORDS = 4
 _NO_DIGEST = bytes(8)
 _KEEPS_SOMETHING = ("lowercase", "first", "last")
-
-
-@dataclass(frozen=True, slots=True)
-class RuleCost:
-    """What one rule makes candidates of.
-
-    Attributes:
-        rule: in words.
-        records: that have a value for it.
-        buckets: different values.
-        largest: records in the largest bucket; of two collections, the larger side of it.
-        pairs: candidates that it gives, those of other rules among them.
-    """
-
-    rule: str
-    records: int
-    buckets: int
-    largest: int
-    pairs: int
 
 
 class RecordFamily:
@@ -74,7 +53,7 @@ class RecordFamily:
         self._factors = secret_words(secret, b"simdb.rule", count) | np.uint64(1)
         self.certain_above = certain_above(settings)
 
-    def sign(self, features: RecordFeatures) -> npt.NDArray[np.uint16]:
+    def sign(self, features: RecordFeatures) -> UInt16s:
         """Return the signatures, uint16 (n, words): a hash of 64 bits a rule, 0 for no bucket."""
         hashed = {
             equal: _hashes(features, equal, own.tobytes())
@@ -92,23 +71,21 @@ class RecordFamily:
             keys[there, number] = np.maximum(state[there], np.uint64(1))
         return keys.view(np.uint16)
 
-    def keys(self, signatures: npt.NDArray[np.uint16]) -> Keys:
+    def keys(self, signatures: UInt16s) -> UInt64s:
         """Return the hashes of signatures, uint64 (n, rules)."""
         return np.ascontiguousarray(signatures).view(np.uint64)
 
-    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the bucket keys: one for each rule whose fields all have a value."""
         keys = self.keys(signatures)
         there = keys != 0
-        offsets = np.zeros(len(keys) + 1, np.int64)
-        np.cumsum(there.sum(axis=1), out=offsets[1:])
-        return BucketKeys(keys[there], offsets)
+        return BucketKeys(keys[there], offsets_of(there.sum(axis=1)))
 
     def needed_matches(self, bound: object) -> int:
         return 0
 
 
-def _hashes(features: RecordFeatures, equal: Equal, secret: bytes) -> Keys:
+def _hashes(features: RecordFeatures, equal: Equal, secret: bytes) -> UInt64s:
     """Return a hash of what a part of a rule makes of each record; 0 if nothing is left.
 
     The values are hashed by BLAKE2b with the secret before them, each different one once.
@@ -129,61 +106,39 @@ def _hashes(features: RecordFeatures, equal: Equal, secret: bytes) -> Keys:
 # -- what rules cost ----------------------------------------------------------------------------
 
 
-def rule_costs(settings: Record, left: Keys, right: Keys | None = None) -> list[RuleCost]:
-    """Count what each rule makes candidates of, without making them.
-
-    Args:
-        settings: of the collection.
-        left: keys of the records, uint64 (n, rules).
-        right: of another collection to link it with; None counts the pairs within the one.
-    """
-    costs = []
-    for number, rule in enumerate(settings.rules):
-        keys, sizes = np.unique(left[left[:, number] != 0, number], return_counts=True)
-        records, largest = int(sizes.sum()), int(sizes.max(initial=0))
-        if right is None:
-            pairs = int((sizes * (sizes - 1) // 2).sum())
-        else:
-            others, other_sizes = np.unique(
-                right[right[:, number] != 0, number], return_counts=True
-            )
-            _, places, other_places = np.intersect1d(
-                keys, others, assume_unique=True, return_indices=True
-            )
-            pairs = int((sizes[places] * other_sizes[other_places]).sum())
-            records += int(other_sizes.sum())
-            largest = max(largest, int(other_sizes.max(initial=0)))
-        costs.append(RuleCost(" and ".join(map(str, rule)), records, keys.size, largest, pairs))
-    return costs
-
-
-def large_bucket_warnings(settings: Record, costs: list[RuleCost]) -> list[str]:
-    """Return a warning for each rule with a bucket larger than the settings expect.
-
-    Nothing is left out of such a bucket: the warning says what it costs and what helps.
-    """
-    return [
-        f"{cost.largest:,} records are equal in {cost.rule}: that rule compares {cost.pairs:,} "
-        "pairs; ask for a second field in the same rule, or leave it out"
-        for cost in costs
-        if cost.largest > settings.large_bucket
-    ]
-
-
 def describe_candidates(
-    kind: Record, family: Family, signatures: Callable[[], Iterator[npt.NDArray[np.uint16]]]
+    kind: Record, family: Family, signatures: Callable[[], Iterator[UInt16s]]
 ) -> dict[str, Any]:
-    """Return what each rule makes candidates of; the keys of one are held at a time."""
+    """Return what each rule makes candidates of, without making them, as plain values.
+
+    ``records`` have a value for it, ``buckets`` of them are different, ``largest`` are in one, and
+    ``pairs`` are candidates, those of other rules among them. The keys of one rule are held at a
+    time. Nothing is left out of a large bucket: the warning says what it costs and what helps.
+    """
     assert isinstance(family, RecordFamily)
-    costs = []
+    rules, warnings = [], []
     for number, rule in enumerate(kind.rules):
-        keys = [np.empty((0, 1), np.uint64)]
-        keys += [family.keys(rows)[:, [number]] for rows in signatures()]
-        costs += rule_costs(kind.changed(candidates=[rule]), np.concatenate(keys))
-    return {
-        "rules": [asdict(cost) for cost in costs],
-        "warnings": large_bucket_warnings(kind, costs),
-    }
+        parts = [family.keys(rows)[:, [number]].ravel() for rows in signatures()]
+        keys = np.concatenate([np.empty(0, np.uint64), *parts])
+        sizes = np.unique_counts(keys[keys != 0]).counts
+        words = " and ".join(map(str, rule))
+        records, largest = int(sizes.sum()), int(sizes.max(initial=0))
+        pairs = int((sizes * (sizes - 1) // 2).sum())
+        rules.append(
+            {
+                "rule": words,
+                "records": records,
+                "buckets": sizes.size,
+                "largest": largest,
+                "pairs": pairs,
+            }
+        )
+        if largest > kind.large_bucket:
+            warnings.append(
+                f"{largest:,} records are equal in {words}: that rule compares {pairs:,} pairs; "
+                "ask for a second field in the same rule, or leave it out"
+            )
+    return {"rules": rules, "warnings": warnings}
 
 
 # -- what cannot be missed -----------------------------------------------------------------------

@@ -10,26 +10,25 @@ after the other. ``get`` returns every value as it was given.
 from __future__ import annotations
 
 import datetime
-import reprlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Float64s, Int64s
 from simdb.errors import BadItemError, CorruptionError
-from simdb.kinds.base import Floats, Items
+from simdb.kinds.base import Differences, Items, shown
 from simdb.kinds.records.values import (
     MAXIMUM_VALUE_BYTES,
     Equivalents,
     Value,
     chained,
     plain_value,
-    read_date,
+    read_day,
     read_number,
     read_text,
     text_size,
@@ -38,6 +37,8 @@ from simdb.kinds.records.values import (
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Field, Record
+
+Read = TypeVar("Read", str, Fraction)
 
 ABSENT, NONE, STRING, INTEGER, FLOAT, DATE = range(6)
 MISSING = -1
@@ -58,13 +59,13 @@ class RecordColumn:
         numbers: the number or the day of each of ``values``; empty for texts.
     """
 
-    codes: npt.NDArray[np.int64]
+    codes: Int64s
     values: list[str]
     canonical: list[str]
     numbers: list[Fraction]
 
     @property
-    def floats(self) -> Floats:
+    def floats(self) -> Float64s:
         """The numbers, rounded to float64."""
         return np.array(list(map(float, self.numbers)), np.float64)
 
@@ -86,6 +87,7 @@ class _Reader:
     def __init__(self, field: Field) -> None:
         self.field = field
         self.is_text = field.is_text
+        self._read_number = read_number if field.compare == "numeric" else read_day
         transforms = tuple(map(transformation, field.prepare))
         self._prepare = chained(transforms)
         self._equivalents = Equivalents(field, self._prepare) if field.equivalents else None
@@ -93,9 +95,9 @@ class _Reader:
     def check(self, value: Value) -> None:
         """Raise BadItemError if a value cannot be read and the settings refuse that."""
         if self.is_text:
-            self._read_text(value)
+            self._read(read_text, value)
         else:
-            self._read_number(value)
+            self._read(self._read_number, value)
 
     def column(self, values: Sequence[Value | None]) -> RecordColumn:
         """Return the column of one value a record; each different one is read once."""
@@ -107,10 +109,10 @@ class _Reader:
             if value is None:
                 continue
             if self.is_text:
-                text = self._read_text(value)
+                text = value if isinstance(value, str) else self._read(read_text, value)
                 prepared = "" if text is None else self._prepare(text)
             else:
-                number = self._read_number(value)
+                number = self._read(self._read_number, value)
                 prepared = "" if number is None else str(number)
                 if number is not None and prepared not in places:
                     numbers.append(number)
@@ -123,23 +125,10 @@ class _Reader:
             canonical = [self._equivalents.replaced(text) for text in texts]
         return RecordColumn(codes, texts, canonical, numbers)
 
-    def _read_text(self, value: Value) -> str | None:
-        if isinstance(value, str):
-            return value
+    def _read(self, read: Callable[[str, Value], Read | None], value: Value) -> Read | None:
+        """Return what is compared of a value; None if it is missing, or taken for it."""
         try:
-            return read_text(self.field.name, value)
-        except BadItemError:
-            if self.field.invalid == "missing":
-                return None
-            raise
-
-    def _read_number(self, value: Value) -> Fraction | None:
-        """Return the number, or the day counted from 0001-01-01; None if it is missing."""
-        try:
-            if self.field.compare == "numeric":
-                return read_number(self.field.name, value)
-            day = read_date(self.field.name, value)
-            return None if day is None else Fraction(day.toordinal())
+            return read(self.field.name, value)
         except BadItemError:
             if self.field.invalid == "missing":
                 return None
@@ -167,15 +156,10 @@ class RecordItems(Items):
 
         A value is a string, an integer of 64 bits, a finite float, a date, or None, which is
         missing like a field that is not there. 1 and 1.0 are different values.
-
-        Raises:
-            BadItemError: it is no mapping, has a field that the settings have not, or a value
-                cannot be what its field is compared as; the message names the field.
         """
         if not isinstance(item, Mapping):
             raise BadItemError(
-                f"a record must be a mapping of field names to values, not {type(item).__name__} "
-                f"{reprlib.repr(item)}"
+                f"a record must be a mapping of field names to values, not {shown(item)}"
             )
         if not self._known.issuperset(item):
             wrong = next(name for name in item if name not in self._known)
@@ -207,7 +191,7 @@ class RecordItems(Items):
         joined = "".join(texts)
         if not joined.isascii() or len(joined) > MAXIMUM_VALUE_BYTES:
             self._measure(item, forms, numbers)
-        return bytes(forms) + _pattern(bytes(forms)).structure.pack(*numbers) + joined.encode()
+        return bytes(forms) + _pattern(bytes(forms))[0].pack(*numbers) + joined.encode()
 
     def _measure(
         self, item: Mapping[Any, Any], forms: bytearray, numbers: list[int | float]
@@ -237,13 +221,13 @@ class RecordItems(Items):
                 raise CorruptionError(f"a stored record cannot be read: {error}") from error
         return RecordFeatures(columns, len(items))
 
-    def differences(self, field: str) -> Callable[[Sequence[bytes], Sequence[bytes]], Floats]:
+    def differences(self, field: str) -> Differences:
         """Return what computes how much stored records differ in a field, nan where it is missing.
 
         Of numbers and days the difference, of texts 0 and 1.
         """
 
-        def between(left: Sequence[bytes], right: Sequence[bytes]) -> Floats:
+        def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:
             column = self.features([*left, *right]).columns[field]
             one, other = column.codes[: len(left)], column.codes[len(left) :]
             missing = (one < 0) | (other < 0)
@@ -267,19 +251,12 @@ class RecordItems(Items):
 _NOTHING = object()
 
 
-class _Pattern(NamedTuple):
-    """How records whose fields have the same forms are read."""
-
-    structure: struct.Struct
-    places: list[int]
-    forms: list[int]
-
-
 @lru_cache(maxsize=_PATTERNS_KEPT)
-def _pattern(forms: bytes) -> _Pattern:
+def _pattern(forms: bytes) -> tuple[struct.Struct, list[int], list[int]]:
+    """Return how records of so formed fields are read: numbers, and places and forms of values."""
     places = [place for place, form in enumerate(forms) if form > NONE]
     kept = [forms[place] for place in places]
-    return _Pattern(struct.Struct("<" + "".join(map(_LETTERS.__getitem__, kept))), places, kept)
+    return struct.Struct("<" + "".join(map(_LETTERS.__getitem__, kept))), places, kept
 
 
 def _number_of(value: Value) -> tuple[int, int | float]:

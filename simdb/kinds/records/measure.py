@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Int64s
 from simdb.exact.thresholds import exact_fraction
-from simdb.kinds.base import Compared, Integers, Measure
+from simdb.kinds.base import Compared, PairedMeasure
 from simdb.kinds.distances import StringDistance, pair_common_lengths, pair_distances
 
 if TYPE_CHECKING:
@@ -31,29 +31,14 @@ _ROUNDINGS = 2.0**-48  # what the few roundings of a share are together, and mor
 _DENSE = 4  # cells of a table of all pairs of values, for each pair of records
 
 
-class RecordMeasure(Measure):
-    """Compare records by the points of their fields.
+class RecordMeasure(PairedMeasure):
+    """Compare records by the points of their fields."""
 
-    Args:
-        settings: of the collection.
-        workers: threads that compare texts; -1 is one a core.
-    """
-
-    def __init__(self, settings: Record, *, workers: int = 1) -> None:
+    def __init__(self, settings: Record) -> None:
         self._fields = tuple(field for field in settings.fields if field.weight)
-        self._workers = workers
-
-    def compare_probe(self, probe: RecordFeatures, features: RecordFeatures) -> Compared:
-        count = len(features)
-        return self.compare_between(
-            probe, features, np.zeros(count, np.int64), np.arange(count, dtype=np.int64)
-        )
-
-    def compare_pairs(self, features: RecordFeatures, left: Integers, right: Integers) -> Compared:
-        return self.compare_between(features, features, left, right)
 
     def compare_between(
-        self, ones: RecordFeatures, others: RecordFeatures, left: Integers, right: Integers
+        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
     ) -> Compared:
         """Compare record ``left[i]`` of one batch with record ``right[i]`` of another.
 
@@ -64,101 +49,96 @@ class RecordMeasure(Measure):
         numerators = np.zeros(len(left), np.int64)
         denominators = np.zeros(len(left), np.int64)
         for field in self._fields:
-            points, present = self.field_points(field, ones, others, left, right)
+            one, other = ones.columns[field.name], others.columns[field.name]
+            codes, other_codes = one.codes[left], other.codes[right]
+            present = (codes >= 0) & (other_codes >= 0)
+            absent = 0 if field.missing == "ignore" else HUNDREDTHS * field.missing
+            points = np.full(len(left), absent, np.int64)
+            points[present] = _points(field, one, other, codes[present], other_codes[present])
             numerators += points
             weight = HUNDREDTHS * field.weight
             denominators += weight * present if field.missing == "ignore" else weight
         return Compared(numerators, denominators)
 
-    def field_points(
-        self,
-        field: Field,
-        ones: RecordFeatures,
-        others: RecordFeatures,
-        left: Integers,
-        right: Integers,
-    ) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """Return the hundredths of points that one field gives, and where both have a value."""
-        one, other = ones.columns[field.name], others.columns[field.name]
-        codes, other_codes = one.codes[left], other.codes[right]
-        present = (codes >= 0) & (other_codes >= 0)
-        absent = 0 if field.missing == "ignore" else HUNDREDTHS * field.missing
-        points = np.full(len(left), absent, np.int64)
-        points[present] = self._points(field, one, other, codes[present], other_codes[present])
-        return points, present
+    def _between(
+        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
+    ) -> Compared:
+        return self.compare_between(ones, others, left, right)
 
-    def _points(
-        self, field: Field, one: RecordColumn, other: RecordColumn, left: Integers, right: Integers
-    ) -> Integers:
-        """Return the hundredths of pairs of values that are there."""
-        full = HUNDREDTHS * field.weight
-        if field.compare in ("numeric", "date"):
-            return _number_points(field, one, other, left, right)
-        unequal = np.flatnonzero(left != _in_codes_of(one, other)[right])
-        points = np.full(left.size, full, np.int64)
-        compare = self._word_points if field.compare == "words" else self._text_points
-        points[unequal] = _once(
-            lambda i, j: compare(field, one, other, i, j),
-            left[unequal],
-            right[unequal],
-            (len(one.values), len(other.values)),
-        )
-        return points
 
-    def _text_points(
-        self, field: Field, one: RecordColumn, other: RecordColumn, left: Integers, right: Integers
-    ) -> Integers:
-        """Return the hundredths of pairs of different texts by their distance."""
-        apart = self._distances(field, one.values, other.values, left, right)
-        if one.canonical is not one.values:
-            replaced = self._distances(field, one.canonical, other.canonical, left, right)
-            apart = np.minimum(apart, replaced + 1)
-        return _quadratic(field, apart)
+def _points(
+    field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
+) -> Int64s:
+    """Return the hundredths of pairs of values that are there."""
+    if not field.is_text:
+        return _number_points(field, one, other, left, right)
+    unequal = np.flatnonzero(left != _in_codes_of(one, other)[right])
+    points = np.full(left.size, HUNDREDTHS * field.weight, np.int64)
+    compare = _word_points if field.compare == "words" else _text_points
+    points[unequal] = _once(
+        lambda i, j: compare(field, one, other, i, j),
+        left[unequal],
+        right[unequal],
+        (len(one.values), len(other.values)),
+    )
+    return points
 
-    def _distances(
-        self, field: Field, ones: list[str], others: list[str], left: Integers, right: Integers
-    ) -> Integers:
-        """Return the distances of pairs of texts, those that leave no points as the tolerance."""
-        texts = [ones[code] for code in left.tolist()]
-        other_texts = [others[code] for code in right.tolist()]
-        tolerance = int(field.tolerance)
-        if field.compare == "exact":
-            equal = np.fromiter(map(str.__eq__, texts, other_texts), np.bool_, len(texts))
-            return np.where(equal, 0, tolerance)
-        return pair_distances(
-            texts,
-            other_texts,
-            distance=cast("StringDistance", field.compare),
-            cutoff=tolerance - 1,
-            workers=self._workers,
-        )
 
-    def _word_points(
-        self, field: Field, one: RecordColumn, other: RecordColumn, left: Integers, right: Integers
-    ) -> Integers:
-        """Return the hundredths of pairs of texts by their words.
+def _text_points(
+    field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
+) -> Int64s:
+    """Return the hundredths of pairs of different texts by their distance."""
+    apart = _distances(field, one.values, other.values, left, right)
+    if one.canonical is not one.values:
+        replaced = _distances(field, one.canonical, other.canonical, left, right)
+        apart = np.minimum(apart, replaced + 1)
+    tolerance = int(field.tolerance)
+    left_of_it = tolerance**2 - np.minimum(apart, tolerance) ** 2
+    points: Int64s = HUNDREDTHS * field.weight * left_of_it // tolerance**2
+    return points
 
-        A set of words is written as a string of one letter a word, in order. Common letters of two
-        such strings are a common subsequence, which is found without a Python set a pair.
-        """
-        letters: dict[str, str] = {}
-        words, others = (
-            _word_strings(column.canonical, codes, letters)
-            for column, codes in ((one, left), (other, right))
-        )
-        if len(letters) > _MOST_LETTERS:
-            parts = zip(np.array_split(left, 2), np.array_split(right, 2), strict=True)
-            return np.concatenate([self._word_points(field, one, other, *part) for part in parts])
-        common = pair_common_lengths(words, others, workers=self._workers)
-        sizes = np.fromiter(map(len, words), np.int64, len(words))
-        union = sizes + np.fromiter(map(len, others), np.int64, len(others)) - common
-        points: Integers = HUNDREDTHS * field.weight * common // np.maximum(union, 1)
-        return points
+
+def _distances(
+    field: Field, ones: list[str], others: list[str], left: Int64s, right: Int64s
+) -> Int64s:
+    """Return the distances of pairs of texts, those that leave no points as the tolerance."""
+    texts = [ones[code] for code in left.tolist()]
+    other_texts = [others[code] for code in right.tolist()]
+    tolerance = int(field.tolerance)
+    if field.compare == "exact":
+        equal = np.fromiter(map(str.__eq__, texts, other_texts), np.bool_, len(texts))
+        return np.where(equal, 0, tolerance)
+    return pair_distances(
+        texts, other_texts, distance=cast("StringDistance", field.compare), cutoff=tolerance - 1
+    )
+
+
+def _word_points(
+    field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
+) -> Int64s:
+    """Return the hundredths of pairs of texts by their words.
+
+    A set of words is written as a string of one letter a word, in order. Common letters of two
+    such strings are a common subsequence, which is found without a Python set a pair.
+    """
+    letters: dict[str, str] = {}
+    words, others = (
+        _word_strings(column.canonical, codes, letters)
+        for column, codes in ((one, left), (other, right))
+    )
+    if len(letters) > _MOST_LETTERS:
+        parts = zip(np.array_split(left, 2), np.array_split(right, 2), strict=True)
+        return np.concatenate([_word_points(field, one, other, *part) for part in parts])
+    common = pair_common_lengths(words, others)
+    sizes = np.fromiter(map(len, words), np.int64, len(words))
+    union = sizes + np.fromiter(map(len, others), np.int64, len(others)) - common
+    points: Int64s = HUNDREDTHS * field.weight * common // np.maximum(union, 1)
+    return points
 
 
 def _number_points(
-    field: Field, one: RecordColumn, other: RecordColumn, left: Integers, right: Integers
-) -> Integers:
+    field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
+) -> Int64s:
     """Return the hundredths of pairs of numbers, ``floor(100 w (1 - (d / t)^2))`` exactly.
 
     Numbers with few decimals are whole numbers of a common unit, which is quick. For others floats
@@ -175,7 +155,7 @@ def _number_points(
             for column in (one, other)
         )
         apart = np.minimum(np.abs(ones[left] - others[right]), reach)
-        points: Integers = full * (reach**2 - apart**2) // reach**2
+        points: Int64s = full * (reach**2 - apart**2) // reach**2
         return points
     with np.errstate(all="ignore"):  # what overflows is in doubt
         a, b = one.floats[left], other.floats[right]
@@ -186,7 +166,7 @@ def _number_points(
         points = least.astype(np.int64)
     unsure = np.flatnonzero(~(least == most))
 
-    def exactly(i: Integers, j: Integers) -> Integers:
+    def exactly(i: Int64s, j: Int64s) -> Int64s:
         gaps = (
             min(abs(one.numbers[x] - other.numbers[y]), tolerance) / tolerance
             for x, y in zip(i.tolist(), j.tolist(), strict=True)
@@ -199,30 +179,17 @@ def _number_points(
     return points
 
 
-def _quadratic(field: Field, apart: Integers) -> Integers:
-    """Return the hundredths that whole differences leave of a field."""
-    tolerance = int(field.tolerance)
-    left = tolerance**2 - np.minimum(apart, tolerance) ** 2
-    points: Integers = HUNDREDTHS * field.weight * left // tolerance**2
-    return points
-
-
-def _in_codes_of(one: RecordColumn, other: RecordColumn) -> Integers:
+def _in_codes_of(one: RecordColumn, other: RecordColumn) -> Int64s:
     """Return for each value of ``other`` its code in ``one``, -1 where that has it not."""
     if one is other:
         return np.arange(len(other.values), dtype=np.int64)
     places = {value: code for code, value in enumerate(one.values)}
-    return np.fromiter(
-        (places.get(value, -1) for value in other.values), np.int64, len(other.values)
-    )
+    return np.array([places.get(value, -1) for value in other.values], np.int64)
 
 
 def _once(
-    compare: Callable[[Integers, Integers], Integers],
-    left: Integers,
-    right: Integers,
-    shape: tuple[int, int],
-) -> Integers:
+    compare: Callable[[Int64s, Int64s], Int64s], left: Int64s, right: Int64s, shape: tuple[int, int]
+) -> Int64s:
     """Compare each pair of values once, however many records have it."""
     cells = shape[0] * shape[1]
     pairs = left * shape[1] + right
@@ -233,11 +200,11 @@ def _once(
         places = (np.cumsum(seen) - 1)[pairs]
     else:
         different, places = np.unique(pairs, return_inverse=True)
-    points: Integers = compare(different // shape[1], different % shape[1])[places]
+    points: Int64s = compare(different // shape[1], different % shape[1])[places]
     return points
 
 
-def _word_strings(values: list[str], codes: Integers, letters: dict[str, str]) -> list[str]:
+def _word_strings(values: list[str], codes: Int64s, letters: dict[str, str]) -> list[str]:
     """Return the words of values as strings of one letter a word; new words get new letters.
 
     Where there are more words than letters the strings are of no use.

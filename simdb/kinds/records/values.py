@@ -16,6 +16,7 @@ import numpy as np
 
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact.thresholds import exact_fraction
+from simdb.kinds.base import shown, utf8
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Field
@@ -40,15 +41,7 @@ def _unaccented(text: str) -> str:
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
-def _last_word(text: str) -> str:
-    return "".join(text.split()[-1:])
-
-
-def _first_word(text: str) -> str:
-    return "".join(text.split()[:1])
-
-
-_TRANSFORMS: dict[str, Transform] = {
+TRANSFORMATIONS: dict[str, Transform] = {
     "lowercase": str.lower,
     "unaccented": _unaccented,
     "collapse": lambda text: " ".join(text.split()),
@@ -56,25 +49,26 @@ _TRANSFORMS: dict[str, Transform] = {
     "digits": lambda text: "".join(_DIGITS.findall(text)),
     "letters": lambda text: "".join(filter(str.isalpha, text)),
     "sorted-words": lambda text: " ".join(sorted(text.split())),
-    "first-word": _first_word,
-    "last-word": _last_word,
+    "first-word": lambda text: "".join(text.split()[:1]),
+    "last-word": lambda text: "".join(text.split()[-1:]),
     "initials": lambda text: "".join(word[0] for word in text.split()),
 }
+COUNTED = re.compile(r"(first|last):0*[1-9][0-9]{0,7}")  # of characters
 
 
 def transformation(name: str) -> Transform:
-    """Return what a name of ``config.records.TRANSFORMATIONS``, or ``first:4``, does to a text."""
+    """Return what one of the ``TRANSFORMATIONS``, or ``first:4``, does to a text."""
     stem, _, count = name.partition(":")
     if stem == "first":
         return lambda text: text[: int(count)]
     if stem == "last":
         return lambda text: text[-int(count) :]
-    return _TRANSFORMS[name]
+    return TRANSFORMATIONS[name]
 
 
 def chained(transforms: Sequence[Transform]) -> Transform:
     """Return one function that applies transformations in their order."""
-    if tuple(transforms) == (_TRANSFORMS["lowercase"], _TRANSFORMS["collapse"]):
+    if tuple(transforms) == (TRANSFORMATIONS["lowercase"], TRANSFORMATIONS["collapse"]):
         return lambda text: " ".join(text.lower().split())  # the usual one, in one call
     if len(transforms) == 1:
         return transforms[0]
@@ -116,15 +110,11 @@ class Equivalents:
         return self._pattern.sub(lambda found: self._first[found[0]], text)
 
 
-# -- what is taken as a value --------------------------------------------------------------------
+# -- what is taken as a value; what is not raises BadItemError -----------------------------------
 
 
 def plain_value(name: str, value: object) -> Value | None:
-    """Return a value as Python's own string, integer, float or date; None stays None.
-
-    Raises:
-        BadItemError: it is none of them, no number (nan), or beyond 64 bits.
-    """
+    """Return a value as Python's own string, integer, float or date; None stays None."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -146,24 +136,13 @@ def plain_value(name: str, value: object) -> Value | None:
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value
     raise BadItemError(
-        f"the field {name!r} must be a string, a number, a date or None, not "
-        f"{type(value).__name__} {reprlib.repr(value)}"
+        f"the field {name!r} must be a string, a number, a date or None, not {shown(value)}"
     )
 
 
 def text_size(name: str, text: str) -> int:
-    """Return the bytes of a string in UTF-8.
-
-    Raises:
-        BadItemError: it holds half a surrogate pair, or is longer than ``MAXIMUM_VALUE_BYTES``.
-    """
-    try:
-        size = len(text) if text.isascii() else len(text.encode())
-    except UnicodeEncodeError as error:
-        raise BadItemError(
-            f"the field {name!r} holds half a surrogate pair, U+{ord(text[error.start]):04X}, at "
-            f"position {error.start}, which is no character"
-        ) from None
+    """Return the bytes of a string in UTF-8, at most ``MAXIMUM_VALUE_BYTES``."""
+    size = len(text) if text.isascii() else len(utf8(text, f"the field {name!r}"))
     if size > MAXIMUM_VALUE_BYTES:
         raise BadItemError(
             f"the field {name!r} has {size:,} bytes in UTF-8, more than the "
@@ -173,11 +152,7 @@ def text_size(name: str, text: str) -> int:
 
 
 def read_text(name: str, value: Value) -> str:
-    """Return a value as the text that is compared, before its preparation.
-
-    Raises:
-        BadItemError: it is neither a string nor an integer.
-    """
+    """Return a value as the text that is compared, before its preparation."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -192,9 +167,6 @@ def read_number(name: str, value: Value) -> Fraction | None:
     """Return a value, or what a string says, as the number that is written; None for no text.
 
     A float stands for the decimal number that it prints as: 0.1 is 1/10.
-
-    Raises:
-        BadItemError: it is no number.
     """
     if isinstance(value, str) and not value.strip():
         return None
@@ -214,14 +186,10 @@ def read_number(name: str, value: Value) -> Fraction | None:
     )
 
 
-def read_date(name: str, value: Value) -> datetime.date | None:
-    """Return a value as a date: 2001-12-31 or 20011231; None for an empty string.
-
-    Raises:
-        BadItemError: it is no date, or none of the calendar.
-    """
+def read_day(name: str, value: Value) -> Fraction | None:
+    """Return the day from 0001-01-01 of a date, 2001-12-31 or 20011231; None for no text."""
     if isinstance(value, datetime.date):
-        return value
+        return Fraction(value.toordinal())
     if isinstance(value, str) and not value.strip():
         return None
     found = None if isinstance(value, float) else _DATE.fullmatch(str(value))
@@ -231,7 +199,7 @@ def read_date(name: str, value: Value) -> datetime.date | None:
             "write 2001-12-31 or 20011231"
         )
     try:
-        return datetime.date(int(found[1]), int(found[3]), int(found[4]))
+        return Fraction(datetime.date(int(found[1]), int(found[3]), int(found[4])).toordinal())
     except ValueError as error:
         raise BadItemError(
             f"the field {name!r} is {reprlib.repr(value)}, which is no date of the calendar: "
