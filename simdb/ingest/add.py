@@ -22,9 +22,8 @@ from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.bounds import identical_value, outer_value
 from simdb.opened.catalogue import CollectionSettings, present_settings
-from simdb.opened.epochs import Prefixes, current_epoch
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signed, Signer, Signing
+from simdb.opened.signer import Prefixes, Signed, Signer, Signing, current_epoch
 from simdb.results import Action, AddReport, Key, Outcome, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter

@@ -34,9 +34,8 @@ from simdb.exact.order import ArrangedSets
 from simdb.kinds import Compared
 from simdb.kinds.bounds import identical_value
 from simdb.lsh.family import BucketKeys
-from simdb.opened.epochs import Prefixes
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signed
+from simdb.opened.signer import Prefixes, Signed
 from simdb.storage.tables.views import NO_LIMIT
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole

@@ -15,8 +15,7 @@ from simdb import kernels
 from simdb.answers.exact.memory import sampled_order
 from simdb.arrays import Int64s, UInt32s, UInt64s
 from simdb.opened import catalogue
-from simdb.opened.epochs import Epoch, Prefixes, current_epoch, open_epoch
-from simdb.opened.signer import Signed, Signer
+from simdb.opened.signer import Epoch, Prefixes, Signed, Signer, current_epoch, open_epoch
 from simdb.storage.collection.manifest import (
     COLUMNS,
     ITEM,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -44,34 +44,22 @@ BYTES_A_WORD = 2  # of a stored signature
 
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
-    """What a collection is: fixed when it is made, changed only by ``rebuild``.
-
-    Attributes:
-        name, number: how users and keys call it.
-        kind: what its items are and how they are compared.
-        threshold: the similarity that its probable index is planned for; the floor of the exact
-            index if there is only that.
-        recall: the share of pairs at the threshold that the probable index is to find.
-        bands, rows: the banding; 0 without a probable index.
-        sketch: scheme of the sketches.
-        secret: key of all hashes; drawn at random unless a seed was given.
-        unicode_version: of the Python that made it; classes of newer characters may differ.
-        exact_floor: least threshold that the exact index serves; None without one.
-        containment: the exact index posts all symbols, and serves every threshold and measure.
-    """
+    """What a collection is: fixed when it is made, changed only by ``rebuild``."""
 
     name: str
     number: int
     kind: Kind
+    # What its probable index is planned for: a similarity or distance, the floor of the exact index
+    # if there is only that, and the share of pairs there that it is to find.
     threshold: Fraction
     recall: Fraction
-    bands: int
+    bands: int  # 0 without a probable index, as rows
     rows: int
     sketch: SketchScheme
-    secret: bytes
-    unicode_version: str
-    exact_floor: Fraction | None = None
-    containment: bool = False
+    secret: bytes  # key of all hashes; drawn at random unless a seed was given
+    unicode_version: str  # of the Python that made it; classes of newer characters may differ
+    exact_floor: Fraction | None = None  # least threshold of the exact index; None without one
+    containment: bool = False  # it posts all symbols, and serves every threshold and measure
     # How questions are answered under them; see answers/choose.py. Not part of the settings.
     methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -94,11 +82,7 @@ class CollectionSettings:
 
     @property
     def plan(self) -> Plan:
-        """The banding with its S-curve.
-
-        Raises:
-            ConfigurationError: there is no probable index.
-        """
+        """The banding with its S-curve; ConfigurationError if there is no probable index."""
         if not self.is_probable:
             problem = f"collection {self.name!r} has no probable index"
             raise ConfigurationError(problem, remedies=[index_remedy(self.kind, self.threshold)])
@@ -122,11 +106,7 @@ class CollectionSettings:
         )
 
     def require_possible_banding(self) -> None:
-        """Refuse bands and rows that planning never gives, however little is indexed yet.
-
-        Raises:
-            ValueError: they are such; memory is taken by them, so nothing must be made of them.
-        """
+        """Raise ValueError for a banding that planning never gives: it would take memory."""
         bands, rows = self.bands, self.rows
         whole = type(bands) is int and type(rows) is int
         if not whole or not (bands == rows == 0 or self.kind.can_have(bands, rows)):
@@ -135,36 +115,23 @@ class CollectionSettings:
 
     def encode(self) -> bytes:
         """Return the payload of the settings record."""
-        return layout.pack(
-            {
-                "number": self.number,
-                "kind": self.kind.describe(),
-                "threshold": str(self.threshold),
-                "recall": str(self.recall),
-                "bands": self.bands,
-                "rows": self.rows,
-                "sketch": self.sketch,
-                "secret": self.secret,
-                "unicode_version": self.unicode_version,
-                "exact_floor": None if self.exact_floor is None else str(self.exact_floor),
-                "containment": self.containment,
-            }
-        )
+        parts = [part.name for part in fields(self) if part.init and part.name != "name"]
+        stored = {part: getattr(self, part) for part in parts}
+        stored["kind"] = self.kind.describe()
+        has_floor = self.exact_floor is not None
+        for part in ("threshold", "recall", *["exact_floor"] * has_floor):
+            stored[part] = str(stored[part])
+        return layout.pack(stored)
 
     @classmethod
     def decode(cls, name: str, payload: bytes) -> CollectionSettings:
-        """Return what ``encode`` stored.
-
-        Raises:
-            CorruptionError: the record is not one of settings that this version knows.
-        """
+        """Return what ``encode`` stored; CorruptionError if this version does not know it."""
         stored = layout.unpack(payload)
         try:
             stored["kind"] = restore(stored["kind"])
-            stored["threshold"] = Fraction(stored["threshold"])
-            stored["recall"] = Fraction(stored["recall"])
-            floor = stored["exact_floor"]
-            stored["exact_floor"] = None if floor is None else Fraction(floor)
+            has_floor = stored["exact_floor"] is not None
+            for part in ("threshold", "recall", *["exact_floor"] * has_floor):
+                stored[part] = Fraction(stored[part])
             settings = cls(name=name, **stored)
             settings.require_possible_banding()
         except UnknownKindError as error:
@@ -188,11 +155,7 @@ def secret_of(seed: int | None) -> bytes:
 
 
 def check_name(name: object) -> str:
-    """Return a collection's name if it can be one.
-
-    Raises:
-        ConfigurationError: empty, too long, or not printable.
-    """
+    """Return a collection's name; ConfigurationError if it is empty, too long or not printable."""
     if not isinstance(name, str):
         raise WrongTypeError(f"a collection's name must be str, not {type(name).__name__}")
     if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
@@ -213,11 +176,7 @@ def settings_of(transaction: ReadTransaction, name: str) -> CollectionSettings |
 
 
 def require_settings(transaction: ReadTransaction, name: str) -> CollectionSettings:
-    """Return the settings of a collection.
-
-    Raises:
-        CollectionNotFoundError: there is none of that name; the message lists those there are.
-    """
+    """Return the settings of a collection; CollectionNotFoundError says which ones there are."""
     settings = settings_of(transaction, check_name(name))
     if settings is None:
         known = ", ".join(repr(known) for known in names(transaction)) or "none yet"
@@ -231,8 +190,8 @@ def present_settings(
     """Return the settings of a collection that were others before, as after a rebuild.
 
     Raises:
-        ConfigurationError: it was dropped, and the one that has its name has items of another kind.
-        CollectionNotFoundError: it was dropped.
+        ConfigurationError, CollectionNotFoundError: it was dropped; the first if the one that has
+            its name has items of another kind.
     """
     present = require_settings(transaction, before.name)
     if present.number != before.number and present.kind != before.kind:
@@ -309,10 +268,7 @@ def new_epoch(transaction: ReadTransaction, number: int) -> EpochManifest:
 def new_owners(transaction: WriteTransaction, count: int, *others: IndexManifest) -> int:
     """Return the first of some numbers above those of all indexes and epochs that ever were.
 
-    Args:
-        transaction: where stored ones are looked for, and the new ones are noted.
-        count: how many.
-        others: indexes that are not stored as they are now.
+    ``others`` are indexes that are not stored as they are now.
     """
     stored = [
         Manifest.decode(layout.unseal(Table.META, bytes(key), value)).index

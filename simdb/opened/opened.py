@@ -25,36 +25,22 @@ DEFAULT_MEMORY = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the database lends.
-
-    Attributes:
-        memory: bytes.
-        pool: makes threads, or returns None for the caller's alone.
-        require_open: raises if the database, or the snapshot, was closed.
-    """
+    """What the database lends: bytes of memory, threads, and whether it is still open."""
 
     memory: int = DEFAULT_MEMORY
-    pool: Callable[[], Executor | None] = lambda: None
-    require_open: Callable[[], None] = lambda: None
+    pool: Callable[[], Executor | None] = lambda: None  # None for the caller's thread alone
+    require_open: Callable[[], None] = lambda: None  # raises unless database and snapshot are
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A collection as one transaction sees it.
-
-    Attributes:
-        settings: what it is.
-        signer: what makes features, signatures and bucket keys of its items.
-        reader: what is stored.
-        resources: memory and threads.
-        work: what the present answer has cost, with its budget.
-    """
+    """A collection as one transaction sees it."""
 
     settings: CollectionSettings
     signer: Signer
     reader: CollectionReader
     resources: Resources = field(default_factory=Resources)
-    work: Work = field(default_factory=Work)
+    work: Work = field(default_factory=Work)  # of the present answer, with its budget
 
 
 class Handle:
@@ -96,11 +82,7 @@ class Handle:
 
     @property
     def environment(self) -> Environment:
-        """The open file.
-
-        Raises:
-            DatabaseClosedError: it was closed.
-        """
+        """The open file; DatabaseClosedError if it was closed."""
         if self._closed:
             raise DatabaseClosedError(f"{self.path} is closed")
         return self._environment
@@ -110,11 +92,7 @@ class Handle:
         _ = self.environment
 
     def require_writable(self) -> None:
-        """Raise if it was opened for reading, though others of this process may write.
-
-        Raises:
-            ReadOnlyError: it was.
-        """
+        """Raise ReadOnlyError if it was opened for reading; others of this process may write."""
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
 

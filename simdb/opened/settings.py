@@ -85,11 +85,7 @@ def changed_settings(
     drop_exact: bool = False,
     drop_probable: bool = False,
 ) -> CollectionSettings:
-    """Return settings in which what is not None has changed.
-
-    Raises:
-        ConfigurationError: another kind of item, which the stored ones are not.
-    """
+    """Return settings in which what is not None has changed; ConfigurationError if it cannot."""
     if kind is not None and type(kind) is not type(present.kind):
         raise ConfigurationError(
             f"the items of collection {present.name!r} are stored for {present.kind}; they cannot "
@@ -134,11 +130,7 @@ def changed_settings(
 
 
 def require_absent(transaction: ReadTransaction, name: str) -> None:
-    """Raise if there is a collection of a name.
-
-    Raises:
-        ConfigurationError: there is.
-    """
+    """Raise ConfigurationError if there is a collection of a name."""
     if catalogue.settings_of(transaction, name) is not None:
         raise ConfigurationError(
             f"collection {name!r} exists",
@@ -155,32 +147,17 @@ def require_same(
     *,
     seeded: bool,
 ) -> None:
-    """Refuse to open a collection under other settings than its own.
-
-    Args:
-        present: its settings.
-        wanted: those that the caller gave.
-        seeded: whether a seed was among them.
-
-    Raises:
-        ConfigurationError: one differs.
-    """
+    """Refuse to open a collection under other settings than its own; ConfigurationError."""
     names = ["kind", "threshold", "recall", "bands", "rows", "sketch"]
     names += ["exact_floor", "containment", *["secret"] * seeded]
     differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
     if differing:
         name = differing[0]
-        shown = (
-            ("seed", "another", "this")
-            if name == "secret"
-            else (
-                name,
-                getattr(present, name),
-                getattr(wanted, name),
-            )
-        )
+        what, has, given = name, getattr(present, name), getattr(wanted, name)
+        if name == "secret":
+            what, has, given = "seed", "another", "this"
         raise ConfigurationError(
-            f"collection {present.name!r} has {shown[0]} {shown[1]}, not {shown[2]}",
+            f"collection {present.name!r} has {what} {has}, not {given}",
             remedies=[
                 Remedy(None, None, "without settings opens it as it is", "collection"),
                 Remedy(None, None, "changes them", "rebuild"),

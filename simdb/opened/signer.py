@@ -1,51 +1,113 @@
-"""From items to features, signatures and bucket keys, in batches and on several threads."""
+"""From items to features, signatures and bucket keys, in batches and on several threads.
+
+An *epoch* is the order of symbols that an exact index is written in, with the postings written in
+it; ``ingest/postings.py`` says when another one begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb.exact.thresholds import Bound
+from simdb.exact.order import ArrangedSets, SymbolOrder
+from simdb.exact.thresholds import Bound, Threshold
 from simdb.lsh.family import BucketKeys, Family, SymbolSets
 from simdb.opened.catalogue import CollectionSettings
-from simdb.opened.epochs import Epoch, Prefixes
+from simdb.ragged import Ragged
+from simdb.storage.collection.manifest import EpochManifest, decode_frequent, frequent_record
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.file.environment import ReadTransaction
+from simdb.storage.tables.blocks import slices_of
+from simdb.storage.tables.layout import CHECKSUM_SIZE
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
+
+ORDERS_KEPT = 8
+_BY_VALUE = SymbolOrder()
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An order of symbols, with the number by which the postings in it are found."""
+
+    number: int
+    order: SymbolOrder
+
+    def arrange(self, symbols: SymbolSets) -> ArrangedSets:
+        """Write sets down in the order."""
+        return self.order.arrange(symbols.values, symbols.offsets)
+
+    def prefixes(self, symbols: SymbolSets, floor: Threshold | None) -> Prefixes:
+        """Cut sets to what an index with this floor posts of them; None posts all symbols."""
+        arranged = self.arrange(symbols)
+        whole = Prefixes(arranged.values, arranged.offsets, self.number, arranged.sizes)
+        return whole if floor is None else whole.first(floor.prefix_lengths(arranged.sizes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefixes(Ragged):
+    """The first symbols of sets, as places in the order of an epoch, rising within each set."""
+
+    epoch: int
+    set_sizes: npt.NDArray[np.int64]  # symbols of each set
+
+    def select(self, rows: npt.NDArray[np.int64]) -> Prefixes:
+        """Take those of some sets."""
+        taken = Ragged.select(self, rows)
+        return Prefixes(taken.values, taken.offsets, self.epoch, self.set_sizes[rows])
+
+    @classmethod
+    def _other_fields(cls, parts: Sequence[Prefixes]) -> dict[str, Any]:
+        (epoch,) = {part.epoch for part in parts}
+        return {"epoch": epoch, "set_sizes": np.concatenate([part.set_sizes for part in parts])}
+
+
+def open_epoch(transaction: ReadTransaction, state: EpochManifest) -> Epoch:
+    """Read an epoch with its order, or take it from the cache.
+
+    Cached by number and checksum, since the number of an epoch that was undone comes again.
+    """
+    if not state.frequent:
+        return Epoch(state.number, _BY_VALUE)
+    record = frequent_record(transaction, state)
+    orders: dict[tuple[int, bytes], Epoch] = transaction.environment.caches.setdefault("orders", {})
+    name = state.number, bytes(record[:CHECKSUM_SIZE])
+    epoch = orders.get(name)
+    if epoch is None:
+        epoch = Epoch(state.number, SymbolOrder(decode_frequent(state, record)))
+        if len(orders) >= ORDERS_KEPT:
+            orders.clear()
+        orders[name] = epoch
+    return epoch
+
+
+def current_epoch(collection: CollectionReader) -> Epoch | None:
+    """Read the epoch that answers, None without an exact index."""
+    exact = collection.manifest.index.exact
+    return None if exact is None else open_epoch(collection.transaction, exact.current)
 
 
 class Signed(NamedTuple):
     """What the index stores of a batch of items.
 
-    Attributes:
-        signatures: uint16 (items, words).
-        buckets: the bucket keys.
-        comparable: bool (items,), whether an item has anything to be compared by; an empty set
-            has not.
-        prefixes: what an exact index posts of them, in an order that may be out of date; None
-            without an order.
+    An item is comparable that has anything to be compared by; an empty set has not. Prefixes, what
+    an exact index posts of them, are in an order that may be out of date; None without an order.
     """
 
-    signatures: npt.NDArray[np.uint16]
+    signatures: npt.NDArray[np.uint16]  # (items, words)
     buckets: BucketKeys
     comparable: npt.NDArray[np.bool_]
     prefixes: Prefixes | None = None
 
 
 class Signer:
-    """Signs the items of one collection. Safe to use from several threads.
-
-    Attributes:
-        settings, kind: of the collection.
-        items: the canonical form of its items.
-        features, features_of_rows, symbols: of items in canonical form, as ``items`` makes them.
-        measure: how two items are compared.
-        epoch: the order that prefixes are written in, as it was last seen; set by the writer.
-    """
+    """Signs the items of one collection. Safe to use from several threads."""
 
     def __init__(self, settings: CollectionSettings) -> None:
         self.settings = settings
@@ -55,7 +117,7 @@ class Signer:
         self.features_of_rows = self.items.features_of_rows
         self.symbols = self.items.symbols
         self.measure = self.kind.make_measure()
-        self.epoch: Epoch | None = None
+        self.epoch: Epoch | None = None  # of prefixes, as it was last seen; set by the writer
 
     @cached_property
     def family(self) -> Family | None:
@@ -76,13 +138,11 @@ class Signer:
         return 0 if self.family is None else self.family.needed_matches(bound.fraction)
 
     def sign_hashed(self, features: Any, epoch: Epoch | None = None) -> Signed:
-        """Return what the indexes store of items.
-
-        Args:
-            features: what ``hashed`` returned of them.
-            epoch: the order of the exact index, if there is one.
-        """
-        comparable = _comparable(features)
+        """Return what the indexes store of items, by what ``hashed`` returned of them."""
+        if isinstance(features, SymbolSets):
+            comparable = features.offsets[1:] > features.offsets[:-1]
+        else:
+            comparable = np.ones(len(features), np.bool_)
         prefixes = None
         if epoch is not None:
             prefixes = epoch.prefixes(features, self.settings.posted_floor)
@@ -95,10 +155,7 @@ class Signer:
     def prefixes(self, epoch: Epoch, items: Sequence[bytes | memoryview]) -> Prefixes:
         """Return what the exact index posts of items, in the order of an epoch."""
         floor = self.settings.posted_floor
-        parts = [
-            epoch.prefixes(self.symbols(part), floor)
-            for part in _slices(items, self.items.weights(items), self.kind.slice_bytes)
-        ]
+        parts = [epoch.prefixes(self.symbols(part), floor) for part in self._slices(items)]
         return Prefixes.concatenated(parts or [epoch.prefixes(self.symbols([]), floor)])
 
     def sign(self, items: Sequence[bytes | memoryview], pool: Executor | None = None) -> Signed:
@@ -107,11 +164,15 @@ class Signer:
 
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
         """Begin to sign a batch of items; without a pool it is done on return."""
-        parts = list(_slices(items, self.items.weights(items), self.kind.slice_bytes))
+        parts = self._slices(items)
         epoch = self.epoch
         if pool is None:
             return Signing([self._sign_part(part, epoch) for part in parts], [], self)
         return Signing([], [pool.submit(self._sign_part, part, epoch) for part in parts], self)
+
+    def _slices(self, items: Sequence[bytes | memoryview]) -> list[Sequence[bytes | memoryview]]:
+        weights = self.items.weights(items)
+        return [items[some] for some in slices_of(weights, self.kind.slice_bytes)]
 
     def _sign_part(self, items: Sequence[bytes | memoryview], epoch: Epoch | None) -> Signed:
         return self.sign_hashed(self.hashed(items), epoch)
@@ -126,13 +187,6 @@ class Signer:
         """Return the signatures of no item."""
         words = 0 if self.family is None else self.family.words
         return Signed(np.empty((0, words), np.uint16), BucketKeys.none(0), np.empty(0, np.bool_))
-
-
-def _comparable(features: Any) -> npt.NDArray[np.bool_]:
-    """Return which items of a batch are not empty sets."""
-    if isinstance(features, SymbolSets):
-        return features.offsets[1:] > features.offsets[:-1]
-    return np.ones(len(features), np.bool_)
 
 
 class Signing:
@@ -157,19 +211,3 @@ class Signing:
             np.concatenate([part.comparable for part in parts]),
             Prefixes.concatenated(prefixes) if prefixes else None,
         )
-
-
-def _slices(
-    items: Sequence[bytes | memoryview], weights: npt.NDArray[np.int64], slice_bytes: int
-) -> Iterator[Sequence[bytes | memoryview]]:
-    """Cut a batch into slices of about so much weight."""
-    if len(items) == 1:
-        yield items
-        return
-    ends = np.cumsum(weights)
-    begin = 0
-    while begin < len(items):
-        before = ends[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + slice_bytes, side="right")))
-        yield items[begin:end]
-        begin = end

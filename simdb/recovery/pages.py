@@ -4,15 +4,8 @@ Everything is bounds-checked, nothing is believed: a page counts only under its 
 record only when its checksum holds. Of blocks of documents the records are verified and the heads
 are not; blocks of items of one width are verified as a whole. Layouts of LMDB 0.9 (``mdb.c``):
 
-====== ===== ===========================================================================
-offset bytes field of a page
-====== ===== ===========================================================================
-0      8     its number
-10     2     flags: 1 branch, 2 leaf, 4 overflow
-12     2     end of the offsets of its nodes; of an overflow page 4 bytes, its pages
-16     2 n   offsets of its nodes
-====== ===== ===========================================================================
-
+A page is its number (8 bytes), 2 bytes unused, flags (2; 1 branch, 2 leaf, 4 overflow), the end of
+the offsets of its nodes (2; of an overflow page 4, its pages), and from byte 16 on these offsets.
 A node is the low and high half of a number, flags, the size of its key, the key, and what the
 number says: on a leaf the size of the value that follows (flag 1: of one on overflow pages, whose
 number follows), on a branch, with the flags as its upper part, the page of a child.
@@ -24,10 +17,9 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
-from simdb.errors import CorruptionError, NotADatabaseError
+from simdb.errors import CorruptionError, NotADatabaseError, StorageError
 from simdb.storage.file import preflight
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import HEADER_SIZE, Block, split_block
@@ -47,12 +39,12 @@ NO_PAGE = 2**64 - 1
 MOST_PAGES = 2**18  # of one value that nothing leads to: damage can name any number
 _HEAD = struct.Struct("<QHHHH")
 _NODE = struct.Struct("<HHHH")
-_META = struct.Struct("<16x I I 16x I 44x 40x Q Q Q")  # magic, version, page size, root, last, txn
 _ROOT = struct.Struct("<32x Q Q")  # entries, root
 _NUMBER = struct.Struct("<Q")
 _PAGES = struct.Struct("<I")
-_COUNT_WIDTH = struct.Struct("<8x II")
-assert (_HEAD.size, _NODE.size, _META.size, _ROOT.size) == (16, 8, 152, 48)
+_BLOCK = struct.Struct("<8x III")  # records, their width, the first item number
+_END = struct.Struct("<Q")
+assert (_HEAD.size, _NODE.size, _ROOT.size) == (16, 8, 48)
 
 
 class Record(NamedTuple):
@@ -63,15 +55,7 @@ class Record(NamedTuple):
 
 
 class DamagedFile:
-    """The pages of a file, for reading only.
-
-    Args:
-        path: the file; nothing of it is believed.
-
-    Attributes:
-        problems: what could not be read, as table and words.
-        roots: root pages of the tables, of the newest commit that can be read.
-        entries: how many records each of them should have.
+    """The pages of a file, for reading only; nothing of it is believed.
 
     Raises:
         NotADatabaseError: not a regular file, or no trace of LMDB in it.
@@ -79,10 +63,11 @@ class DamagedFile:
 
     def __init__(self, path: Path) -> None:
         preflight.require_regular(path)
+        self._path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.problems: list[tuple[str, str]] = []
-        self.roots: dict[Table, int] = {}
-        self.entries: dict[Table, int] = {}
+        self.problems: list[tuple[str, str]] = []  # what could not be read, as table and words
+        self.roots: dict[Table, int] = {}  # of the newest commit that can be read
+        self.entries: dict[Table, int] = {}  # how many records each should have
         self._seen: set[int] = set()
         try:
             self._size = os.fstat(self._descriptor).st_size
@@ -95,12 +80,7 @@ class DamagedFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
 
     @property
@@ -117,28 +97,28 @@ class DamagedFile:
             good = sorted(meta for meta in metas if meta is not None)
             if good:
                 first, second = metas
-                if first is None or second is None or preflight.contradiction(first[0], second[0]):
+                if (
+                    first is None
+                    or second is None
+                    or preflight.contradiction(first.commit, second.commit)
+                ):
                     self.problems.append(("", "a meta page is damaged"))
-                last, root = good[-1][1:]
-                if (last + 1) * page_size > self._size:
-                    self.problems.append(
-                        ("", f"{self._size:,} bytes of {(last + 1) * page_size:,}")
-                    )
-                return page_size, root
+                newest = good[-1]
+                if newest.needed_size > self._size:
+                    self.problems.append(("", f"{self._size:,} bytes of {newest.needed_size:,}"))
+                return page_size, newest.root
         if self._size < 2 * 4_096:
             raise NotADatabaseError(f"{path}: no LMDB page can be read")
         self.problems.append(("", "both meta pages are damaged"))
         return 4_096, None
 
-    def _meta(self, place: int, page_size: int) -> tuple[int, int, int] | None:
-        """Return transaction, last page and main root of a meta page, or None."""
-        data = os.pread(self._descriptor, _META.size, place)
-        if len(data) < _META.size:
+    def _meta(self, place: int, page_size: int) -> preflight.Meta | None:
+        try:
+            data = os.pread(self._descriptor, preflight.META_BYTES, place)
+            meta = preflight.parse_meta(self._path, data)
+        except StorageError:
             return None
-        magic, version, size, root, last, transaction = _META.unpack(data)
-        if (magic, version, size) != (preflight.MAGIC, preflight.DATA_FORMAT, page_size):
-            return None
-        return transaction, last, root
+        return meta if meta is not None and meta.page_size == page_size else None
 
     def _find_roots(self, main: int | None) -> None:
         names = dict(zip(TABLE_NAMES, Table, strict=True))
@@ -274,7 +254,7 @@ class DamagedFile:
 
 
 class Found(NamedTuple):
-    """A document whose checksum holds."""
+    """A record whose checksum holds: a document, or an item of one width without its key."""
 
     number: int
     key: bytes
@@ -282,75 +262,63 @@ class Found(NamedTuple):
     metadata: bytes
 
 
-def documents_in(block: Block) -> Iterator[Found]:
-    """Yield the records of a block whose checksums hold."""
-    for place in range(block.numbers.size):
-        document = _document(block, place)
-        if document is not None:
-            yield document
+def records_in(block: Block) -> list[Found]:
+    """The records of a block whose checksums hold."""
+    if block.width:
+        rows = (bytes(block.record(place)) for place in range(block.numbers.size))
+        numbered = zip(block.numbers.tolist(), rows, strict=True)
+        return [Found(number, b"", item, b"") for number, item in numbered]
+    documents = (_document(block, place) for place in range(block.numbers.size))
+    return [document for document in documents if document is not None]
 
 
 def _document(block: Block, place: int) -> Found | None:
-    """Return a record of a block if its checksum holds and it is one of a document."""
     number = int(block.numbers[place])
     try:
         document = decode_document(number, block.verified_record(place))
-        decode_user_key(document.key)
     except (CorruptionError, struct.error, ValueError):
         return None
-    return Found(number, bytes(document.key), bytes(document.item), bytes(document.metadata))
+    found = Found(number, *map(bytes, document[1:]))
+    return found if is_user_key(found.key) else None
 
 
-def block_of(key: bytes, value: bytes) -> Block | None:
-    """Return a block of variable width as it stands in a damaged file, or None if it is none.
+def is_user_key(encoded: bytes) -> bool:
+    """Whether bytes are an encoded key."""
+    try:
+        decode_user_key(encoded)
+    except CorruptionError:
+        return False
+    return True
 
-    Its head is not verified: each record has a checksum of its own, which names its number too.
+
+def block_of(key: bytes, value: bytes, width: int = 0) -> Block | None:
+    """A block as it stands in a damaged file; None if it is none of items of that width.
+
+    Width 0 stands for documents: the head is not verified then, since each record has a checksum
+    of its own, which names its number too.
     """
+    content = memoryview(value)
     try:
-        return split_block(key, memoryview(value), 0)[0]
-    except (struct.error, ValueError, IndexError):
-        return None
-
-
-def block_within(owner: int, content: bytes) -> Block | None:
-    """Return the block of an owner that content begins with, or None if it is none.
-
-    For values whose keys are lost: the first record's checksum tells whose it is.
-    """
-    try:
-        count, width = _COUNT_WIDTH.unpack_from(content)
-        head = HEADER_SIZE + 4 * count + 4 * (count % 2)
-        end = struct.unpack_from("<Q", content, head + 8 * (count - 1))[0]
-        key = pack_numbered(owner, struct.unpack_from("<I", content, HEADER_SIZE)[0])
-        block = block_of(key, content[: head + 16 * count + end])
-        if width or block is None:
-            return None
-        block.verified_record(0)
-    except (struct.error, CorruptionError):
-        return None
-    return block
-
-
-def rows_of(key: bytes, value: bytes, width: int) -> Block | None:
-    """Return a block of items of one width if its checksum holds, else None."""
-    try:
-        layout.unseal(Table.ITEMS, key, memoryview(value))
-        return split_block(key, memoryview(value), width)[0]
+        if width:
+            layout.unseal(Table.ITEMS, key, content)
+        return split_block(key, content, width)[0]
     except (struct.error, ValueError, IndexError, CorruptionError):
         return None
 
 
-def rows_within(owner: int, width: int, content: bytes) -> Block | None:
-    """Return the block of items of an owner that content begins with, or None if it is none.
+def block_within(owner: int, content: bytes, width: int = 0) -> Block | None:
+    """The block of an owner that content begins with, as ``block_of`` reads it, or None.
 
-    For values whose keys are lost: the checksum tells whose it is.
+    For values whose keys are lost: the checksum, or the first record's, tells whose it is.
     """
     try:
-        count, stored_width = _COUNT_WIDTH.unpack_from(content)
-        key = pack_numbered(owner, struct.unpack_from("<I", content, HEADER_SIZE)[0])
-    except struct.error:
+        count, _, first = _BLOCK.unpack_from(content)
+        size = HEADER_SIZE + 4 * (count + count % 2) + count * width
+        if not width:
+            size += 16 * count + _END.unpack_from(content, size + 8 * (count - 1))[0]
+        block = block_of(pack_numbered(owner, first), content[:size], width)
+        if block is not None and not width:
+            block.verified_record(0)
+    except (struct.error, CorruptionError):
         return None
-    size = HEADER_SIZE + 4 * count + 4 * (count % 2) + count * width
-    if stored_width != width or size > len(content):
-        return None
-    return rows_of(key, content[:size], width)
+    return block

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
@@ -36,9 +36,8 @@ from simdb.recovery.pages import (
     Record,
     block_of,
     block_within,
-    documents_in,
-    rows_of,
-    rows_within,
+    is_user_key,
+    records_in,
 )
 from simdb.results import Problem, RepairedCollection, RepairReport
 from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
@@ -46,7 +45,6 @@ from simdb.storage.file import creation
 from simdb.storage.file.errors import translated
 from simdb.storage.file.preflight import file_mode, no_writer, parse_path
 from simdb.storage.tables import layout
-from simdb.storage.tables.blocks import Block
 from simdb.storage.tables.layout import (
     COLLECTION_PREFIX,
     GARBAGE_KEY,
@@ -57,7 +55,6 @@ from simdb.storage.tables.layout import (
 )
 
 LOST_KEYS_KEPT = 1_000
-NO_NUMBER = 2**32  # past every item number
 BATCH_BYTES = 16 * 2**20
 _NUMBER = struct.Struct("<I")
 _KEYED = 8  # bytes of a key of owner and number
@@ -90,9 +87,8 @@ def repair(
         raise StorageError(f"{target} exists; name a file that does not")
     if not target.parent.is_dir():
         raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
-    temporary = creation.temporary_beside(target)
     mode = file_mode(source)  # what was private stays private
-    try:
+    with creation.temporary_beside(target) as temporary:
         with translated(target):
             creation.create(temporary, mode)
         with translated(source), no_writer(source), DamagedFile(source) as file:
@@ -105,27 +101,23 @@ def repair(
                 problems = database.check(deep=True).problems
         if problems:
             raise StorageError(f"the repaired store is not sound: {problems[0].problem}")
-        try:
-            target.hardlink_to(temporary)  # fails, unlike a rename, where the target exists
-        except FileExistsError as error:
-            raise StorageError(f"{target} exists; name a file that does not") from error
-        creation.sync_folder(target.parent)
-        return RepairReport(
-            tuple(found), tuple(salvage.lost), salvage.certain, tuple(salvage.problems())
-        )
-    finally:
-        creation.discard(temporary)
+        creation.link_into_place(temporary, target)
+    return RepairReport(
+        tuple(found), tuple(salvage.lost), salvage.certain, tuple(salvage.problems())
+    )
 
 
 def _copy(database: Database, salvage: Salvage, number: int) -> RepairedCollection:
     """Make a collection of the new store and fill it."""
-    settings = salvage.collections[number].settings
+    collection = salvage.collections[number]
     handle = database._handle
     with handle.write() as transaction:
-        settings = catalogue.create(transaction, settings)
+        settings = catalogue.create(transaction, collection.settings)
     signer = Signer(settings)
     policy = AddPolicy(on_existing="error", bound=None, drop_duplicates=False, skip_bad=False)
-    rows = RepairedRows(salvage, number)
+    missing = dict(collection.numbers)
+    items = uncertain = 0
+    batch = RowBatch()
     with handle.use() as environment:
         adder = BatchAdder(
             environment,
@@ -135,30 +127,38 @@ def _copy(database: Database, salvage: Salvage, number: int) -> RepairedCollecti
             policy=policy,
             busy_timeout=handle.busy_timeout,
         )
-        for batch in rows.batches():
+        for document, certain in salvage.stored(number):
+            if batch.is_full(BATCH_ITEMS, BATCH_BYTES):
+                adder.add(batch, signer.sign(batch.items, handle.pool()))
+                batch = RowBatch()
+            batch.extend(
+                [items],
+                [decode_user_key(document.key)],
+                *([document.key], [document.item], [document.metadata]),
+                weight=int(signer.items.weights([document.item])[0]),
+            )
+            missing.pop(document.key, None)
+            items += 1
+            uncertain += not certain
+        if batch.rows:
             adder.add(batch, signer.sign(batch.items, handle.pool()))
-    return rows.report()
+    ordered = sorted(missing, key=missing.__getitem__)[:LOST_KEYS_KEPT]
+    lost = tuple(decode_user_key(key) for key in ordered if is_user_key(key))
+    return RepairedCollection(settings.name, items, len(missing), lost, uncertain)
 
 
 @dataclass(slots=True)
 class SalvagedCollection:
-    """What can still be read of a collection.
-
-    Attributes:
-        settings: its settings.
-        numbers: item number of each encoded key that could be read.
-        tombstones: bitmaps by record; those that could not be read are missing.
-        elsewhere: documents found on pages that the table does not lead to, by number.
-        width: bytes of an item, where all have as many and lie beside the documents; else 0.
-        items_elsewhere: such items found on pages that the table does not lead to, by number.
-    """
+    """What can still be read of a collection."""
 
     settings: CollectionSettings
-    numbers: dict[bytes, int] = field(default_factory=dict)
-    tombstones: dict[int, bytes] = field(default_factory=dict)
-    elsewhere: dict[int, Found] = field(default_factory=dict)
-    width: int = 0
-    items_elsewhere: dict[int, bytes] = field(default_factory=dict)
+    numbers: dict[bytes, int] = field(default_factory=dict)  # of each encoded key that was read
+    tombstones: dict[int, bytes] = field(default_factory=dict)  # bitmaps by record, if read
+    width: int = 0  # bytes of an item, where all have as many and lie beside the documents
+    # Documents, and such items, on pages to which their table does not lead, by number.
+    elsewhere: dict[Table, dict[int, Found]] = field(
+        default_factory=lambda: {Table.DOCUMENTS: {}, Table.ITEMS: {}}
+    )
 
 
 class Salvage:
@@ -166,28 +166,23 @@ class Salvage:
 
     Memory grows with the number of keys, about 150 bytes each, and with the documents that are
     found outside of their table; not with those within it.
-
-    Args:
-        file: its pages.
-
-    Attributes:
-        collections: those whose settings could be read, by number.
-        lost: names, or numbers, of those whose settings could not.
     """
 
     def __init__(self, file: DamagedFile) -> None:
         self._file = file
-        self.collections: dict[int, SalvagedCollection] = {}
-        self.lost: list[str] = []
+        self.collections: dict[int, SalvagedCollection] = {}  # whose settings could be read
+        self.lost: list[str] = []  # names, or numbers, of those whose settings could not
         self._removed: set[tuple[int, int]] = set()
         self._owners: set[int] = set()
         self._damaged: set[Table] = set()
         self._read_settings()
         self._read_keys()
         self._read_marks()
-        self._find_elsewhere(wanted=self._documents_are_missing())
-        self._find_items_elsewhere()
-        self._note_lost_collections()
+        self._find_missing(Table.DOCUMENTS)
+        self._find_missing(Table.ITEMS)
+        for owner in sorted(self._owners - set(self.collections)):
+            if (int(Table.DOCUMENTS), owner) not in self._removed and self._is_damaged(Table.META):
+                self.lost.append(f"number {owner}")
 
     def problems(self) -> list[Problem]:
         """Return the damage that was met."""
@@ -270,142 +265,86 @@ class Salvage:
             or table not in self._file.roots
         )
 
-    # -- documents ---------------------------------------------------------------------------
+    # -- documents, and items of one width ---------------------------------------------------
 
-    def _documents_are_missing(self) -> bool:
-        """Read all documents once; return whether some of those that the keys name are missing."""
+    def _width(self, table: Table, owner: int) -> int | None:
+        """Bytes of an owner's record in a table, 0 where it varies; None if it has none there."""
+        if table is Table.DOCUMENTS:
+            return 0
+        return self.collections[owner].width or None if owner in self.collections else None
+
+    def _found(self, table: Table, record: Record, *, note: bool) -> Iterator[tuple[int, Found]]:
+        """Yield owner and record of what a block holds whose checksums hold."""
+        owner = int.from_bytes(record.key[:4], "big")
+        width = self._width(table, owner)
+        if width is None:
+            return
+        block = block_of(record.key, record.value, width) if len(record.key) == _KEYED else None
+        found = [] if block is None else records_in(block)
+        if note and (block is None or len(found) < block.numbers.size):
+            self._note(table, record.key)
+        yield from ((owner, document) for document in found)
+
+    def _find_missing(self, table: Table) -> None:
+        """Read all of a table once; look for what is missing on pages that no table leads to."""
         seen: dict[int, set[int]] = {number: set() for number in self.collections}
-        for record in self._file.records(Table.DOCUMENTS):
-            for owner, document in self._documents(record, note=True):
-                seen.setdefault(owner, set()).add(document.number)
+        for record in self._file.records(table):
+            for owner, found in self._found(table, record, note=True):
+                seen.setdefault(owner, set()).add(found.number)
         self._owners |= set(seen)
-        return self._is_damaged(Table.DOCUMENTS) or any(
-            not seen[owner].issuperset(collection.numbers.values())
-            for owner, collection in self.collections.items()
-        )
-
-    def _documents(self, record: Record, *, note: bool) -> Iterator[tuple[int, Found]]:
-        """Yield owner and document of the records of a block whose checksums hold."""
-        block = block_of(record.key, record.value) if len(record.key) == _KEYED else None
-        documents = [] if block is None else list(documents_in(block))
-        if note and (block is None or len(documents) < block.numbers.size):
-            self._note(Table.DOCUMENTS, record.key)
-        for document in documents:
-            yield unpack_numbered(record.key)[0], document
-
-    def _find_elsewhere(self, *, wanted: bool) -> None:
-        """Look for missing documents, keys and marks on pages that no table leads to."""
-        keys_are_damaged = self._is_damaged(Table.KEYS)
-        if not wanted and not keys_are_damaged:
-            return
-        for owner, document in self._scattered_documents():
-            self._owners.add(owner)
-            collection = self.collections.get(owner)
-            if collection is None:
-                continue
-            known = collection.numbers.get(document.key)
-            if known == document.number or (known is None and keys_are_damaged):
-                collection.elsewhere[document.number] = document
-
-    def _scattered_documents(self) -> Iterator[tuple[int, Found]]:
-        for record in self._file.scattered():
-            yield from self._documents(record, note=False)
-        for content in self._file.scattered_values():
-            for owner in self.collections:
-                block = block_within(owner, content)
-                if block is not None:
-                    yield from ((owner, document) for document in documents_in(block))
-
-    def _note_lost_collections(self) -> None:
-        for owner in sorted(self._owners - set(self.collections)):
-            if (int(Table.DOCUMENTS), owner) not in self._removed and self._is_damaged(Table.META):
-                self.lost.append(f"number {owner}")
-
-    # -- items of one width ------------------------------------------------------------------
-
-    def _find_items_elsewhere(self) -> None:
-        """Look for missing items of one width on pages that their table does not lead to."""
-        wanted = {number: found.width for number, found in self.collections.items() if found.width}
-        if not wanted:
-            return
-        seen: dict[int, set[int]] = {number: set() for number in wanted}
-        for owner, number, _ in self._items_in_table(wanted, note=True):
-            seen[owner].add(number)
-        keys_are_damaged = self._is_damaged(Table.KEYS)
         missing = {
-            number: set(self.collections[number].numbers.values()) - seen[number]
-            for number in wanted
+            owner: set(collection.numbers.values()) - seen[owner]
+            for owner, collection in self.collections.items()
+            if self._width(table, owner) is not None
         }
-        if not self._is_damaged(Table.ITEMS) and not any(missing.values()):
+        keys_are_damaged = self._is_damaged(Table.KEYS)
+        if not (keys_are_damaged or self._is_damaged(table) or any(missing.values())):
             return
-        for owner, block in self._scattered_rows(wanted):
-            kept = self.collections[owner].items_elsewhere
-            for place, number in enumerate(block.numbers.tolist()):
-                unseen = keys_are_damaged and number not in seen[owner]
-                if number in missing[owner] or unseen:
-                    kept[number] = bytes(block.record(place))
+        for owner, found in self._scattered(table):
+            self._owners.add(owner)
+            unseen = keys_are_damaged and found.number not in seen.get(owner, ())
+            if owner in missing and (found.number in missing[owner] or unseen):
+                self.collections[owner].elsewhere[table][found.number] = found
 
-    def _items_in_table(
-        self, widths: dict[int, int], *, note: bool
-    ) -> Iterator[tuple[int, int, bytes]]:
-        """Yield owner, number and item of the blocks of some owners whose checksums hold."""
-        for key, value in self._file.records(Table.ITEMS):
-            owner = int.from_bytes(key[:4], "big")
-            if owner not in widths:
-                continue
-            block = rows_of(key, value, widths[owner]) if len(key) == _KEYED else None
-            if block is not None:
-                for place, number in enumerate(block.numbers.tolist()):
-                    yield owner, number, bytes(block.record(place))
-            elif note:
-                self._note(Table.ITEMS, key)
-
-    def _scattered_rows(self, widths: dict[int, int]) -> Iterator[tuple[int, Block]]:
-        for key, value in self._file.scattered():
-            owner = int.from_bytes(key[:4], "big")
-            block = rows_of(key, value, widths[owner]) if owner in widths else None
-            if block is not None:
-                yield owner, block
+    def _scattered(self, table: Table) -> Iterator[tuple[int, Found]]:
+        for record in self._file.scattered():
+            yield from self._found(table, record, note=False)
+        widths = {owner: self._width(table, owner) for owner in self.collections}
         for content in self._file.scattered_values():
             for owner, width in widths.items():
-                block = rows_within(owner, width, content)
+                block = None if width is None else block_within(owner, content, width)
                 if block is not None:
-                    yield owner, block
+                    yield from ((owner, found) for found in records_in(block))
 
-    # -- documents with their items ----------------------------------------------------------
+    def _all(self, table: Table, number: int) -> Iterator[Found]:
+        """Yield what there is of a collection in a table, or elsewhere, by item number."""
+        within = (
+            found
+            for record in self._file.records(table)
+            if record.key[:4] == owner_prefix(number)
+            for _, found in sorted(self._found(table, record, note=False))
+        )
+        elsewhere = sorted(self.collections[number].elsewhere[table].values())
+        by_number = attrgetter("number")
+        for _, same in groupby(merge(within, elsewhere, key=by_number), key=by_number):
+            yield next(same)
 
     def documents(self, number: int) -> Iterator[Found]:
         """Yield the documents of a collection by ascending item number, deleted ones among them.
 
         Those whose items of one width cannot be read are left out.
         """
-        collection = self.collections[number]
-        if not collection.width:
-            yield from self._documents_of(number)
+        documents = self._all(Table.DOCUMENTS, number)
+        if not self.collections[number].width:
+            yield from documents
             return
-        in_table = self._items_in_table({number: collection.width}, note=False)
-        items = merge(
-            ((place, item) for _, place, item in in_table),
-            sorted(collection.items_elsewhere.items()),
-        )
-        place, item = next(items, (NO_NUMBER, b""))
-        for document in self._documents_of(number):
-            while place < document.number:
-                place, item = next(items, (NO_NUMBER, b""))
-            if place == document.number:
-                yield document._replace(item=item)
-
-    def _documents_of(self, number: int) -> Iterator[Found]:
-        within = (
-            document
-            for record in self._file.records(Table.DOCUMENTS)
-            if record.key[:4] == owner_prefix(number)
-            for _, document in sorted(self._documents(record, note=False))
-        )
-        elsewhere = sorted(self.collections[number].elsewhere.values())
-        by_number = attrgetter("number")
-        for _, same in groupby(merge(within, elsewhere, key=by_number), key=by_number):
-            yield next(same)
+        items = self._all(Table.ITEMS, number)
+        item = next(items, None)
+        for document in documents:
+            while item is not None and item.number < document.number:
+                item = next(items, None)
+            if item is not None and item.number == document.number:
+                yield document._replace(item=item.item)
 
     # -- what is still stored ----------------------------------------------------------------
 
@@ -425,7 +364,7 @@ class Salvage:
             elif last.get(document.key) == document.number:
                 marked = _marked(collection.tombstones, document.number)
                 if marked is not True:
-                    in_table = document.number not in collection.elsewhere
+                    in_table = document.number not in collection.elsewhere[Table.DOCUMENTS]
                     yield document, marks_are_whole and in_table
 
 
@@ -440,60 +379,3 @@ def _unsealed(table: Table, key: bytes, value: bytes) -> bytes | None:
         return bytes(layout.unseal(table, key, memoryview(value)))
     except CorruptionError:
         return None
-
-
-class RepairedRows:
-    """The stored rows of a salvaged collection in batches, and the count of what became of them.
-
-    Args:
-        salvage: the damaged file.
-        number: of the collection.
-    """
-
-    def __init__(self, salvage: Salvage, number: int) -> None:
-        self._salvage = salvage
-        self._number = number
-        self._collection = salvage.collections[number]
-        self._missing = dict(self._collection.numbers)
-        self._items = 0
-        self._uncertain = 0
-
-    def batches(self) -> Iterator[RowBatch]:
-        """Yield the rows in order of insertion."""
-        settings = self._collection.settings
-        weights = settings.kind.make_items(settings.secret).weights
-        batch = RowBatch()
-        for document, certain in self._salvage.stored(self._number):
-            self._missing.pop(document.key, None)
-            self._items += 1
-            self._uncertain += not certain
-            batch.extend(
-                [self._items - 1],
-                [decode_user_key(document.key)],
-                *([document.key], [document.item], [document.metadata]),
-                weight=int(weights([document.item])[0]),
-            )
-            if batch.is_full(BATCH_ITEMS, BATCH_BYTES):
-                yield batch
-                batch = RowBatch()
-        if batch.rows:
-            yield batch
-
-    def report(self) -> RepairedCollection:
-        """Return what became of the collection, once all batches have been taken."""
-        ordered = sorted(self._missing.items(), key=lambda entry: entry[1])
-        return RepairedCollection(
-            self._collection.settings.name,
-            self._items,
-            len(self._missing),
-            tuple(_readable_keys(key for key, _ in ordered[:LOST_KEYS_KEPT])),
-            self._uncertain,
-        )
-
-
-def _readable_keys(keys: Iterable[bytes]) -> Iterator[str | int]:
-    for key in keys:
-        try:
-            yield decode_user_key(key)
-        except CorruptionError:
-            continue

@@ -33,30 +33,25 @@ def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> No
     source, target = preflight.resolved_path(backup), preflight.resolved_path(store)
     if source == target:
         raise ConfigurationError(f"{source} is both the backup and the store")
-    temporary = creation.temporary_beside(target)
-    try:
+    with creation.temporary_beside(target) as temporary:
         with translated(source):
             mode = preflight.file_mode(target if target.exists() else source)
             with preflight.no_writer(source):
                 _copy(source, temporary, mode)
             _verify(source, temporary)
         with translated(target):
-            _put_in_place(temporary, target)
-            creation.sync_folder(target.parent)
-    finally:
-        creation.discard(temporary)
+            if target.exists():
+                with preflight.held_alone(target):
+                    temporary.replace(target)
+                creation.sync_folder(target.parent)
+            else:
+                creation.link_into_place(temporary, target)
 
 
 def _copy(source: Path, temporary: Path, mode: int) -> None:
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with (
-        source.open("rb") as read,
-        open(temporary, "wb", opener=lambda name, _: os.open(name, flags, mode)) as written,
-    ):
+    with source.open("rb") as read, creation.synced(temporary, mode) as written:
         os.fchmod(written.fileno(), mode)
         shutil.copyfileobj(read, written, 2**20)
-        written.flush()
-        os.fsync(written.fileno())
 
 
 def _verify(source: Path, temporary: Path) -> None:
@@ -70,14 +65,3 @@ def _verify(source: Path, temporary: Path) -> None:
     except StorageError as error:
         raise type(error)(str(error).replace(str(temporary), str(source))) from error
     environment.release(opened)
-
-
-def _put_in_place(temporary: Path, target: Path) -> None:
-    if not target.exists():
-        try:
-            target.hardlink_to(temporary)  # fails, unlike a rename, where somebody was first
-        except FileExistsError as error:
-            raise StorageError(f"{target} was made meanwhile; nothing was replaced") from error
-        return
-    with preflight.held_alone(target):
-        temporary.replace(target)

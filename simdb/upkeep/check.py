@@ -13,8 +13,8 @@ from simdb.errors import BadItemError, CorruptionError, SimdbError
 from simdb.ingest.postings import posting_columns
 from simdb.ingest.rows import encode_metadata
 from simdb.lsh.family import BucketKeys
-from simdb.opened.epochs import Epoch, open_epoch
 from simdb.opened.opened import Opened
+from simdb.opened.signer import Epoch, open_epoch
 from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
 from simdb.storage.collection.reader import CollectionReader, live_batches

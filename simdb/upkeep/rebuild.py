@@ -16,8 +16,7 @@ from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings as exact_indexing
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
-from simdb.opened.epochs import Epoch
-from simdb.opened.signer import Signed, Signer
+from simdb.opened.signer import Epoch, Signed, Signer
 from simdb.results import Progress
 from simdb.storage.collection.manifest import IndexManifest, write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches

@@ -91,8 +91,8 @@ def looked_at(database: simdb.Database) -> None:
 def left_behind(database: simdb.Database) -> Iterator[str]:
     """Yield what an interrupt has spoilt."""
     opened = database._handle.environment
-    if opened._live_count or len(opened._waiting):
-        yield f"{opened._live_count} transactions live, {len(opened._waiting)} waiting"
+    if len(opened._live) or len(opened._waiting):
+        yield f"{len(opened._live)} transactions live, {len(opened._waiting)} waiting"
     entered: list[bool] = []
 
     def enter() -> None:

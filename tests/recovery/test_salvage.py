@@ -229,16 +229,16 @@ def test_a_block_is_known_by_its_checksums_whatever_follows_it(stored_blocks):
     (text, text_records), (vector, vector_records) = stored_blocks
     for rest in (b"", b"\0" * 50, b"what an older value left"):
         assert records_in(pages.block_within(OWNER, text + rest)) == text_records
-        assert records_in(pages.rows_within(OWNER, 24, vector + rest)) == vector_records
+        assert records_in(pages.block_within(OWNER, vector + rest, 24)) == vector_records
 
 
 def test_a_block_of_another_owner_or_width_is_none(stored_blocks):
     (text, _), (vector, _) = stored_blocks
     assert pages.block_within(OWNER + 1, text) is None
-    assert pages.rows_within(OWNER + 1, 24, vector) is None
-    assert pages.rows_within(OWNER, 32, vector) is None
+    assert pages.block_within(OWNER + 1, vector, 24) is None
+    assert pages.block_within(OWNER, vector, 32) is None
     assert pages.block_within(OWNER, vector) is None
-    assert pages.rows_within(OWNER, 24, text) is None
+    assert pages.block_within(OWNER, text, 24) is None
 
 
 def test_a_block_that_was_cut_short_is_none(stored_blocks):
@@ -246,7 +246,7 @@ def test_a_block_that_was_cut_short_is_none(stored_blocks):
     for size in range(len(text)):
         assert pages.block_within(OWNER, text[:size]) is None
     for size in range(len(vector)):
-        assert pages.rows_within(OWNER, 24, vector[:size]) is None
+        assert pages.block_within(OWNER, vector[:size], 24) is None
 
 
 def test_a_block_of_one_width_with_any_byte_changed_is_none(stored_blocks):
@@ -254,7 +254,7 @@ def test_a_block_of_one_width_with_any_byte_changed_is_none(stored_blocks):
     for place in range(len(vector)):
         changed = bytearray(vector)
         changed[place] ^= 0x10
-        assert pages.rows_within(OWNER, 24, bytes(changed)) is None
+        assert pages.block_within(OWNER, bytes(changed), 24) is None
 
 
 # -- repair ------------------------------------------------------------------------------------

@@ -325,4 +325,4 @@ def test_a_forgotten_snapshot_is_given_back(environment):
     del transaction
     gc.collect()
     put(environment, b"a")
-    assert environment._live_count == 0
+    assert len(environment._live) == 0

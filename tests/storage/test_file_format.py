@@ -27,13 +27,17 @@ from simdb.storage.file import creation
 from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout, runs
 from simdb.storage.tables.blocks import BlockWriter, Tail
-from simdb.storage.tables.layout import Table, encode_document
+from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import Merge, Run, RunDirectory
 from tools import make_golden
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCUMENT = CHECKOUT / "docs" / "file-format.md"
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("format-*.simdb"))
+
+
+def document(key: bytes, item: bytes, metadata: bytes) -> bytes:
+    return layout.DOCUMENT_HEADER.pack(len(item), len(key)) + key + item + metadata
 
 
 # -- the examples of the document ------------------------------------------------------------------
@@ -115,8 +119,8 @@ def exact():
 def examples(tmp_path):
     """Return what the code writes for every example of the document."""
     documents = [
-        encode_document(layout.encode_user_key("a1"), b"caf\xc3\xa9", b""),
-        encode_document(layout.encode_user_key(7), b"tea", layout.pack({"n": 1})),
+        document(layout.encode_user_key("a1"), b"caf\xc3\xa9", b""),
+        document(layout.encode_user_key(7), b"tea", layout.pack({"n": 1})),
     ]
     chunk_key = layout.pack_chunk(2, 772, 0)
     posting_key = layout.pack_chunk(3, 1_024, 0)

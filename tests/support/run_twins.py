@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
@@ -164,8 +164,9 @@ class Twin:
         assert ranges == sorted(ranges)
         assert all(before[1] < after[0] for before, after in pairwise(ranges))
         due = {run.number for group in due_merges(directory.runs) for run in group}
-        for segment in runs._idle_segments(directory.runs):
-            levels = [run.level for run in segment if run.number not in due]
+        for is_merging, segment in groupby(directory.runs, key=lambda run: run.merge > 0):
+            idle = [] if is_merging else segment
+            levels = [run.level for run in idle if run.number not in due]
             assert all(levels.count(level) < runs.FAN_IN for level in levels)
 
     def finish(self):

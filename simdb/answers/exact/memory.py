@@ -20,9 +20,8 @@ from simdb.exact.joins import BEGINNING, Place, Workers, in_order
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.lsh.family import SymbolSets
-from simdb.opened.epochs import Epoch, open_epoch
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signer
+from simdb.opened.signer import Epoch, Signer, open_epoch
 from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader, Items, chosen_items, live_batches
 

@@ -20,8 +20,8 @@ from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK
 from simdb.exact.measures import Criterion, Measure
 from simdb.kinds import Compared
-from simdb.opened.epochs import Epoch, current_epoch
 from simdb.opened.opened import Opened
+from simdb.opened.signer import Epoch, current_epoch
 from simdb.results import PairBatch
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.tables.views import RunView

@@ -29,8 +29,8 @@ from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
 from simdb.exact.joins import ALONE, BEGINNING, CHUNK, OWN_PAIRS, Place, Workers, in_order, numbered
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
-from simdb.opened.epochs import Epoch, current_epoch
 from simdb.opened.opened import Opened
+from simdb.opened.signer import Epoch, current_epoch
 from simdb.results import PairBatch
 from simdb.storage.collection.manifest import COLUMNS, ITEM, POSITION, SIZE, open_postings
 from simdb.storage.collection.reader import CollectionReader

@@ -36,45 +36,27 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
 class EpochManifest(Fields):
-    """One epoch.
+    """One epoch."""
 
-    Attributes:
-        number: owner of its postings and of its table of frequent symbols.
-        frequent: symbols in that table; without any there is no record.
-        made_at: live items when its order was made from a sample of them; 0 if by value alone.
-        position: while it is being built, the item number up to which items are posted.
-        postings: its runs.
-    """
-
-    number: int
-    frequent: int = 0
-    made_at: int = 0
-    position: int = 0
+    number: int  # owner of its postings and of its table of frequent symbols
+    frequent: int = 0  # symbols in that table; without any there is no record
+    made_at: int = 0  # live items when its order was made of a sample of them; 0 if by value alone
+    position: int = 0  # while it is being built, the number up to which items are posted
     postings: RunDirectory = msgspec.field(default_factory=RunDirectory)
 
 
 class ExactManifest(Fields):
-    """What an exact index knows of itself.
+    """What an exact index knows of itself."""
 
-    Attributes:
-        current: the epoch that answers.
-        building: the epoch that will be next, being filled by the commits.
-        retired: epochs that are being removed, by number.
-        posted_items, posted_entries: items and postings written to current epochs, ever: their
-            ratio is how many postings a deleted item leaves.
-        probes: measurements in the current epoch.
-        scanned: moving average of the postings that a probe scans, for each stored item.
-        baseline: the lowest such average so far, doubled at each new epoch; 0 before the first.
-    """
-
-    current: EpochManifest
-    building: EpochManifest | None = None
-    retired: list[int] = msgspec.field(default_factory=list)
+    current: EpochManifest  # the one that answers
+    building: EpochManifest | None = None  # that will be next, being filled by the commits
+    retired: list[int] = msgspec.field(default_factory=list)  # epochs that are being removed
+    # Ever written to current epochs: their ratio is how many postings a deleted item leaves.
     posted_items: int = 0
     posted_entries: int = 0
-    probes: int = 0
-    scanned: float = 0.0
-    baseline: float = 0.0
+    probes: int = 0  # measurements in the current epoch
+    scanned: float = 0.0  # moving average of the postings that a probe scans, for each stored item
+    baseline: float = 0.0  # the lowest so far, doubled at each new epoch; 0 before the first
 
     @property
     def epochs(self) -> list[EpochManifest]:
@@ -136,11 +118,7 @@ def frequent_record(transaction: ReadTransaction, epoch: EpochManifest) -> memor
 
 
 def decode_frequent(epoch: EpochManifest, record: memoryview) -> npt.NDArray[np.uint64]:
-    """Return the frequent symbols by rank.
-
-    Raises:
-        CorruptionError: the record is damaged, or is not that of the epoch.
-    """
+    """Return the frequent symbols by rank; CorruptionError if the record is not the epoch's."""
     payload = layout.unseal(Table.SYMBOLS, pack_numbered(epoch.number, 0), record)
     if len(payload) != 8 * epoch.frequent:
         raise CorruptionError(
@@ -150,22 +128,13 @@ def decode_frequent(epoch: EpochManifest, record: memoryview) -> npt.NDArray[np.
 
 
 class IndexManifest(Fields):
-    """What an index knows of itself; a rebuild makes a second one beside the first.
+    """What an index knows of itself; a rebuild makes a second one beside the first."""
 
-    Attributes:
-        number: owner of its signatures and bucket runs.
-        signature_width: bytes of a signature; 0 without a probable index.
-        bands: runs of bucket keys.
-        signature_tail: small blocks of signatures at the end.
-        entries_per_item: bucket keys of an item.
-        exact: the exact index, if there is one.
-    """
-
-    number: int
-    signature_width: int
-    entries_per_item: int
+    number: int  # owner of its signatures and bucket runs
+    signature_width: int  # bytes of a signature; 0 without a probable index
+    entries_per_item: int  # bucket keys of an item
     bands: RunDirectory = msgspec.field(default_factory=RunDirectory)
-    signature_tail: Tail = msgspec.field(default_factory=list)
+    signature_tail: Tail = msgspec.field(default_factory=list)  # small blocks at the end
     exact: ExactManifest | None = None
 
     @property
@@ -175,27 +144,16 @@ class IndexManifest(Fields):
 
 
 class Manifest(Fields):
-    """What changes with every commit of a collection; one small record.
+    """What changes with every commit of a collection; one small record."""
 
-    Attributes:
-        next_number: the item number that the next item gets.
-        live: items stored.
-        tombstones: items that have one.
-        item_bytes: bytes of all live items in canonical form.
-        changes: counts commits that changed this collection.
-        index: the index in use.
-        document_tail: small blocks of documents at the end.
-        item_width: bytes of every item, where all have as many: they lie in blocks of their own,
-            one after the other, and documents are without them; else 0.
-        item_tail: small blocks of items at the end.
-    """
-
-    next_number: Count
-    live: Count
-    tombstones: Count
-    item_bytes: Count
-    changes: Count
+    next_number: Count  # the item number that the next item gets
+    live: Count  # items stored
+    tombstones: Count  # items that have one
+    item_bytes: Count  # of all live items in canonical form
+    changes: Count  # commits that changed this collection
     index: IndexManifest
-    document_tail: Tail = msgspec.field(default_factory=list)
+    document_tail: Tail = msgspec.field(default_factory=list)  # small blocks at the end
+    # Bytes of every item, where all have as many: they lie in blocks of their own, one after the
+    # other, and documents are without them; else 0.
     item_width: Annotated[int, Meta(ge=0, le=LARGEST_WIDTH)] = 0
     item_tail: Tail = msgspec.field(default_factory=list)

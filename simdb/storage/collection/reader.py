@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
 from simdb.errors import CorruptionError
@@ -20,13 +19,17 @@ from simdb.storage.collection.tombstones import (
     deleted_among,
     read_all,
 )
-from simdb.storage.file.environment import ReadTransaction
+from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import blocks, layout
-from simdb.storage.tables.blocks import Block, BlockReader, ItemBlocks
+from simdb.storage.tables.blocks import Block, BlockReader, ItemBlocks, ItemRows, Tail
 from simdb.storage.tables.layout import (
     DOCUMENT_HEADER,
     ITEM_NUMBER,
+    Booleans,
+    Bytes,
     Document,
+    Numbers,
+    Places,
     Table,
     collection_key,
     decode_document,
@@ -39,27 +42,26 @@ FEW = 16  # items that are read one by one
 
 
 class CollectionReader:
-    """One collection as a transaction sees it.
+    """One collection, by its number, as a transaction sees it.
 
-    Attributes:
-        transaction: the snapshot.
-        number: the collection's number.
-        state: its state.
-        documents: its blocks of documents.
-        items: its blocks of items of one width; None where items are in the documents.
-        signatures: the blocks of signatures of its index.
+    ``items`` are its blocks of items of one width; None where items are in the documents.
     """
 
     def __init__(self, transaction: ReadTransaction, number: int) -> None:
         self.transaction = transaction
         self.number = number
-        self.manifest = self._read_state()
-        self.documents = self._open_documents()
-        self.items = self._open_items() if self.manifest.item_width else None
-        self.signatures = self._open_signatures()
+        self.manifest = manifest = self._read_state()
+        self.documents = self._open(Table.DOCUMENTS, manifest.document_tail, 0)
+        self.items = None
+        if manifest.item_width:
+            self.items = self._open(Table.ITEMS, manifest.item_tail, manifest.item_width)
+        index = manifest.index
+        self.signatures = BlockReader(
+            transaction, Table.SIGNATURES, index.number, width=index.signature_width
+        )
         self._verified_items: set[bytes] = set()
         self._bands: RunView | None = None
-        self._tombstones: npt.NDArray[np.uint8] | None = None
+        self._tombstones: Bytes | None = None
 
     def _read_state(self) -> Manifest:
         """Read the state, or take it from the cache if it has not changed.
@@ -86,19 +88,8 @@ class CollectionReader:
     def _load_state(self, record: memoryview) -> Manifest:
         return Manifest.decode(layout.unseal(Table.META, manifest_key(self.number), record))
 
-    def _open_documents(self) -> BlockReader:
-        return BlockReader(self.transaction, Table.DOCUMENTS, self.number, width=0)
-
-    def _open_items(self) -> BlockReader:
-        return BlockReader(
-            self.transaction, Table.ITEMS, self.number, width=self.manifest.item_width
-        )
-
-    def _open_signatures(self) -> BlockReader:
-        index = self.manifest.index
-        return BlockReader(
-            self.transaction, Table.SIGNATURES, index.number, width=index.signature_width
-        )
+    def _open(self, table: Table, _tail: Tail, width: int) -> BlockReader:
+        return BlockReader(self.transaction, table, self.number, width=width)
 
     @property
     def bands(self) -> RunView:
@@ -154,18 +145,8 @@ class CollectionReader:
             self._verified_items.add(block.key)
         return document._replace(item=block.record(place))
 
-    def item_rows(
-        self, numbers: npt.NDArray[np.uint32]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Read items of one width.
-
-        Args:
-            numbers: item numbers, ascending.
-
-        Returns:
-            the positions in ``numbers`` of those that are stored, and a copy of these, uint8
-            (n, width).
-        """
+    def item_rows(self, numbers: Numbers) -> tuple[Places, Bytes]:
+        """Return the positions in ascending item numbers of those stored, and a copy of these."""
         assert self.items is not None
         block_count = (
             self.manifest.next_number * self.manifest.item_width // blocks.ITEM_BLOCK_BYTES
@@ -182,26 +163,28 @@ class CollectionReader:
         return np.concatenate(positions), np.concatenate(rows)
 
     def item_blocks(self, *, only_known: bool = False) -> ItemBlocks | None:
-        """Return all blocks of items of one width; see ``storage.item_blocks``.
+        """Return all blocks of items of one width, None if there are none.
 
-        Raises:
-            CorruptionError: a block is damaged, or one is missing.
+        They are cached by commit, and known by the state as well: see ``_read_state``. With
+        ``only_known`` they are not looked for.
         """
         assert self.items is not None
-        return blocks.item_blocks(
-            self.transaction,
-            self.items,
-            self.number,
-            self.manifest.changes,
-            require_all=self._require_all_of,
-            only_known=only_known,
-        )
+        caches, name = self.transaction.environment.caches, f"item blocks {self.number}"
+        writes = isinstance(self.transaction, WriteTransaction)  # whose blocks may still change
+        seen = self.transaction.identity, self.manifest.changes
+        known: tuple[tuple[int, int], ItemBlocks | None] = caches.get(name, ((0, 0), None))
+        if known[0] == seen and not writes:
+            return known[1]
+        if only_known:
+            return None
+        found = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in self.items.scan()]
+        self.require_all(sum(int(np.count_nonzero(self.alive(part.numbers))) for part in found))
+        all_blocks = ItemBlocks(found) if found else None
+        if not writes:
+            caches[name] = seen, all_blocks
+        return all_blocks
 
-    def _require_all_of(self, blocks: ItemBlocks | None) -> None:
-        parts = blocks or ()
-        self.require_all(sum(int(np.count_nonzero(self.alive(part.numbers))) for part in parts))
-
-    def documents_of(self, numbers: npt.NDArray[np.uint32]) -> Iterator[tuple[int, Document]]:
+    def documents_of(self, numbers: Numbers) -> Iterator[tuple[int, Document]]:
         """Yield position and document of ascending item numbers; absent ones are left out."""
         if numbers.size <= FEW:
             for position, number in enumerate(numbers.tolist()):
@@ -229,18 +212,12 @@ class CollectionReader:
             self.require_all(live)
 
     def require_all(self, live: int) -> None:
-        """Raise unless so many items are stored: a lost page takes records with it unseen.
-
-        Raises:
-            CorruptionError: there are more or less.
-        """
+        """Raise CorruptionError unless so many are stored: a lost page hides records unseen."""
         if live != self.manifest.live:
-            raise CorruptionError(
-                f"{live:,} of {self.manifest.live:,} items of collection {self.number} can be "
-                "read; run 'simdb check', then 'simdb repair' or restore a backup"
-            )
+            counted = f"{live:,} of {self.manifest.live:,} items"
+            raise layout.damage(f"{counted} of collection {self.number} can be read")
 
-    def live_numbers(self) -> npt.NDArray[np.uint32]:
+    def live_numbers(self) -> Numbers:
         """Return the numbers of all live items, ascending; reads the heads of all blocks."""
         parts = [block.numbers.copy() for block in self.documents.scan()]
         numbers = np.concatenate([np.empty(0, np.uint32), *parts])
@@ -251,8 +228,8 @@ class CollectionReader:
     # -- tombstones --------------------------------------------------------------------
 
     @property
-    def tombstones(self) -> npt.NDArray[np.uint8]:
-        """Bitmap of the deleted items by number; empty when none has one."""
+    def tombstones(self) -> Bytes:
+        """Bytes of the deleted items by number; empty when none has one."""
         self.load_tombstones()
         assert self._tombstones is not None
         return self._tombstones
@@ -266,7 +243,7 @@ class CollectionReader:
                     self.transaction, self.number, self.manifest.next_number
                 )
 
-    def alive(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    def alive(self, numbers: Numbers) -> Booleans:
         """Return which of the item numbers have no tombstone."""
         if not self.manifest.tombstones:
             return np.ones(numbers.size, np.bool_)
@@ -282,7 +259,7 @@ BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
 class Items(NamedTuple):
     """Some live items: their numbers, uint32 ascending, and their bytes."""
 
-    numbers: npt.NDArray[np.uint32]
+    numbers: Numbers
     items: list[bytes]
 
 
@@ -292,21 +269,15 @@ def live_batches(
     *,
     most_items: int | None = None,
     most_bytes: int = BYTES_AT_ONCE,
-    weights: Callable[[list[bytes]], npt.NDArray[np.int64]] | None = None,
+    weights: Callable[[list[bytes]], Places] | None = None,
 ) -> Iterator[Items]:
     """Yield the live items from a number on in batches of bounded size; every one is verified.
 
-    Args:
-        collection: the snapshot.
-        start: the first item number.
-        most_items: of a batch.
-        most_bytes: of a batch that a further block of the store would make longer.
-        weights: what the items become, in place of their bytes; a batch then ends within a block.
-
-    Raises:
-        CorruptionError: a record does not match its checksum.
+    A batch has at most so many items, and bytes, unless a block of the store has more. Where
+    ``weights`` say what the items become, these count in place of their bytes, and a batch ends
+    within a block.
     """
-    numbers: list[npt.NDArray[np.uint32]] = []
+    numbers: list[Numbers] = []
     items: list[bytes] = []
     size = 0
     for block in _live_blocks(collection, start):
@@ -350,14 +321,8 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[Items]:
         collection.require_all(live)
 
 
-def chosen_items(
-    collection: CollectionReader, numbers: npt.NDArray[np.uint32]
-) -> Iterator[list[bytes]]:
-    """Yield the items of ascending item numbers, some at a time; every record is verified.
-
-    Raises:
-        CorruptionError: a record does not match its checksum.
-    """
+def chosen_items(collection: CollectionReader, numbers: Numbers) -> Iterator[list[bytes]]:
+    """Yield the items of ascending item numbers, some at a time; every record is verified."""
     items: list[bytes] = []
     if collection.items is not None:
         for begin in range(0, numbers.size, CHOSEN_AT_ONCE):
@@ -379,13 +344,13 @@ def chosen_items(
         yield items
 
 
-def cut_rows(rows: npt.NDArray[np.uint8]) -> list[bytes]:
+def cut_rows(rows: Bytes) -> list[bytes]:
     """Return the rows of an array as bytes each."""
     data, width = rows.tobytes(), rows.shape[1]
     return [data[begin : begin + width] for begin in range(0, len(data), width)]
 
 
-def _items(block: Block, places: npt.NDArray[np.int64]) -> list[bytes]:
+def _items(block: Block, places: Places) -> list[bytes]:
     """Return the items of some records of a block."""
     data = bytes(block.records)
     all_ends = block.ends.astype(np.int64)
@@ -410,10 +375,7 @@ def _items(block: Block, places: npt.NDArray[np.int64]) -> list[bytes]:
         short = item_ends > ends
     if (damaged | short).any():
         number = int(block.numbers[places][damaged | short][0])
-        raise CorruptionError(
-            f"item number {number} is damaged; "
-            "run 'simdb check', then 'simdb repair' or restore a backup"
-        )
+        raise layout.damage(f"item number {number} is damaged")
     return [
         data[begin:end] for begin, end in zip(item_begins.tolist(), item_ends.tolist(), strict=True)
     ]

@@ -6,30 +6,26 @@ A bitmap is uint8; the bit of a number is that of value ``1 << number % 8`` in b
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered
+from simdb.storage.tables.layout import Booleans, Bytes, Numbers, Table, owner_prefix, pack_numbered
 
 TOMBSTONES_PER_RECORD = 8_192
 TOMBSTONE_BYTES = TOMBSTONES_PER_RECORD // 8
 
-Bitmap = npt.NDArray[np.uint8]
-Numbers = npt.NDArray[np.uint32]
 
-
-def deleted(tombstones: Bitmap, numbers: Numbers) -> npt.NDArray[np.bool_]:
+def deleted(tombstones: Bytes, numbers: Numbers) -> Booleans:
     """Return which item numbers have their bit set; numbers past the bitmap have not."""
     if not tombstones.size:
         return np.zeros(numbers.size, np.bool_)
     byte = np.minimum(numbers >> 3, tombstones.size - 1)
     bits = (tombstones[byte] >> (numbers & 7).astype(np.uint8)) & 1
-    found: npt.NDArray[np.bool_] = (bits != 0) & (numbers >> 3 < tombstones.size)
+    found: Booleans = (bits != 0) & (numbers >> 3 < tombstones.size)
     return found
 
 
-def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> Bitmap:
+def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> Bytes:
     """Return the bitmap of all item numbers of a collection below ``next_number``."""
     tombstones = np.zeros(-(-next_number // TOMBSTONES_PER_RECORD) * TOMBSTONE_BYTES, np.uint8)
     for key, value in transaction.scan(Table.MARKS, owner_prefix(owner)):
@@ -41,9 +37,7 @@ def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> Bitm
     return tombstones
 
 
-def deleted_among(
-    transaction: ReadTransaction, owner: int, numbers: Numbers
-) -> npt.NDArray[np.bool_]:
+def deleted_among(transaction: ReadTransaction, owner: int, numbers: Numbers) -> Booleans:
     """Return which item numbers have a tombstone; reads only the records that these lie in."""
     found = np.zeros(numbers.size, np.bool_)
     for record in np.unique(numbers // TOMBSTONES_PER_RECORD).tolist():
@@ -63,7 +57,7 @@ def set_tombstones(transaction: WriteTransaction, owner: int, numbers: Numbers) 
 
 
 def clear_tombstones(
-    transaction: WriteTransaction, owner: int, tombstones: Bitmap, cleared: Bitmap
+    transaction: WriteTransaction, owner: int, tombstones: Bytes, cleared: Bytes
 ) -> int:
     """Take back those of all tombstones that are set in ``cleared``; return how many."""
     common = tombstones[: cleared.size] & cleared[: tombstones.size]
@@ -73,7 +67,7 @@ def clear_tombstones(
     return int(np.unpackbits(common).sum())
 
 
-def _read_record(transaction: ReadTransaction, owner: int, record: int) -> Bitmap:
+def _read_record(transaction: ReadTransaction, owner: int, record: int) -> Bytes:
     """Return a copy of one record of tombstones."""
     key = pack_numbered(owner, record)
     value = transaction.get(Table.MARKS, key)
@@ -82,7 +76,7 @@ def _read_record(transaction: ReadTransaction, owner: int, record: int) -> Bitma
     return np.frombuffer(layout.unseal(Table.MARKS, key, value), np.uint8).copy()
 
 
-def _write_record(transaction: WriteTransaction, owner: int, record: int, bitmap: Bitmap) -> None:
+def _write_record(transaction: WriteTransaction, owner: int, record: int, bitmap: Bytes) -> None:
     key = pack_numbered(owner, record)
     if bitmap.any():
         value = layout.seal(Table.MARKS, key, bitmap.tobytes())

@@ -18,10 +18,14 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.tombstones import clear_tombstones, set_tombstones
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import blocks, layout
-from simdb.storage.tables.blocks import BlockReader, BlockWriter
+from simdb.storage.tables.blocks import BlockWriter, Tail
 from simdb.storage.tables.layout import (
     DOCUMENT_HEADER,
     ITEM_NUMBER,
+    Bytes,
+    Keys,
+    Numbers,
+    Places,
     Table,
     manifest_key,
     owner_prefix,
@@ -53,18 +57,15 @@ class IndexWriter:
 
     def insert(
         self,
-        numbers: npt.NDArray[np.uint32],
+        numbers: Numbers,
         signatures: npt.NDArray[np.uint16],
-        bucket_keys: npt.NDArray[np.uint64],
-        keys_of_item: npt.NDArray[np.int64],
+        bucket_keys: Keys,
+        keys_of_item: Places,
     ) -> None:
         """Store the signatures and buckets of items, past every earlier one.
 
-        Args:
-            numbers: uint32 (items,), ascending.
-            signatures: uint16 (items, words).
-            bucket_keys: uint64 (m,), those of each item after those of the one before.
-            keys_of_item: int64 (items,), how many each item has.
+        ``keys_of_item`` of the bucket keys are those of each item, one after the other; signatures
+        have the shape (items, words).
         """
         width = self._index.signature_width
         self._transaction.note_insertion()
@@ -94,7 +95,7 @@ class IndexWriter:
 
     def merge_after_deleting(self, items: int) -> None:
         """Do the merging that is due after a deletion, which must not fail in a full map."""
-        if self._transaction.room_to_rewrite() >= LEAST_ROOM_TO_MERGE:
+        if self._transaction.room().to_rewrite >= LEAST_ROOM_TO_MERGE:
             self.merge_after(items)
 
     def merge_after(self, changed_items: int) -> None:
@@ -117,10 +118,11 @@ class CollectionWriter(CollectionReader):
     """One collection within a write transaction; ``save`` stores its state at the end."""
 
     transaction: WriteTransaction
+    documents: BlockWriter
+    items: BlockWriter | None
 
     def __init__(self, transaction: WriteTransaction, number: int) -> None:
         super().__init__(transaction, number)
-        self.transaction = transaction
 
     def _read_state(self) -> Manifest:
         """Read the state; it will be changed, so it cannot be one that readers share."""
@@ -131,22 +133,10 @@ class CollectionWriter(CollectionReader):
                 return state
         return self._load_state(self._state_record())
 
-    def _open_documents(self) -> BlockWriter:
-        assert isinstance(self.transaction, WriteTransaction)
+    def _open(self, table: Table, tail: Tail, width: int) -> BlockWriter:
+        size = blocks.ITEM_BLOCK_BYTES if table is Table.ITEMS else blocks.TARGET_BYTES
         return BlockWriter(
-            self.transaction, Table.DOCUMENTS, self.number, self.manifest.document_tail, width=0
-        )
-
-    def _open_items(self) -> BlockWriter:
-        assert isinstance(self.transaction, WriteTransaction)
-        state = self.manifest
-        return BlockWriter(
-            self.transaction,
-            Table.ITEMS,
-            self.number,
-            state.item_tail,
-            width=state.item_width,
-            target_bytes=blocks.ITEM_BLOCK_BYTES,
+            self.transaction, table, self.number, tail, width=width, target_bytes=size
         )
 
     def save(self) -> None:
@@ -161,11 +151,7 @@ class CollectionWriter(CollectionReader):
         return IndexWriter(self.transaction, index, self)
 
     def take_numbers(self, count: int) -> int:
-        """Return the first of so many new item numbers.
-
-        Raises:
-            StorageError: the numbers are used up.
-        """
+        """Return the first of so many new item numbers; StorageError if they are used up."""
         first = self.manifest.next_number
         if first + count > LARGEST_NUMBER:
             raise StorageError(
@@ -176,12 +162,9 @@ class CollectionWriter(CollectionReader):
         return first
 
     def insert(self, keys: list[bytes], items: list[bytes], metadata: list[bytes]) -> int:
-        """Store items under new item numbers; return the first of these.
+        """Store items in canonical form under new item numbers; return the first of these.
 
-        Args:
-            keys: encoded user keys, none of them stored.
-            items: in canonical form.
-            metadata: packed, empty where there is none.
+        The keys are encoded, none of them stored; metadata is packed, empty where there is none.
         """
         first = self.take_numbers(len(keys))
         self.transaction.note_insertion()
@@ -193,13 +176,10 @@ class CollectionWriter(CollectionReader):
         places = np.arange(first, first + len(keys), dtype=np.uint32)
         in_documents = items
         if self.items is not None:
-            assert isinstance(self.items, BlockWriter)
             self.items.append(places, items)
             in_documents = [b""] * len(items)
-        documents = self.documents
-        assert isinstance(documents, BlockWriter)
         heads = list(map(DOCUMENT_HEADER.pack, map(len, in_documents), map(len, keys)))
-        documents.append(places, heads, keys, in_documents, metadata)
+        self.documents.append(places, heads, keys, in_documents, metadata)
         self.manifest.live += len(keys)
         self.manifest.item_bytes += sum(map(len, items))
         return first
@@ -230,28 +210,21 @@ class CollectionWriter(CollectionReader):
                 index.exact.note_deleted(number)
         self._drop_dead(self.index_writer(index).signatures, ordered)
 
-    def clear_tombstones(self, cleared: npt.NDArray[np.uint8]) -> None:
+    def clear_tombstones(self, cleared: Bytes) -> None:
         """Take back the tombstones of items that no run and no block holds any more."""
         self.manifest.tombstones -= clear_tombstones(
             self.transaction, self.number, self.tombstones, cleared
         )
         self._tombstones = None
 
-    def _drop_dead(self, blocks: BlockReader, numbers: npt.NDArray[np.uint32]) -> None:
+    def _drop_dead(self, blocks: BlockWriter, numbers: Numbers) -> None:
         """Rewrite blocks of deleted items that are dead enough, as far as there is room.
 
         In a full map they stay as they are until nothing in them is alive, or ``compact`` is asked
         for: deleting an item must not fail for want of room to rewrite its neighbours.
         """
-        assert isinstance(blocks, BlockWriter)
         most = self._most_rewritten()
-        begin = 0
-        while begin < numbers.size:
-            block = blocks.find(int(numbers[begin]))
-            if block is None:
-                begin += 1
-                continue
-            begin = int(np.searchsorted(numbers, block.numbers[-1], side="right"))
+        for block, _, _ in blocks.locate(numbers):
             alive = self.alive(block.numbers)
             size = len(block.records) * int(np.count_nonzero(alive)) // alive.size
             if not size or blocks.bytes_written + size <= most:
@@ -260,10 +233,9 @@ class CollectionWriter(CollectionReader):
     def _most_rewritten(self) -> int:
         """Return the bytes of one table that a commit may rewrite to give others free.
 
-        The pages that it frees can be used by later commits only, so in a full map all that it
-        writes comes out of what is kept for deleting.
+        The pages that it frees are for later commits: in a full map it uses up what is kept.
         """
-        return self.transaction.room_to_rewrite() // 8
+        return self.transaction.room().to_rewrite // 8
 
     def drop_dead_step(self, blocks: BlockWriter, start: int, most_bytes: int) -> int | None:
         """Rewrite blocks with any dead record; return where to go on, or None at the end."""

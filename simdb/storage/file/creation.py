@@ -1,4 +1,4 @@
-"""Makes files and maps them: new stores, copies, the map and the room in it, the header.
+"""Makes files: new stores and copies, with their header; and tells the room in a map.
 
 A new file, or a copy, is written under a temporary name and linked into place, so that nobody ever
 sees one that is not whole. Functions that take an ``environment`` mean LMDB's own.
@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import lmdb
 
@@ -30,51 +30,8 @@ ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable cho
 MOST_TABLES = 16
 
 
-def open_map(
-    path: Path, size: int, *, lock: bool, read_only: bool, after_failure: bool, metasync: bool
-) -> Any:
-    """Map a file, with room for so many bytes of insertions or as much of it as the system gives.
-
-    Args:
-        path: an inspected file.
-        size: in bytes.
-        lock: whether there is a lock file, or one can be made.
-        read_only: for a process that does not write.
-        after_failure: of a write: the map is for reading only, and the lock file stays as it is.
-        metasync: whether a commit waits until the medium has its meta page.
-
-    Raises:
-        lmdb.MemoryError: the system does not even give the least size.
-    """
-    if lock and not after_failure:
-        preflight.reserve_lock_file(path, preflight.MOST_READERS)
-    while True:
-        try:
-            return lmdb.open(
-                str(path),
-                subdir=False,
-                create=False,
-                readonly=read_only or after_failure,
-                lock=lock,
-                map_size=with_reserve(size),
-                metasync=metasync,
-                max_readers=preflight.MOST_READERS,
-                max_dbs=MOST_TABLES,
-                lib_version=ENGINE,
-            )
-        except lmdb.MemoryError:
-            # The system limits the address space (RLIMIT_AS, containers).
-            if size <= max(SMALLEST_MAP, path.stat().st_size):
-                raise
-            size //= 2
-
-
 def open_tables(path: Path, environment: Any) -> list[Any]:
-    """Return the handles of the tables, in the order of ``keys.Table``.
-
-    Raises:
-        NotADatabaseError: one is not there.
-    """
+    """Return the handles of the tables by number; NotADatabaseError if one is not there."""
     try:
         return [environment.open_db(name, create=False) for name in TABLE_NAMES]
     except lmdb.NotFoundError as error:
@@ -84,7 +41,6 @@ def open_tables(path: Path, environment: Any) -> list[Any]:
 
 
 PLENTY_OF_ROOM = 2**36
-LARGEST_PAGE = 2**16
 LARGEST_MAP = 2**40
 SMALLEST_MAP = 2**28
 FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
@@ -111,86 +67,70 @@ def without_reserve(size: int) -> int:
     return size - min(LARGEST_RESERVE, max(share, min(size // 2, SMALLEST_RESERVE)))
 
 
-def used_bytes(environment: Any) -> int:
-    """Return the bytes up to the last page that was ever used."""
-    pages: int = environment.info()["last_pgno"] + 1
-    size: int = environment.stat()["psize"]
-    return pages * size
-
-
-def has_plenty_of_room(environment: Any) -> bool:
-    """Return whether so much of the map is unused that no single transaction could fill it."""
-    information = environment.info()
-    unused: int = information["map_size"] - (information["last_pgno"] + 1) * LARGEST_PAGE
-    return unused > PLENTY_OF_ROOM
-
-
-def pages_in_use(environment: Any, tables: Iterable[dict[str, int]]) -> int:
-    """Return the pages of all tables, given LMDB's figures of each."""
-    parts = ("branch_pages", "leaf_pages", "overflow_pages")
-    return sum(table[part] for table in (environment.stat(), *tables) for part in parts)
-
-
-def room_to_rewrite(environment: Any, pages: int) -> int:
-    """Return the bytes of the map that can surely be used for large values.
-
-    Those past the last page that was ever used; or, where a quarter of the map is free, half of
-    that, however scattered.
+class Room:
+    """How much of a map is used, and how much is left.
 
     Args:
         environment: LMDB's.
-        pages: in use.
+        tables: its figures of each table, for what is said of the pages in use.
     """
-    size: int = environment.info()["map_size"]
-    after = size - used_bytes(environment)
-    free = size - pages * environment.stat()["psize"]
-    return max(after, free // 2 if free > size // 4 else 0)
 
+    def __init__(self, environment: Any, tables: Iterable[dict[str, int]] = ()) -> None:
+        information, main = environment.info(), environment.stat()
+        self._environment = environment
+        self.end: int = information["last_pgno"] + 1
+        self._size: int = information["map_size"]
+        self._page_size: int = main["psize"]
+        parts = ("branch_pages", "leaf_pages", "overflow_pages")
+        self.pages_in_use = sum(table[part] for table in (main, *tables) for part in parts)
 
-def require_reserve(path: Path, environment: Any, *, before: int, after: int) -> None:
-    """Raise if insertions leave too little of the map for deleting.
+    @property
+    def is_plenty(self) -> bool:
+        """Whether so much of the map is unused that no single transaction could fill it."""
+        return self._size - self.end * self._page_size > PLENTY_OF_ROOM
 
-    Args:
-        path: of the store.
-        environment: LMDB's.
-        before: pages in use when they began.
-        after: pages in use now.
+    @property
+    def to_rewrite(self) -> int:
+        """Bytes that can surely be used for large values.
 
-    Raises:
-        DatabaseFullError: they do.
-    """
-    information = environment.info()
-    limit = without_reserve(information["map_size"]) // environment.stat()["psize"]
-    # Free pages may be too scattered for a large value: then the file grows instead.
-    end = information["last_pgno"] + 1 + max(0, after - before)
-    if after > limit or (end > limit and after > limit // 2):
-        raise DatabaseFullError(
-            f"{path}: the map is full, but for what is kept for deleting; delete items, "
-            "or open with a larger map_size"
-        )
+        Those past the last page that was ever used; or, where a quarter of the map is free, half
+        of that, however scattered.
+        """
+        free = self._size - self.pages_in_use * self._page_size
+        after = self._size - self.end * self._page_size
+        return max(after, free // 2 if free > self._size // 4 else 0)
 
+    @property
+    def larger_map(self) -> int | None:
+        """The size of a larger map if this one is nearly full, else None."""
+        limit = without_reserve(self._size)
+        if self.end * self._page_size < limit - limit // FREE_MAP_SHARE:
+            return None
+        return with_reserve(2 * limit)
 
-def grown_size(environment: Any) -> int | None:
-    """Return the size of a larger map if this one is nearly full, else None."""
-    limit = without_reserve(environment.info()["map_size"])
-    if used_bytes(environment) < limit - limit // FREE_MAP_SHARE:
-        return None
-    return with_reserve(2 * limit)
+    def require_reserve(self, path: Path, pages_before: int) -> None:
+        """Raise DatabaseFullError if insertions leave too little of the map for deleting."""
+        limit = without_reserve(self._size) // self._page_size
+        # Free pages may be too scattered for a large value: then the file grows instead.
+        end = self.end + max(0, self.pages_in_use - pages_before)
+        if self.pages_in_use > limit or (end > limit and self.pages_in_use > limit // 2):
+            raise DatabaseFullError(
+                f"{path}: the map is full, but for what is kept for deleting; delete items, "
+                "or open with a larger map_size"
+            )
 
-
-def usage(environment: Any) -> dict[str, Any]:
-    """Return how much of the map is used, and the snapshots that keep pages from being reused."""
-    information = environment.info()
-    readers = environment.readers().splitlines()[1:]
-    snapshots = [int(line.split()[-1]) for line in readers if line.split()[-1].isdigit()]
-    commits = information["last_txnid"]
-    return {
-        "used_bytes": (information["last_pgno"] + 1) * environment.stat()["psize"],
-        "map_bytes": without_reserve(information["map_size"]),
-        "commits": commits,
-        "snapshots": len(snapshots),
-        "oldest_snapshot_commits": commits - min(snapshots) if snapshots else 0,
-    }
+    def usage(self) -> dict[str, Any]:
+        """Return what is used, and the snapshots that keep pages from being used again."""
+        readers = self._environment.readers().splitlines()[1:]
+        snapshots = [int(line.split()[-1]) for line in readers if line.split()[-1].isdigit()]
+        commits = self._environment.info()["last_txnid"]
+        return {
+            "used_bytes": self.end * self._page_size,
+            "map_bytes": without_reserve(self._size),
+            "commits": commits,
+            "snapshots": len(snapshots),
+            "oldest_snapshot_commits": commits - min(snapshots) if snapshots else 0,
+        }
 
 
 MAGIC = "simdb"
@@ -198,11 +138,7 @@ FORMAT_VERSION = 2
 
 
 def new_header(engine_version: tuple[int, ...]) -> dict[str, Any]:
-    """Return the header of a new store, with an identifier of its own.
-
-    Args:
-        engine_version: of LMDB.
-    """
+    """Return the header of a new store, with an identifier of its own."""
     from importlib import metadata
 
     try:
@@ -218,23 +154,11 @@ def new_header(engine_version: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def seal_header(header: dict[str, Any]) -> bytes:
-    """Return the record of a header."""
-    return layout.seal(Table.META, HEADER_KEY, layout.pack(header))
-
-
 def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
-    """Return the identifier of a store from its header.
-
-    Args:
-        path: of the store.
-        environment: LMDB's.
-        meta: the handle of table ``meta``.
+    """Return the identifier of a store from its header, given the handle of table ``meta``.
 
     Raises:
-        NotADatabaseError: there is no header, or it is another program's.
-        FormatVersionError: the file has a format that this simdb does not know.
-        CorruptionError: the header is damaged.
+        NotADatabaseError, FormatVersionError, CorruptionError: it is not a header of this format.
     """
     with environment.begin(buffers=True) as transaction:
         record = transaction.get(HEADER_KEY, None, meta)
@@ -254,12 +178,9 @@ def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
 def create(path: Path, mode: int | None = None) -> None:
     """Make an empty store under a temporary name and link it into place, so that it is whole.
 
-    Args:
-        path: of the store.
-        mode: who may read and write it, as for ``chmod``; 0o644 less the umask if not given.
+    ``mode`` is that of the file, as for ``chmod``; 0o644 less the umask if not given.
     """
-    temporary = temporary_beside(path)
-    try:
+    with temporary_beside(path) as temporary:
         created = lmdb.open(
             str(temporary),
             subdir=False,
@@ -271,61 +192,50 @@ def create(path: Path, mode: int | None = None) -> None:
         with created:
             if mode is not None:
                 temporary.chmod(mode)
-            header = seal_header(new_header(lmdb.version(lib_version=ENGINE)))
+            header = new_header(lmdb.version(lib_version=ENGINE))
+            sealed = layout.seal(Table.META, HEADER_KEY, layout.pack(header))
             with created.begin(write=True) as transaction:
                 handles = [created.open_db(name, transaction) for name in TABLE_NAMES]
-                transaction.put(HEADER_KEY, header, db=handles[Table.META])
+                transaction.put(HEADER_KEY, sealed, db=handles[Table.META])
         with contextlib.suppress(FileExistsError):  # another process was first
             os.link(temporary, path)
         sync_folder(path.parent)
-    finally:
-        discard(temporary)
 
 
 @contextlib.contextmanager
-def written_whole(target: Path, mode: int) -> Iterator[int]:
-    """Open a file beside ``target`` to be written, then link it into place.
+def temporary_beside(target: Path) -> Iterator[Path]:
+    """Yield a new name in the folder of a file, not longer for a long name.
 
-    Args:
-        target: a file that does not exist.
-        mode: who may read and write it.
-
-    Yields:
-        the descriptor of the file.
+    What has it at the end is removed, with the lock files beside it.
     """
-    temporary = temporary_beside(target)
-    with translated(target):
-        try:
-            descriptor = os.open(
-                temporary,
-                os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-                mode,
-            )
-            try:
-                yield descriptor
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            try:
-                os.link(temporary, target)  # fails, unlike a rename, where the target exists
-            except FileExistsError as error:
-                raise StorageError(f"{target} exists; name a file that does not") from error
-        finally:
-            discard(temporary)
-        sync_folder(target.parent)
+    name = f"{preflight.TEMPORARY_NAME}{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp"
+    temporary = target.with_name(name)
+    try:
+        yield temporary
+    finally:
+        for end in ("", "-lock", "-turn"):
+            # On a read-only file system that is an error even where there is none.
+            with contextlib.suppress(OSError):
+                Path(f"{temporary}{end}").unlink()
 
 
-def temporary_beside(target: Path) -> Path:
-    """Return a new name in the folder of a file, not longer for a long name."""
-    return target.with_name(f".simdb-{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+@contextlib.contextmanager
+def synced(temporary: Path, mode: int) -> Iterator[BinaryIO]:
+    """Make a file of that mode, to be written within the block and durable after it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(temporary, "wb", opener=lambda name, _: os.open(name, flags, mode)) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def discard(temporary: Path) -> None:
-    """Remove a file that has got its name, or will not, and the lock files beside it."""
-    for file in (temporary, Path(f"{temporary}-lock"), Path(f"{temporary}-turn")):
-        # On a read-only file system that is an error even where there is none.
-        with contextlib.suppress(OSError):
-            file.unlink()
+def link_into_place(temporary: Path, target: Path) -> None:
+    """Give a file that is whole and durable its name, durably; StorageError if that is taken."""
+    try:
+        os.link(temporary, target)  # fails, unlike a rename, where the target exists
+    except FileExistsError as error:
+        raise StorageError(f"{target} exists; name a file that does not") from error
+    sync_folder(target.parent)
 
 
 def sync_folder(folder: Path) -> None:

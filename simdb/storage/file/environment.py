@@ -28,10 +28,9 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NoReturn, Self, TypeAlias
 
 import lmdb
@@ -47,7 +46,8 @@ from simdb.errors import (
     StorageError,
 )
 from simdb.storage.file import creation, preflight
-from simdb.storage.file.errors import FailureLatch, translated
+from simdb.storage.file.creation import Room
+from simdb.storage.file.errors import translated
 from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
 from simdb.storage.tables.layout import Table
 
@@ -73,15 +73,9 @@ _ENDED = _Ended()
 
 
 class ReadTransaction:
-    """One snapshot of the file. Views that it returns end with it.
+    """One snapshot of the file, of one thread at a time. Views that it returns end with it."""
 
-    A transaction belongs to one thread at a time. Close it, or use it in a ``with`` block.
-    """
-
-    __slots__ = (
-        *("__weakref__", "_handles", "_left", "_owner", "_transaction"),
-        *("environment", "generation"),
-    )
+    __slots__ = (*("__weakref__", "_handles", "_left", "_owner", "_transaction", "environment"),)
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -91,7 +85,6 @@ class ReadTransaction:
 
     def begin(self, transaction: Any) -> None:
         """Begin with a transaction of LMDB's."""
-        self.generation = self.environment.generation
         self._handles = self.environment.handles
         self._transaction = transaction
 
@@ -167,11 +160,7 @@ class ReadTransaction:
         return self._transaction is _ENDED
 
     def require_open(self) -> None:
-        """Raise unless it can be read.
-
-        Raises:
-            DatabaseClosedError: it has ended, or its database was closed.
-        """
+        """Raise DatabaseClosedError if it has ended, or its database was closed."""
         if self._transaction is _ENDED or not self.environment.users.present:
             raise DatabaseClosedError(
                 f"{self.environment.path}: the snapshot has ended, or the database was closed"
@@ -184,10 +173,7 @@ class ReadTransaction:
             )
 
     def close(self) -> None:
-        """End the snapshot; views into it must not be used any more.
-
-        A second call completes what an interrupt has left undone.
-        """
+        """End the snapshot, and views into it. A second call completes what an interrupt left."""
         if self._left or self._owner != os.getpid():
             self._transaction = _ENDED
             return
@@ -200,12 +186,7 @@ class ReadTransaction:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             if error is not None:
                 self.environment.raise_translated(error)
@@ -243,6 +224,7 @@ class _UnprotectedSnapshot(ReadTransaction):
         self._require_unchanged()
 
     def _require_unchanged(self) -> None:
+        """Raise DatabaseBusyError if somebody has committed since."""
         self.environment.require_unchanged(self.identity)
 
     def _raise_translated(self, error: Exception) -> NoReturn:
@@ -254,12 +236,6 @@ class WriteTransaction(ReadTransaction):
     """The one transaction that may change the file: all of it is committed, or nothing.
 
     Reads see its own writes. A view is valid until the next write.
-
-    Attributes:
-        written_manifests: those that it stores, by collection; once committed, the next
-            transaction of this process takes them over if nobody has committed in between.
-        pages_before: pages in use when it began to add items or an index, None if it does not.
-        lock_owner: who has the writer lock.
     """
 
     __slots__ = ("lock_owner", "pages_before", "written_manifests")
@@ -267,17 +243,25 @@ class WriteTransaction(ReadTransaction):
     def __init__(self, environment: Environment, lock_owner: User) -> None:
         super().__init__(environment)
         self.lock_owner = lock_owner
+        # By collection: once committed, the next transaction of this process takes them over if
+        # nobody has committed in between.
         self.written_manifests: dict[int, Any] = {}
-        self.pages_before: int | None = None
-
-    def room_to_rewrite(self) -> int:
-        """Return the bytes that the map has for values of some length, besides small ones."""
-        return self.environment.room_to_rewrite(self._transaction)
+        self.pages_before: int | None = None  # in use when it began to add items, if it does
 
     def note_insertion(self) -> None:
         """Note that it adds items or an index: it must leave room in the map for deleting."""
-        if self.pages_before is None and not self.environment.has_plenty_of_room:
-            self.pages_before = self.environment.pages_in_use(self._transaction)
+        if self.pages_before is None and not self.environment.room().is_plenty:
+            self.pages_before = self.room().pages_in_use
+
+    def room(self) -> Room:
+        """Return how much of the map is used, with what it has written itself."""
+        return self.environment.room(map(self._transaction.stat, self._handles))
+
+    def commit(self) -> None:
+        """Make it durable, unless it inserts and leaves too little room for deleting."""
+        if self.pages_before is not None:
+            self.room().require_reserve(self.environment.path, self.pages_before)
+        self._transaction.commit()
 
     def put(self, table: Table, key: bytes, value: bytes | bytearray | memoryview) -> None:
         """Store a value under a key, in place of an older one."""
@@ -294,18 +278,13 @@ class WriteTransaction(ReadTransaction):
         """Remove a key; return whether it was there."""
         return bool(self._transaction.delete(key, db=self._handles[table]))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             if kind is None:
                 if self._owner != os.getpid():
                     raise DatabaseClosedError("a transaction cannot be committed by a forked child")
                 commit = self.identity
-                self.environment.commit(self._transaction, self.pages_before)
+                self.environment.commit(self)
                 self.environment.caches["written manifests"] = commit, self.written_manifests
             elif error is not None:
                 self.environment.raise_translated(error)
@@ -314,23 +293,16 @@ class WriteTransaction(ReadTransaction):
 
 
 class Environment:
-    """One opened file, shared within the process.
-
-    Attributes:
-        path: the file.
-        uuid: drawn when the file was created.
-        generation: counts how often this process has opened or remapped the file; addresses into
-            the map and cached table handles are valid within one generation only.
-    """
+    """One opened file, shared within the process."""
 
     def __init__(self, path: Path, *, read_only: bool, sync: Sync, map_size: int | None) -> None:
         self.path = path
         self.read_only = read_only
         self.sync = sync
         self.map_size = map_size
-        self.generation = 0
+        self.generation = 0  # counts how often this process has opened or mapped the file
         self.handles: list[Any] = []
-        self.uuid = uuid.UUID(int=0)
+        self.uuid = uuid.UUID(int=0)  # drawn when the file was created
         self.users = Users()
         self.identity = (0, 0)
         self.caches: dict[str, Any] = {}
@@ -338,7 +310,7 @@ class Environment:
         self._queue: WriterQueue | None = None
         self._watch: preflight.FileWatch | None = None
         self.has_lock = True
-        self._failure = FailureLatch(path)
+        self._failure: DatabaseFailedError | None = None
         # The lock is taken itself, not by its condition: an interrupt may fall into the latter's
         # methods. What is counted are objects, which an interrupt cannot forget to uncount.
         self._gate = threading.RLock()
@@ -393,15 +365,30 @@ class Environment:
             time.sleep(0.01)
 
     def _map(self, size: int) -> Any:
+        """Map the file, with room for so many bytes of insertions or as much as there is."""
+        after_failure = self._failure is not None
         self.has_lock = preflight.has_lock(self.path, read_only=self.read_only)
-        return creation.open_map(
-            self.path,
-            size,
-            lock=self.has_lock,
-            read_only=self.read_only,
-            after_failure=self._failure.error is not None,
-            metasync=self.sync == "full",
-        )
+        if self.has_lock and not after_failure:
+            preflight.reserve_lock_file(self.path, preflight.MOST_READERS)
+        while True:
+            try:
+                return lmdb.open(
+                    str(self.path),
+                    subdir=False,
+                    create=False,
+                    readonly=self.read_only or after_failure,
+                    lock=self.has_lock,
+                    map_size=creation.with_reserve(size),
+                    metasync=self.sync == "full",
+                    max_readers=preflight.MOST_READERS,
+                    max_dbs=creation.MOST_TABLES,
+                    lib_version=creation.ENGINE,
+                )
+            except lmdb.MemoryError:
+                # The system limits the address space (RLIMIT_AS, containers).
+                if size <= max(creation.SMALLEST_MAP, self.path.stat().st_size):
+                    raise
+                size //= 2
 
     def _open_tables(self, timeout: float | None) -> list[Any]:
         """Open the tables when no one else is writing.
@@ -430,11 +417,6 @@ class Environment:
     def _close_if_unused(self) -> None:
         if not (self.users.present or self._live or self._waiting):
             self._close_handles()
-
-    @property
-    def _live_count(self) -> int:
-        """How many transactions of this process have begun and not ended."""
-        return len(self._live)
 
     def _close_handles(self) -> None:
         queue, self._queue = self._queue, None
@@ -475,7 +457,7 @@ class Environment:
         transaction = WriteTransaction(self, User())
         with self._gate:
             self._require_open(timeout)
-            self._failure.require_none()
+            self._require_no_failure()
             queue = self._queue
             assert queue is not None
             self._waiting.add(transaction.lock_owner)
@@ -494,7 +476,7 @@ class Environment:
     def _begin_writing(self, transaction: WriteTransaction) -> None:
         with self._gate:
             self._require_open()
-            self._failure.require_none()
+            self._require_no_failure()
             preflight.require_same_file(self.path, self.identity)
             assert self._watch is not None
             self._watch.require_lock()
@@ -505,17 +487,14 @@ class Environment:
             self._begin(transaction, write=True)
 
     def _begin(self, transaction: ReadTransaction, *, write: bool) -> None:
-        transaction.begin(self._begun(write=write))
-        self._live.add(transaction)
-
-    def _begun(self, *, write: bool) -> Any:
-        """A transaction of LMDB's."""
         try:
-            return self._matching(write=write)
+            begun = self._matching(write=write)
         except (lmdb.Error, OSError) as error:
-            with self._failure.noted():
+            with self._failures_noted():
                 self._make_way(error, write=write)
-                return self._matching(write=write)
+                begun = self._matching(write=write)
+        transaction.begin(begun)
+        self._live.add(transaction)
 
     def _make_way(self, error: Exception, *, write: bool) -> None:
         """Do what lets a transaction begin that could not, or raise the error."""
@@ -524,7 +503,7 @@ class Environment:
             self._remap(0)
         elif isinstance(error, lmdb.ReadersFullError):
             self._environment.reader_check()
-        elif isinstance(error, lmdb.PanicError) and not (write or self._live_count):
+        elif isinstance(error, lmdb.PanicError) and not (write or self._live):
             self._reopen_to_read(error)
         else:
             raise error
@@ -533,11 +512,7 @@ class Environment:
         """A transaction of LMDB's that continues, or sees, the last commit of the file.
 
         The lock file says which that is, and is wrong where it belongs to another file, or where
-        the file was written by way of another one.
-
-        Raises:
-            CorruptionError: the file was cut short.
-            StorageError: the lock file is not that of the file.
+        the file was written by way of another one: StorageError. CorruptionError: it was cut short.
         """
         watch = self._watch
         assert watch is not None
@@ -587,7 +562,7 @@ class Environment:
 
     def _reopen_to_read(self, error: Exception) -> None:
         """Open the file anew: LMDB lets nobody read after it failed to write its meta page."""
-        self._failure.error = DatabaseFailedError(f"{self.path}: {error}")
+        self._failure = DatabaseFailedError(f"{self.path}: {error}")
         self._close_handles()
         self.open(OPENING_PATIENCE)
 
@@ -608,65 +583,56 @@ class Environment:
                 preflight.require_same_file(self.path, self.identity)
             self.open(timeout)
 
-    def commit(self, transaction: Any, pages_before: int | None) -> None:
+    def commit(self, transaction: WriteTransaction) -> None:
         """Make a write transaction durable.
-
-        Args:
-            transaction: LMDB's own.
-            pages_before: of one that inserts, the pages in use when it began to: it is refused if
-                it leaves too little of the map for deleting.
 
         Raises:
             DatabaseFullError: the disk or the map is full; nothing of it was stored.
             DatabaseFailedError: the system failed to write.
         """
-        with self._failure.noted():
-            if pages_before is not None:
-                after = self.pages_in_use(transaction)
-                creation.require_reserve(
-                    self.path, self._environment, before=pages_before, after=after
-                )
+        with self._failures_noted():
             transaction.commit()
 
-    @property
-    def has_plenty_of_room(self) -> bool:
-        """Whether so much of the map is unused that no single transaction could fill it."""
-        return creation.has_plenty_of_room(self._environment)
-
-    def pages_in_use(self, transaction: Any) -> int:
-        """Return the pages of all tables as a transaction sees them."""
-        return creation.pages_in_use(self._environment, map(transaction.stat, self.handles))
-
-    def room_to_rewrite(self, transaction: Any) -> int:
-        """Return the bytes of the map that a transaction can surely use for large values."""
-        return creation.room_to_rewrite(self._environment, self.pages_in_use(transaction))
+    def room(self, tables: Iterable[dict[str, int]] = ()) -> Room:
+        """Return how much of the map is used; of its pages, those of the tables described."""
+        return Room(self._environment, tables)
 
     def require_unchanged(self, commit: int) -> None:
-        """Raise if somebody has committed since.
-
-        Raises:
-            DatabaseBusyError: somebody has.
-        """
+        """Raise DatabaseBusyError if somebody has committed since."""
         if self._watch is not None and self._watch.newest_commit() != commit:
             raise DatabaseBusyError(
                 f"{self.path} was written to while this process read it without a lock file, which "
                 f"it may not make in {self.path.parent}: read again, or let it write there"
             )
 
+    @contextmanager
+    def _failures_noted(self) -> Iterator[None]:
+        """Translate errors of LMDB and the system; remember one after which nothing is written."""
+        try:
+            with translated(self.path):
+                yield
+        except DatabaseFailedError as error:
+            self._failure = error
+            raise
+
+    def _require_no_failure(self) -> None:
+        if self._failure is not None:
+            raise DatabaseFailedError(str(self._failure))
+
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
         if isinstance(error, lmdb.Error):
-            with self._failure.noted():
+            with self._failures_noted():
                 raise error
 
     # -- the map ---------------------------------------------------------------------------
 
     def _keep_room(self) -> None:
         """Move to a larger map if this one is nearly full and nobody in this process reads it."""
-        if self.map_size is not None or self._live_count:
+        if self.map_size is not None or self._live:
             return
         size = self._environment.info()["map_size"]
-        larger = creation.grown_size(self._environment)
+        larger = self.room().larger_map
         if larger is None or size <= self._refused_size:
             return
         self._remap(larger)
@@ -680,10 +646,10 @@ class Environment:
         Size 0 stands for that of the process which has grown the file.
         """
         deadline = time.monotonic() + GROWTH_PATIENCE
-        while self._live_count:
+        while self._live:
             if not self._ended.wait(deadline - time.monotonic()):
                 raise DatabaseBusyError(
-                    f"{self.path}: the map must be moved, but {self._live_count} snapshots of "
+                    f"{self.path}: the map must be moved, but {len(self._live)} snapshots of "
                     "this process are open; close them and their iterators"
                 )
         with translated(self.path):
@@ -707,16 +673,16 @@ class Environment:
             self._require_open()
             assert self._watch is not None
             self._watch.require_whole()
-            return {"file_bytes": self._watch.size, **creation.usage(self._environment)}
+            return {"file_bytes": self._watch.size, **self.room().usage()}
 
     def copy(self, target: Path, *, compact: bool) -> None:
         """Write a consistent copy beside ``target`` and link it into place."""
         # The snapshot keeps the file from being closed meanwhile.
-        with self.read():
+        with self.read(), translated(target), creation.temporary_beside(target) as temporary:
             assert self._watch is not None
-            mode = self._watch.mode
-            with creation.written_whole(target, mode) as descriptor:
-                self._environment.copyfd(descriptor, compact=compact)
+            with creation.synced(temporary, self._watch.mode) as written:
+                self._environment.copyfd(written.fileno(), compact=compact)
+            creation.link_into_place(temporary, target)
 
     # -- reservations --------------------------------------------------------------------------
 

@@ -1,7 +1,4 @@
-"""Turns the errors of LMDB and of the system into simdb's, which say what to do.
-
-After a write that failed in a way which only opening the file anew mends, nothing more is written.
-"""
+"""Turns the errors of LMDB and of the system into simdb's, which say what to do."""
 
 from __future__ import annotations
 
@@ -121,34 +118,3 @@ def _is_cut_short(path: Path) -> bool:
         return preflight.is_full(path, CUT_SHORT)
     except OSError:
         return False
-
-
-class FailureLatch:
-    """Remembers such a failure of one open file.
-
-    Attributes:
-        error: the last one; None if there was none.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.error: DatabaseFailedError | None = None
-        self._path = path
-
-    @contextlib.contextmanager
-    def noted(self) -> Iterator[None]:
-        """Translate errors of LMDB and of the system, and remember one that is such a failure."""
-        try:
-            with translated(self._path):
-                yield
-        except DatabaseFailedError as error:
-            self.error = error
-            raise
-
-    def require_none(self) -> None:
-        """Raise if there was one.
-
-        Raises:
-            DatabaseFailedError: the same again.
-        """
-        if self.error is not None:
-            raise DatabaseFailedError(str(self.error))

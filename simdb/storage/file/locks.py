@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import struct
 import threading
 import time
 import weakref
@@ -37,10 +36,9 @@ class User:
 
 
 class Users:
-    """The users of a file. One that is collected is none any more.
+    """The users of a file, but for those that were collected.
 
-    Attributes:
-        present: whether there was any when they were last counted; looked at in every read.
+    ``present`` is whether there was any when they were last counted; looked at in every read.
     """
 
     __slots__ = ("_known", "_unnamed", "present")
@@ -71,9 +69,6 @@ class Users:
         return self.present
 
 
-_FILE_LOCK = struct.Struct("hhqqi4x")  # struct flock of Linux: kind, whence, first, length, pid
-
-
 class Reservation:
     """Numbers that this process is using for something unfinished, such as an index being built.
 
@@ -94,12 +89,10 @@ class Reservation:
 
 def _lock_byte(file: FileIO, command: int, number: int) -> int:
     """Lock a byte of a file, or ask who has; return the kind of lock that there is."""
-    wanted = _FILE_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
     try:
-        kind: int = _FILE_LOCK.unpack(fcntl.fcntl(file, command, wanted))[0]
+        return preflight.byte_lock(file.fileno(), command, fcntl.F_WRLCK, number, 1)
     except OSError as error:
         raise StorageError(f"the store cannot be locked: {error}") from error
-    return kind
 
 
 FIRST_PAUSE = 0.000_5  # seconds
@@ -170,11 +163,7 @@ class _QueuedLock:
 
 
 class WriterQueue:
-    """The queue of everyone who wants to write to one store.
-
-    Args:
-        path: the store; a file of the same name with ``-turn`` behind it is made beside it.
-    """
+    """The queue of everyone who wants to write to one store: a file ``STORE-turn`` beside it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -194,11 +183,9 @@ class WriterQueue:
         self._writer_lock = _QueuedLock(FileIO(str(path), "r+b"))
 
     def acquire(self, timeout: float | None, owner: object = None) -> None:
-        """Wait for the right to write.
+        """Wait for the right to write; None waits for ever.
 
-        Args:
-            timeout: seconds; None waits for ever.
-            owner: has the right until it gives it back, or is gone; by default the queue.
+        ``owner`` has it until it gives it back, or is gone; by default the queue itself.
 
         Raises:
             DatabaseBusyError: another writer held it for longer than ``timeout`` seconds.

@@ -1,20 +1,7 @@
 """Looks at the files of a store by way of the system: before LMDB maps one, and while it is open.
 
 A foreign or truncated file would end the process that maps it. So the two meta pages of LMDB's
-format 1 are read first (``lmdb.h``, ``mdb.c``: ``MDB_page`` and ``MDB_meta``):
-
-====== ===== ==========================================================
-offset bytes field
-====== ===== ==========================================================
-0      16    page header
-16     4     magic 0xBEEFC0DE
-20     4     data format version, 1
-24     16    map address and size
-40     48    free-list table; its first 4 bytes are the page size
-88     48    main table
-136    8     last page in use
-144    8     transaction number
-====== ===== ==========================================================
+format 1 are read first (``lmdb.h``, ``mdb.c``: ``MDB_page`` and ``MDB_meta``).
 
 While it is open the file is looked at whenever a transaction begins: removed, replaced, cut short,
 or without its lock file. What happens to it during a transaction cannot be survived.
@@ -39,7 +26,7 @@ import struct
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from simdb.errors import (
     ConfigurationError,
@@ -100,23 +87,61 @@ DATA_FORMAT = 1
 SMALLEST_PAGE = 256
 LARGEST_PAGE = 65_536
 READ_AGAIN = 5  # times: between reading one meta page and the other somebody may commit
-_META = struct.Struct("<16x I I 16x I 44x 48x Q Q")
+# Magic at byte 16, data format at 20, page size at 40, root of the main table at 128, last page in
+# use at 136, number of the commit at 144.
+_META = struct.Struct("<16x I I 16x I 44x 40x Q Q Q")
 _NEWER = struct.Struct("<24x I I")
 _COMMIT_OFFSET = 144
-assert _META.size == 152
+META_BYTES = _META.size
+assert META_BYTES == 152
+
+
+class Meta(NamedTuple):
+    """The fields of a meta page; the later one compares as the greater."""
+
+    commit: int
+    last_page: int
+    root: int
+    page_size: int
+
+    @property
+    def needed_size(self) -> int:
+        """Bytes that a file has at least, but for pages allocated last and freed again."""
+        return (self.last_page + 1) * self.page_size
+
+
+def parse_meta(path: Path, data: bytes) -> Meta | None:
+    """The fields of a meta page, None if it is none of LMDB's.
+
+    Raises:
+        FormatVersionError, CorruptionError: it has another data format, or an impossible page size.
+    """
+    if len(data) < META_BYTES:
+        return None
+    magic, version, page_size, root, last_page, commit = _META.unpack(data)
+    if magic != MAGIC:
+        # LMDB 1.0 has a longer page header.
+        magic, version = _NEWER.unpack_from(data)
+        if magic != MAGIC:
+            return None
+    if version != DATA_FORMAT:
+        raise FormatVersionError(
+            f"{path} has LMDB data format {version}, this simdb reads {DATA_FORMAT}; "
+            "export it with the simdb that wrote it and add it again"
+        )
+    if not SMALLEST_PAGE <= page_size <= LARGEST_PAGE or page_size & (page_size - 1):
+        raise CorruptionError(f"{path}: the meta page names a page size of {page_size}")
+    return Meta(commit, last_page, root, page_size)
 
 
 def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
     """Refuse a file that LMDB could not map safely.
 
-    Args:
-        path: the file.
-        verify: LMDB's own verifier, which lists what is wrong with a file. It is asked only when
-            the file is too short: pages allocated last and freed again may legally be missing.
+    ``verify``, LMDB's own verifier, lists what is wrong with a file. It is asked only where that
+    is too short: pages allocated last and freed again may legally be missing.
 
     Raises:
-        NotADatabaseError: not a regular file, or no LMDB file.
-        FormatVersionError: an LMDB file of another data format.
+        NotADatabaseError, FormatVersionError: not a regular file, or none of this LMDB.
         CorruptionError: shorter than its own meta page says, or one meta page does not follow the
             other: then the last commit may be lost.
     """
@@ -124,8 +149,7 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
     _require_one_name(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        page_size, last_page = _newest_meta(path, descriptor)
-        needed = (last_page + 1) * page_size
+        needed = newest_meta(path, descriptor).needed_size
         size = os.fstat(descriptor).st_size
     finally:
         os.close(descriptor)
@@ -137,20 +161,15 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
 
 
 def require_regular(path: Path) -> None:
-    """Raise unless a path leads to a regular file; a pipe is not waited for.
-
-    Raises:
-        NotADatabaseError: it leads to something else.
-    """
+    """Raise NotADatabaseError unless a path leads to a regular file; a pipe is not waited for."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise NotADatabaseError(f"{path} is not a regular file; name the store's own file")
 
 
 def _require_one_name(path: Path) -> None:
-    """Raise if a file has several names, but for one that its creation has left behind.
+    """Raise StorageError if a file has several names, but for one that its creation left behind.
 
-    Raises:
-        StorageError: it has; each would be used with a lock file of its own.
+    Each would be used with a lock file of its own.
     """
     status = path.stat()
     if status.st_nlink < 2:
@@ -178,39 +197,20 @@ def contradiction(first: int, second: int) -> str:
     return ""
 
 
-def _newest_meta(path: Path, descriptor: int) -> tuple[int, int]:
-    """Return page size and last page of the newer valid meta page."""
+def newest_meta(path: Path, descriptor: int) -> Meta:
+    """The newer of the meta pages of a file; raises as ``inspect`` does."""
     wrong = ""
     for _ in range(READ_AGAIN):
-        first = _parse(path, os.pread(descriptor, _META.size, 0))
+        first = parse_meta(path, os.pread(descriptor, META_BYTES, 0))
         if first is None:
             raise NotADatabaseError(f"{path} is not a simdb store (no LMDB meta page)")
-        second = _parse(path, os.pread(descriptor, _META.size, first[0]))
+        second = parse_meta(path, os.pread(descriptor, META_BYTES, first.page_size))
         if second is None:
             raise CorruptionError(f"{path}: the second meta page is missing or damaged")
-        wrong = contradiction(first[2], second[2])
+        wrong = contradiction(first.commit, second.commit)
         if not wrong:
-            return first[0], (first if first[2] > second[2] else second)[1]
+            return max(first, second)
     raise CorruptionError(f"{path}: {wrong}; one is damaged, and the last commit may be lost")
-
-
-def _parse(path: Path, data: bytes) -> tuple[int, int, int] | None:
-    if len(data) < _META.size:
-        return None
-    magic, version, page_size, last_page, transaction = _META.unpack(data)
-    if magic != MAGIC:
-        # LMDB 1.0 has a longer page header.
-        magic, version = _NEWER.unpack_from(data)
-        if magic != MAGIC:
-            return None
-    if version != DATA_FORMAT:
-        raise FormatVersionError(
-            f"{path} has LMDB data format {version}, this simdb reads {DATA_FORMAT}; "
-            "export it with the simdb that wrote it and add it again"
-        )
-    if not SMALLEST_PAGE <= page_size <= LARGEST_PAGE or page_size & (page_size - 1):
-        raise CorruptionError(f"{path}: the meta page names a page size of {page_size}")
-    return page_size, last_page, transaction
 
 
 def page_problems(path: str) -> list[str]:
@@ -254,14 +254,11 @@ def has_lock(path: Path, *, read_only: bool) -> bool:
 
 
 def reserve_lock_file(path: Path, readers: int) -> None:
-    """Make the lock file of a store with room on the disk for all of it.
+    """Make the lock file of a store with room on the disk for all of it, or raise OSError.
 
     LMDB leaves holes in it and maps it: filling one on a full disk would end the process. Called
     only while this process has no LMDB environment of the store, whose locks closing the file
     would release.
-
-    Raises:
-        OSError: no space is left.
     """
     lock = Path(f"{path}-lock")
     size = LOCK_HEADER_BYTES + READER_BYTES * (readers - 1)
@@ -292,9 +289,6 @@ def reserve_lock_file(path: Path, readers: int) -> None:
 class FileWatch:
     """Knows the file that is opened, and its lock file.
 
-    Args:
-        path: the store, which has been inspected; LMDB maps it after this.
-
     Attributes:
         descriptor: of the file that was opened, whatever lies at its path now.
         least_size: in bytes; LMDB never makes a file shorter.
@@ -313,13 +307,9 @@ class FileWatch:
         self.commit_offsets = _COMMIT_OFFSET, page_size + _COMMIT_OFFSET
 
     def claim(self) -> bool:
-        """Claim the file for the lock file that is used with it, if there is one.
+        """Claim the file for the lock file that is used with it; return whether that could be done.
 
-        Returns:
-            Whether that could be done; not while ``held_alone`` has it.
-
-        Raises:
-            StorageError: it is in use with another lock file.
+        Not while ``held_alone`` has it. StorageError: it is in use with another lock file.
         """
         with contextlib.suppress(FileNotFoundError):
             self._lock_identity = identity_of(self._lock)
@@ -378,11 +368,7 @@ class FileWatch:
         return stat.S_IMODE(os.fstat(self.descriptor).st_mode) & 0o666
 
     def require_whole(self) -> None:
-        """Raise if the file has become shorter.
-
-        Raises:
-            CorruptionError: it has.
-        """
+        """Raise CorruptionError if the file has become shorter."""
         size = self.size
         if size < self.least_size:
             raise CorruptionError(
@@ -392,10 +378,9 @@ class FileWatch:
         self.least_size = size
 
     def require_lock(self) -> None:
-        """Raise if the lock file is not the one that this process uses.
+        """Raise StorageError if the lock file was removed or replaced.
 
-        Raises:
-            StorageError: it was removed or replaced: others do not see our locks, nor we theirs.
+        Others do not see our locks then, nor we theirs.
         """
         try:
             present = identity_of(self._lock)
@@ -434,11 +419,7 @@ def _in_words(users: set[int]) -> str:
 
 @contextlib.contextmanager
 def held_alone(path: Path) -> Iterator[None]:
-    """Keep everyone from opening a store.
-
-    Raises:
-        DatabaseBusyError: somebody has it open.
-    """
+    """Keep everyone from opening a store; DatabaseBusyError if somebody has it open."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         alone = _lock_bytes(descriptor, fcntl.F_WRLCK, CLAIMS - 1, CLAIM_BYTES + 1)
@@ -452,11 +433,7 @@ def held_alone(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_writer(path: Path) -> Iterator[None]:
-    """Keep writers away from a store, by their lock, on a descriptor that is only for reading.
-
-    Raises:
-        DatabaseBusyError: one is at work.
-    """
+    """Keep writers away from a store, by their lock; DatabaseBusyError if one is at work."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         try:
@@ -468,10 +445,16 @@ def no_writer(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def byte_lock(descriptor: int, command: int, kind: int, begin: int, count: int) -> int:
+    """Lock bytes of a file for an open descriptor, or ask who has; return what lock there is."""
+    wanted = _FLOCK.pack(kind, os.SEEK_SET, begin, count, 0)
+    return int(_FLOCK.unpack(fcntl.fcntl(descriptor, command, wanted))[0])
+
+
 def _lock_bytes(descriptor: int, kind: int, begin: int, count: int) -> bool:
     """Lock bytes of a file for an open descriptor; return whether that could be done at once."""
     try:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, begin, count, 0))
+        byte_lock(descriptor, fcntl.F_OFD_SETLK, kind, begin, count)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return False
@@ -482,24 +465,19 @@ def _lock_bytes(descriptor: int, kind: int, begin: int, count: int) -> bool:
 
 def _has_lock(descriptor: int, begin: int, count: int) -> bool:
     """Whether another open descriptor has a lock on one of so many bytes."""
-    if not count:
+    if not count:  # which would stand for all that follow
         return False
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, begin, count, 0)
     try:
-        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+        found = byte_lock(descriptor, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, begin, count)
     except OSError as error:
         if error.errno not in _CANNOT_LOCK:
             raise
         return False
-    return int(_FLOCK.unpack(found)[0]) != fcntl.F_UNLCK
+    return found != fcntl.F_UNLCK
 
 
 def require_same_file(path: Path, identity: Identity) -> None:
-    """Raise unless a path still leads to the file that was opened.
-
-    Raises:
-        StorageError: it does not.
-    """
+    """Raise StorageError unless a path still leads to the file that was opened."""
     try:
         present = identity_of(path)
     except FileNotFoundError as error:

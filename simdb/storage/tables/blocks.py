@@ -34,7 +34,7 @@ only.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,7 +45,16 @@ from msgspec import Meta
 from simdb.errors import CorruptionError
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
+from simdb.storage.tables.layout import (
+    Booleans,
+    Bytes,
+    Keys,
+    Numbers,
+    Places,
+    Table,
+    pack_numbered,
+    unpack_numbered,
+)
 
 HEADER = struct.Struct("<QII")
 HEADER_SIZE = HEADER.size
@@ -58,10 +67,10 @@ class Block(NamedTuple):
     """A block in place; its arrays end with the transaction."""
 
     key: bytes
-    numbers: npt.NDArray[np.uint32]
+    numbers: Numbers
     width: int
-    ends: npt.NDArray[np.uint64]
-    checksums: npt.NDArray[np.uint64]
+    ends: Keys
+    checksums: Keys
     records: memoryview
 
     def place(self, number: int) -> int | None:
@@ -81,18 +90,11 @@ class Block(NamedTuple):
         return self.records[begin : int(self.ends[position])]
 
     def verified_record(self, position: int) -> memoryview:
-        """Return a record of variable width after comparing it with its checksum.
-
-        Raises:
-            CorruptionError: they differ.
-        """
+        """Return a record of variable width; CorruptionError if it differs from its checksum."""
         record = self.record(position)
         number = int(self.numbers[position])
         if record_checksum(self.key[:4], number, record) != int(self.checksums[position]):
-            raise CorruptionError(
-                f"item number {number} is damaged; "
-                "run 'simdb check', then 'simdb repair' or restore a backup"
-            )
+            raise layout.damage(f"item number {number} is damaged")
         return record
 
     def as_rows(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -105,12 +107,7 @@ def record_checksum(owner: bytes, number: int, record: Data) -> int:
     return xxhash.xxh3_64_intdigest(record, seed=(int.from_bytes(owner, "big") << 32) | number)
 
 
-def record_checksums(
-    records: memoryview,
-    owner: bytes,
-    numbers: npt.NDArray[np.uint32],
-    ends: npt.NDArray[np.int64],
-) -> npt.NDArray[np.uint64]:
+def record_checksums(records: memoryview, owner: bytes, numbers: Numbers, ends: Places) -> Keys:
     """Return ``record_checksum`` of records that lie one after the other."""
     seeds = (np.uint64(int.from_bytes(owner, "big") << 32) | numbers).tolist()
     begins = [0, *ends[:-1].tolist()]
@@ -118,13 +115,27 @@ def record_checksums(
     return np.array(list(map(xxhash.xxh3_64_intdigest, cut, seeds)), np.uint64)
 
 
-def sizes_of(columns: Sequence[Sequence[Data]]) -> npt.NDArray[np.int64]:
+def sizes_of(columns: Sequence[Sequence[Data]]) -> Places:
     """Return the sizes of records that are given in parts."""
     count = len(columns[0])
     sizes = np.zeros(count, np.int64)
     for column in columns:
         sizes += np.fromiter(map(len, column), np.int64, count)
     return sizes
+
+
+def slices_of(weights: Places, most: int) -> Iterator[slice]:
+    """Cut consecutive records into slices of about so much weight; what is heavier stands alone."""
+    if weights.size == 1:
+        yield slice(0, 1)
+        return
+    ends = np.cumsum(weights)
+    begin = 0
+    while begin < weights.size:
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield slice(begin, end)
+        begin = end
 
 
 def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
@@ -163,11 +174,7 @@ Tail: TypeAlias = list[TailBlock]
 class BlockReader:
     """The blocks of one owner (a collection or an index) in a transaction.
 
-    Args:
-        transaction: the snapshot.
-        table: where the blocks lie.
-        owner: number in front of their keys.
-        width: bytes of a record, 0 when it varies.
+    ``width`` is that of a record in bytes, 0 when it varies.
     """
 
     def __init__(
@@ -201,9 +208,7 @@ class BlockReader:
             if block.numbers[-1] >= start:
                 yield block
 
-    def locate(
-        self, numbers: npt.NDArray[np.uint32]
-    ) -> Iterator[tuple[Block, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    def locate(self, numbers: Numbers) -> Iterator[tuple[Block, Places, Places]]:
         """Find ascending item numbers block by block.
 
         Yields:
@@ -226,11 +231,7 @@ class BlockReader:
             begin = end
 
     def verify(self, key: bytes) -> None:
-        """Compare a block of fixed width with its checksum, also if this process has before.
-
-        Raises:
-            CorruptionError: they differ.
-        """
+        """Compare a block of fixed width with its checksum, also if this process has before."""
         value = self._transaction.get(self._table, key)
         if value is None:
             raise CorruptionError(f"a block is missing (key {key.hex()})")
@@ -256,10 +257,7 @@ class BlockReader:
 
     def _compare(self, key: bytes, covered: memoryview, expected: int) -> None:
         if layout.checksum(self._table, key, covered) != expected:
-            raise CorruptionError(
-                f"a block of table {self._table.name} is damaged (key {key.hex()}); "
-                "run 'simdb check', then 'simdb repair' or restore a backup"
-            )
+            raise layout.damage(f"a block of table {self._table.name} is damaged (key {key.hex()})")
 
 
 class BlockWriter(BlockReader):
@@ -286,7 +284,7 @@ class BlockWriter(BlockReader):
         self._tail = tail
         self.bytes_written = 0
 
-    def append(self, numbers: npt.NDArray[np.uint32], *columns: Sequence[Data]) -> None:
+    def append(self, numbers: Numbers, *columns: Sequence[Data]) -> None:
         """Write records under ascending item numbers, past every earlier one.
 
         Args:
@@ -295,22 +293,12 @@ class BlockWriter(BlockReader):
                 ``columns[0][i]``, then ``columns[1][i]`` and so on.
         """
         sizes = sizes_of(columns)
-        if numbers.size == 1:
-            self._tail.append((int(numbers[0]), self._put(numbers, columns, sizes)))
-            self._join_tail()
-            return
-        total = np.cumsum(sizes)
-        begin = 0
-        while begin < numbers.size:
-            before = total[begin - 1] if begin else 0
-            end = max(begin + 1, int(np.searchsorted(total, before + self._target, side="right")))
-            some = slice(begin, end)
+        for some in slices_of(sizes, self._target):
             size = self._put(numbers[some], [column[some] for column in columns], sizes[some])
-            self._tail.append((int(numbers[begin]), size))
-            begin = end
+            self._tail.append((int(numbers[some.start]), size))
         self._join_tail()
 
-    def append_rows(self, numbers: npt.NDArray[np.uint32], rows: npt.NDArray[Any]) -> None:
+    def append_rows(self, numbers: Numbers, rows: npt.NDArray[Any]) -> None:
         """Write the rows of an array as records of fixed width, as ``append`` does."""
         at_once = max(1, self._target // self._width)
         for begin in range(0, numbers.size, at_once):
@@ -319,7 +307,7 @@ class BlockWriter(BlockReader):
             self._tail.append((int(numbers[begin]), size))
         self._join_tail()
 
-    def _put_rows(self, numbers: npt.NDArray[np.uint32], records: bytes) -> int:
+    def _put_rows(self, numbers: Numbers, records: bytes) -> int:
         """Write a block of records of fixed width."""
         key = pack_numbered(self._owner, int(numbers[0]))
         padding = b"\0" * (4 * (numbers.size % 2))
@@ -330,10 +318,10 @@ class BlockWriter(BlockReader):
 
     def _put(
         self,
-        numbers: npt.NDArray[np.uint32],
+        numbers: Numbers,
         columns: Sequence[Sequence[Data]],
-        sizes: npt.NDArray[np.int64],
-        checksums: npt.NDArray[np.uint64] | None = None,
+        sizes: Places,
+        checksums: Keys | None = None,
     ) -> int:
         """Write a block; without checksums those of its records are computed."""
         count = numbers.size
@@ -381,34 +369,31 @@ class BlockWriter(BlockReader):
 
     def _join(self, firsts: list[int]) -> int:
         # Records keep the checksums they were stored with, so that damage stays visible.
-        numbers: list[npt.NDArray[np.uint32]] = []
-        checksums: list[npt.NDArray[np.uint64]] = []
-        records: list[Data] = []
-        for first in firsts:
-            block = self._require(first)
-            numbers.append(block.numbers.copy())
-            checksums.append(block.checksums.copy())
-            records += [bytes(block.record(place)) for place in range(block.numbers.size)]
+        joined = [self._require(first) for first in firsts]
+        numbers = np.concatenate([block.numbers for block in joined])
+        checksums = np.concatenate([block.checksums for block in joined])
+        records = [
+            bytes(block.record(place)) for block in joined for place in range(block.numbers.size)
+        ]
         for first in firsts[1:]:
             self._writer.delete(self._table, pack_numbered(self._owner, first))
-        known = np.concatenate(checksums)
-        return self._put(np.concatenate(numbers), [records], sizes_of([records]), known)
+        return self._put(numbers, [records], sizes_of([records]), checksums)
 
     def _require(self, first: int) -> Block:
         key = pack_numbered(self._owner, first)
-        value = self._transaction.get(self._table, key)
-        if value is None:
+        block = self.find(first)
+        if block is None or block.key != key:
             raise CorruptionError(f"a block is missing (key {key.hex()})")
         if self._width:
             self.verify(key)
-        return self._decode(key, value)
+        return block
 
     # -- dropping the dead -------------------------------------------------------------------
 
     def drop_dead(
         self,
         block: Block,
-        dead: npt.NDArray[np.bool_],
+        dead: Booleans,
         *,
         share: float = DEAD_SHARE,
         in_pieces: bool = False,
@@ -436,13 +421,12 @@ class BlockWriter(BlockReader):
         records = [bytes(block.record(place)) for place in alive.tolist()]
         first = unpack_numbered(block.key)[1]
         self._writer.delete(self._table, block.key)
-        at_once = max(1, TARGET_BYTES // self._width if in_pieces and self._width else len(records))
+        sizes = sizes_of([records])
+        most = TARGET_BYTES if in_pieces and self._width else int(sizes.sum())
         replacement = []
-        for begin in range(0, len(records), at_once):
-            some = slice(begin, begin + at_once)
-            part = [records[some]]
-            size = self._put(numbers[some], part, sizes_of(part), checksums[some])
-            replacement.append((int(numbers[begin]), size))
+        for some in slices_of(sizes, most):
+            size = self._put(numbers[some], [records[some]], sizes[some], checksums[some])
+            replacement.append((int(numbers[some.start]), size))
         for place, (known, _) in enumerate(self._tail):
             if known == first:
                 self._tail[place : place + 1] = replacement
@@ -474,23 +458,16 @@ def _size_class(size: int) -> int:
 
 ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
 
-Numbers = npt.NDArray[np.uint32]
-Rows = npt.NDArray[np.uint8]
-
 
 class ItemRows(NamedTuple):
     """A block: the numbers of its items, uint32 ascending, and the items, uint8 (n, width)."""
 
     numbers: Numbers
-    rows: Rows
+    rows: Bytes
 
 
 class ItemBlocks:
-    """The blocks in the order of item numbers, dead items included.
-
-    Args:
-        blocks: at least one.
-    """
+    """The blocks, at least one, in the order of item numbers, dead items included."""
 
     def __init__(self, blocks: list[ItemRows]) -> None:
         self._blocks = blocks
@@ -503,7 +480,7 @@ class ItemBlocks:
         """Yield the blocks."""
         return iter(self._blocks)
 
-    def pick(self, numbers: Numbers) -> tuple[npt.NDArray[np.int64], Rows]:
+    def pick(self, numbers: Numbers) -> tuple[Places, Bytes]:
         """Return the positions in ascending item numbers of those stored, and a copy of these."""
         picked = np.empty((numbers.size, self._blocks[0].rows.shape[1]), np.uint8)
         held = np.zeros(numbers.size, np.bool_)
@@ -523,43 +500,3 @@ class ItemBlocks:
             block.rows.take(places, 0, picked[begin:end], "clip")
         positions = np.flatnonzero(held)
         return positions, (picked if positions.size == numbers.size else picked[positions])
-
-
-def item_blocks(
-    transaction: ReadTransaction,
-    reader: BlockReader,
-    owner: int,
-    changes: int,
-    *,
-    require_all: Callable[[ItemBlocks | None], None],
-    only_known: bool = False,
-) -> ItemBlocks | None:
-    """Return the blocks of a collection as a transaction sees them; None if there are none.
-
-    Args:
-        transaction: the snapshot.
-        reader: of the blocks.
-        owner: the collection's number.
-        changes: how often it was changed, as the transaction sees it.
-        require_all: raises if blocks that were found are not all; a lost page hides some.
-        only_known: None as well if they would have to be found first.
-
-    Raises:
-        CorruptionError: a block does not match its checksum, or one is missing.
-    """
-    caches, name = transaction.environment.caches, f"item blocks {owner}"
-    writes = isinstance(transaction, WriteTransaction)  # whose blocks may still change
-    # Any commit may move small blocks. Its number alone does not tell what a transaction sees: see
-    # ``CollectionReader``.
-    seen = transaction.identity, changes
-    known: tuple[tuple[int, int], ItemBlocks | None] | None = None if writes else caches.get(name)
-    if known is not None and known[0] == seen:
-        return known[1]
-    if only_known:
-        return None
-    blocks = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in reader.scan()]
-    found = ItemBlocks(blocks) if blocks else None
-    require_all(found)
-    if not writes:
-        caches[name] = seen, found
-    return found

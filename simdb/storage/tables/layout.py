@@ -28,17 +28,9 @@ Packing: ``use_bin_type`` keeps str and bytes apart; floats are stored as double
 map keys must be str or bytes (``strict_map_key``), extension types are refused, and lengths
 claimed by the bytes are bounded by their own size. What is packed here never executes.
 
-A key leads to the item number, 4 bytes. A document record is the key, the item in canonical bytes,
-and the metadata:
-
-====== ===== ==============================================
-offset bytes field
-====== ===== ==============================================
-0      4     length of the item
-4      2     length of the key
-6            the key (``encode_user_key``), the item, and the
-             metadata in MessagePack (nothing when there is none)
-====== ===== ==============================================
+A key leads to the item number, 4 bytes. A document record is the lengths of item and key (4 and 2
+bytes), the key (``encode_user_key``), the item in canonical bytes, and the metadata in MessagePack
+(nothing when there is none).
 
 The only module that imports msgpack.
 """
@@ -49,13 +41,21 @@ import struct
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from itertools import repeat
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgpack
+import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
 from simdb.results import Key
+
+Numbers: TypeAlias = npt.NDArray[np.uint32]  # item numbers
+Keys: TypeAlias = npt.NDArray[np.uint64]
+Places: TypeAlias = npt.NDArray[np.int64]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Booleans: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Table(IntEnum):
@@ -100,33 +100,14 @@ pack_numbered = _OWNER_NUMBER.pack
 pack_chunk = _CHUNK.pack
 
 
-def _require_size(key: bytes | memoryview, form: struct.Struct) -> None:
-    if len(key) != form.size:
+def unpack_numbered(key: bytes | memoryview) -> tuple[int, int]:
+    """Return owner and number of a key of ``pack_numbered``; a damaged page can hold others."""
+    if len(key) != _OWNER_NUMBER.size:
         raise CorruptionError(
             f"a key of {len(key)} bytes is damaged; run 'simdb check', then 'simdb repair'"
         )
-
-
-def unpack_numbered(key: bytes | memoryview) -> tuple[int, int]:
-    """Return owner and number of a key of ``pack_numbered``.
-
-    Raises:
-        CorruptionError: it is none; a damaged page can be one of another table.
-    """
-    _require_size(key, _OWNER_NUMBER)
     owner, number = _OWNER_NUMBER.unpack(key)
     return owner, number
-
-
-def unpack_chunk(key: bytes | memoryview) -> tuple[int, int, int]:
-    """Return index, run and chunk of a key of ``pack_chunk``.
-
-    Raises:
-        CorruptionError: it is none.
-    """
-    _require_size(key, _CHUNK)
-    index, run, chunk = _CHUNK.unpack(key)
-    return index, run, chunk
 
 
 def collection_key(name: str) -> bytes:
@@ -146,23 +127,20 @@ def encode_user_key(key: object) -> bytes:
         BadItemError: too long, empty, beyond 64 bits, or with a lone surrogate.
         WrongTypeError: neither str nor a whole number.
     """
-    if type(key) is str or isinstance(key, str):
+    if isinstance(key, str):
         return TEXT_TAG + _encode_text(key)
-    if type(key) is int:
-        return INTEGER_TAG + _encode_integer(key)
-    if isinstance(key, bool) or not hasattr(key, "__index__") or isinstance(key, bytes):
+    if isinstance(key, bool) or not hasattr(key, "__index__"):
         raise WrongTypeError(
             f"a key must be str or int, not {type(key).__name__}: {str(key)[:60]!r}"
         )
-    return INTEGER_TAG + _encode_integer(key.__index__())
+    number: int = key.__index__()
+    if not SMALLEST_INTEGER <= number <= LARGEST_INTEGER:
+        raise BadItemError(f"key {number} does not fit into 64 bits; store it as text")
+    return INTEGER_TAG + _INTEGER.pack(number - SMALLEST_INTEGER)
 
 
 def encode_user_keys(keys: Sequence[Key]) -> list[bytes]:
-    """Return ``encode_user_key`` of many keys, all ``str`` or all ``int``; quicker than one by one.
-
-    Raises:
-        BadItemError: one of them cannot be stored.
-    """
+    """Return ``encode_user_key`` of many keys, all ``str`` or all ``int``; quicker than each."""
     try:
         if type(keys[0]) is str:
             encoded = [TEXT_TAG + key.encode() for key in cast("Sequence[str]", keys)]
@@ -191,18 +169,8 @@ def _encode_text(key: str) -> bytes:
     return encoded
 
 
-def _encode_integer(key: int) -> bytes:
-    if not SMALLEST_INTEGER <= key <= LARGEST_INTEGER:
-        raise BadItemError(f"key {key} does not fit into 64 bits; store it as text")
-    return _INTEGER.pack(key - SMALLEST_INTEGER)
-
-
 def decode_user_key(encoded: bytes | memoryview) -> Key:
-    """Return the user's key.
-
-    Raises:
-        CorruptionError: the bytes are no encoded key.
-    """
+    """Return the user's key; CorruptionError if the bytes are no encoded key."""
     tag, payload = bytes(encoded[:1]), bytes(encoded[1:])
     try:
         if tag == TEXT_TAG:
@@ -222,6 +190,11 @@ assert CHECKSUM_SIZE == 8
 DEEPEST_NESTING = 64
 LARGEST_METADATA = 2**20  # bytes, packed
 _TEXTS = (str, bytes, bytearray, memoryview)
+
+
+def damage(what: str) -> CorruptionError:
+    """The error that says what is damaged, and what to do."""
+    return CorruptionError(f"{what}; run 'simdb check', then 'simdb repair' or restore a backup")
 
 
 def checksum(table: int, key: bytes, payload: bytes | memoryview) -> int:
@@ -244,19 +217,12 @@ def seal_many(table: int, keys: Iterable[bytes], payloads: Iterable[bytes]) -> l
 
 
 def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
-    """Return the payload of a sealed value.
-
-    Raises:
-        CorruptionError: the payload does not match its checksum.
-    """
+    """Return the payload of a sealed value; CorruptionError if its checksum is another's."""
     payload = value[CHECKSUM_SIZE:]
     if len(value) < CHECKSUM_SIZE or CHECKSUM.unpack_from(value)[0] != checksum(
         table, key, payload
     ):
-        raise CorruptionError(
-            f"a record of table {table} is damaged (key {bytes(key).hex()}); "
-            "run 'simdb check', then 'simdb repair' or restore a backup"
-        )
+        raise damage(f"a record of table {table} is damaged (key {bytes(key).hex()})")
     return payload
 
 
@@ -270,11 +236,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes | memoryview) -> Any:
-    """Decode a value that ``pack`` encoded.
-
-    Raises:
-        CorruptionError: the bytes are not such a value.
-    """
+    """Decode a value that ``pack`` encoded; CorruptionError if the bytes are not such a value."""
     try:
         return msgpack.unpackb(data, raw=False, strict_map_key=True, ext_hook=_refuse_extension)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -308,17 +270,14 @@ def nesting(value: Any, deepest: int = DEEPEST_NESTING) -> int:
                 raise TypeError("extension types of msgpack are not stored")
             least_bytes += len(container)
             if least_bytes <= LARGEST_METADATA:
+                begun = len(level)
                 level.extend(container.values() if isinstance(container, dict) else container)
-                least_bytes += _least_text(container)
+                names = container if isinstance(container, dict) else ()
+                parts = (*names, *level[begun:])
+                least_bytes += sum(len(part) for part in parts if isinstance(part, _TEXTS))
             if least_bytes > LARGEST_METADATA:
                 raise ValueError(f"it takes more than {LARGEST_METADATA:,} bytes")
     return depth
-
-
-def _least_text(container: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> int:
-    """Return the characters and bytes of what lies directly in a container, names included."""
-    parts = [*container, *container.values()] if isinstance(container, dict) else container
-    return sum(len(part) for part in parts if isinstance(part, _TEXTS))
 
 
 ITEM_NUMBER = struct.Struct("<I")
@@ -335,17 +294,8 @@ class Document(NamedTuple):
     metadata: memoryview
 
 
-def encode_document(key: bytes, item: bytes, metadata: bytes) -> bytes:
-    """Return the record of a document."""
-    return b"".join((DOCUMENT_HEADER.pack(len(item), len(key)), key, item, metadata))
-
-
 def decode_document(number: int, record: memoryview) -> Document:
-    """Return the parts of a document record.
-
-    Raises:
-        CorruptionError: it is shorter than it says.
-    """
+    """Return the parts of a document record; CorruptionError if it is shorter than it says."""
     item = end = DOCUMENT_HEADER.size
     if len(record) >= end:
         item_size, key_size = DOCUMENT_HEADER.unpack_from(record)

@@ -41,17 +41,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import CorruptionError
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Table, pack_chunk
+from simdb.storage.tables.layout import Bytes, Keys, Numbers, Table, pack_chunk
 
 CHUNK_ENTRIES = 65_536
 POSTING_COLUMNS = 3  # size of the set, position of the symbol, item number
@@ -67,26 +67,18 @@ assert (_SUMMARY.size, HEADER_SIZE) == (16, 32)
 class Chunk(NamedTuple):
     """A chunk in place: arrays over the map or over a copy, valid as long as those are."""
 
-    keys: npt.NDArray[np.uint64]
-    columns: npt.NDArray[np.uint32]  # one behind the other, n * c values
+    keys: Keys
+    columns: Numbers  # one behind the other, n * c values
 
     @property
-    def key_address(self) -> int:
-        """Where the keys lie."""
-        return int(self.keys.__array_interface__["data"][0])
-
-    @property
-    def column_address(self) -> int:
-        """Where the columns lie."""
-        return int(self.columns.__array_interface__["data"][0])
+    def place(self) -> tuple[int, int, int, int]:
+        """Addresses of the keys and of the columns, entries, and the bits of the first key."""
+        key_address, _ = self.keys.__array_interface__["data"]
+        column_address, _ = self.columns.__array_interface__["data"]
+        return key_address, column_address, self.keys.size, int(self.keys[:1].view(np.int64)[0])
 
 
-def encode_chunk(
-    table: Table,
-    key: bytes,
-    keys: npt.NDArray[np.uint64],
-    columns: npt.NDArray[np.uint32],
-) -> bytes:
+def encode_chunk(table: Table, key: bytes, keys: Keys, columns: Numbers) -> bytes:
     """Return the value of a chunk; ``columns`` has the shape (columns, entries)."""
     summary = _SUMMARY.pack(keys.size, columns.shape[0], int(keys[0]))
     payload = b"".join((layout.seal(table, key, summary), keys.tobytes(), columns.tobytes()))
@@ -94,11 +86,7 @@ def encode_chunk(
 
 
 def decode_chunk(table: Table, key: bytes, value: memoryview, column_count: int) -> Chunk:
-    """Return the arrays of a chunk, of which only the header and the first key are verified.
-
-    Raises:
-        CorruptionError: the header is damaged, or is not that of such a chunk.
-    """
+    """Return the arrays of a chunk, of which only the header and the first key are verified."""
     if len(value) >= HEADER_SIZE + 8:
         layout.unseal(table, key, value[layout.CHECKSUM_SIZE : HEADER_SIZE])
         _, _, entries, columns, first = _HEADER.unpack_from(value)
@@ -117,11 +105,7 @@ def decode_chunk(table: Table, key: bytes, value: memoryview, column_count: int)
 
 
 def verify_chunk_once(caches: dict[str, Any], table: Table, key: bytes, value: memoryview) -> None:
-    """Compare a chunk with its checksum unless this process has: merges come back to one often.
-
-    Raises:
-        CorruptionError: they differ.
-    """
+    """Compare a chunk with its checksum unless this process has: merges come back to one often."""
     verified = caches.setdefault("verified chunks", set())
     name = (table, key, bytes(value[: layout.CHECKSUM_SIZE]))
     if name not in verified:
@@ -136,8 +120,8 @@ SMALL_MERGE = 8_192  # entries; merged at once
 CREDIT_PER_ENTRY = 2  # entries merged in each level for one that is added: twice what is needed
 DEAD_SHARE = 0.3  # a run with more dead entries is rewritten
 
-# Bitmap of the deleted items, loaded only when a merge needs it.
-Tombstones: TypeAlias = Callable[[], npt.NDArray[np.uint8]]
+# Bytes of the deleted items, loaded only when a merge needs it.
+Tombstones: TypeAlias = Callable[[], Bytes]
 
 
 class Fields(msgspec.Struct, array_like=True, eq=False, forbid_unknown_fields=True):
@@ -149,11 +133,7 @@ class Fields(msgspec.Struct, array_like=True, eq=False, forbid_unknown_fields=Tr
 
     @classmethod
     def decode(cls, stored: bytes | memoryview) -> Self:
-        """What ``encode`` stored.
-
-        Raises:
-            CorruptionError: it is not such a list.
-        """
+        """What ``encode`` stored; CorruptionError if it is not such a list."""
         try:
             return msgspec.msgpack.decode(stored, type=cls)
         except msgspec.DecodeError as error:
@@ -225,13 +205,8 @@ class MergeCounters:
 class RunWriter:
     """Changes the runs of one index within a write transaction.
 
-    Args:
-        transaction: the transaction.
-        table: where the chunks lie.
-        index: number of the index.
-        directory: its runs; changed in place, stored by the caller.
-        column_count: columns of a row.
-        item_column: the column that holds the item number.
+    The directory of its runs is changed in place, and stored by the caller. A row has so many
+    columns, of which ``item_column`` holds the item number.
     """
 
     def __init__(
@@ -252,20 +227,10 @@ class RunWriter:
         self._item_column = item_column
         self.counters = MergeCounters()
 
-    def append(
-        self,
-        keys: npt.NDArray[np.uint64],
-        columns: npt.NDArray[np.uint32],
-        first_item: int,
-        last_item: int,
-    ) -> None:
+    def append(self, keys: Keys, columns: Numbers, first_item: int, last_item: int) -> None:
         """Write entries sorted by (key, column 0) as a new run.
 
-        Args:
-            keys: uint64 (n,).
-            columns: uint32 (columns, n).
-            first_item: smallest item number, past those of every earlier run.
-            last_item: greatest item number.
+        The columns have the shape (columns, n); the items are past those of every earlier run.
         """
         if not keys.size:
             return
@@ -275,9 +240,7 @@ class RunWriter:
             self._write_chunk(run, keys[part], columns[:, part])
         self._directory.runs.append(run)
 
-    def _write_chunk(
-        self, run: Run, keys: npt.NDArray[np.uint64], columns: npt.NDArray[np.uint32]
-    ) -> None:
+    def _write_chunk(self, run: Run, keys: Keys, columns: Numbers) -> None:
         key = pack_chunk(self._index, run.number, run.end_chunk)
         value = encode_chunk(self._table, key, keys, np.ascontiguousarray(columns))
         self._transaction.put(self._table, key, value)
@@ -370,8 +333,8 @@ class RunWriter:
         self,
         inputs: list[Run],
         tombstones: Tombstones,
-        keys: npt.NDArray[np.uint64],
-        columns: npt.NDArray[np.uint32],
+        keys: Keys,
+        columns: Numbers,
         used_up: list[bytes],
     ) -> int:
         """Merge the heads of the inputs into ``keys`` and ``columns``; nothing is written."""
@@ -380,12 +343,13 @@ class RunWriter:
             active = [run for run in inputs if run.first_chunk < run.end_chunk]
             if not active:
                 break
-            heads = [self._head(run) for run in active]
-            counts = np.array([head.keys.size for head in heads], np.int64)
+            heads = [self._head(run) for run in active]  # which keep the arrays
+            places = np.array([head.place for head in heads], np.int64).T.copy()
+            key_addresses, column_addresses, counts, _ = places
             positions = np.array([run.offset for run in active], np.int64)
             filled = kernels.runs.merge(
-                np.array([head.key_address for head in heads], np.int64),
-                np.array([head.column_address for head in heads], np.int64),
+                key_addresses,
+                column_addresses,
                 counts,
                 positions,
                 np.array([run.first_chunk + 1 == run.end_chunk for run in active], np.uint8),
@@ -435,50 +399,16 @@ def due_merges(runs: list[Run]) -> list[list[Run]]:
     too much of a run is dead.
     """
     due: list[list[Run]] = []
-    for segment in _idle_segments(runs):
-        levels = [run.level for run in segment]
-        begin = 0
-        while begin < len(segment) and _something_due(segment, levels, begin):
-            end = _due_group_end(segment, levels, begin)
-            if end > begin:
-                due.append(segment[begin:end])
-            begin = max(end, begin + 1)
+    for is_merging, segment in groupby(runs, key=lambda run: run.merge > 0):
+        left = [] if is_merging else list(segment)
+        levels = [run.level for run in left]
+        while left:
+            larger = [place for place, level in enumerate(levels) if level > levels[0]]
+            others = (place for place, level in enumerate(levels) if level != levels[0])
+            size = larger[-1] + 1 if larger else next(others, len(levels))
+            if larger or size >= FAN_IN:
+                due.append(left[:size])
+            else:
+                due += [[run] for run in left[:size] if run.dead > run.entries * DEAD_SHARE]
+            left, levels = left[size:], levels[size:]
     return due
-
-
-def _something_due(segment: list[Run], levels: list[int], begin: int) -> bool:
-    """Look once through the runs from ``begin`` on; after most commits nothing is due."""
-    alike = 0
-    level = levels[begin]
-    for run, its_level in zip(segment[begin:], levels[begin:], strict=True):
-        alike = alike + 1 if its_level == level else 1
-        if its_level > level or alike >= FAN_IN or run.dead > run.entries * DEAD_SHARE:
-            return True
-        level = its_level
-    return False
-
-
-def _due_group_end(segment: list[Run], levels: list[int], begin: int) -> int:
-    """Return the end of the group due at ``begin``, or ``begin`` if none is."""
-    level = levels[begin]
-    if max(levels[begin:]) > level:
-        larger = [position for position in range(begin, len(levels)) if levels[position] > level]
-        return larger[-1] + 1
-    end = begin
-    while end < len(segment) and levels[end] == level:
-        end += 1
-    if end - begin >= FAN_IN:
-        return end
-    if segment[begin].dead > segment[begin].entries * DEAD_SHARE:
-        return begin + 1
-    return begin
-
-
-def _idle_segments(runs: list[Run]) -> list[list[Run]]:
-    segments: list[list[Run]] = [[]]
-    for run in runs:
-        if run.merge:
-            segments.append([])
-        else:
-            segments[-1].append(run)
-    return [segment for segment in segments if segment]

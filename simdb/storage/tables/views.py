@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
 from simdb.errors import CorruptionError
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout, runs
-from simdb.storage.tables.layout import Table, pack_chunk
+from simdb.storage.tables.layout import Bytes, Keys, Numbers, Places, Table, pack_chunk
 from simdb.storage.tables.runs import Chunk, Run, RunDirectory
 
 NO_LIMIT = 2**62
@@ -30,27 +29,19 @@ FIRST_ROOM = 1_024  # rows of a probe's output before it is enlarged
 class Found(NamedTuple):
     """Rows of a probe: which query, and where the row is. Opaque but for ``queries``."""
 
-    queries: npt.NDArray[np.uint32]
-    chunks: npt.NDArray[np.uint32]
-    positions: npt.NDArray[np.uint32]
+    queries: Numbers
+    chunks: Numbers
+    positions: Numbers
 
 
 @dataclass(slots=True)
 class _CachedRun:
-    """What is known of the chunks of a run, from chunk ``base`` on.
-
-    Attributes:
-        base: number of the first chunk.
-        places: int64 (4, chunks): address of the keys, address of the columns, entries, and the
-            bits of the first key of each chunk.
-        verified: uint8 (chunks,), 1 where this process has compared the checksum.
-        owners: keeps the copies of small chunks alive.
-    """
+    """What is known of the chunks of a run, from chunk ``base`` on."""
 
     base: int
-    places: npt.NDArray[np.int64]
-    verified: npt.NDArray[np.uint8]
-    owners: list[Chunk]
+    places: Places  # (4, chunks): the ``Chunk.place`` of each
+    verified: Bytes  # (chunks,), 1 where this process has compared the checksum
+    owners: list[Chunk]  # keeps the copies of small chunks alive
 
     @property
     def end(self) -> int:
@@ -64,13 +55,13 @@ class _Addresses(NamedTuple):
     directory: RunDirectory
     runs: list[Run]
     cached: dict[int, _CachedRun]
-    keys: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    fences: npt.NDArray[np.uint64]
-    run_starts: npt.NDArray[np.int64]
-    verified: npt.NDArray[np.uint8]
+    starts: Places
+    run_starts: Places
+    verified: Bytes
+    keys: Places
+    columns: Places
+    counts: Places
+    fences: Keys
 
 
 _NO_PLACES = np.empty((4, 0), np.int64)
@@ -83,13 +74,7 @@ def _chunks_within(cached: _CachedRun, run: Run) -> slice:
 
 
 class RunView:
-    """The runs of one index as one snapshot sees them.
-
-    Args:
-        transaction: the snapshot; the view is valid as long as it is open.
-        table, index, directory: which runs.
-        column_count: columns of a row.
-    """
+    """The runs of one index as one snapshot sees them; valid as long as that is open."""
 
     def __init__(
         self,
@@ -131,18 +116,9 @@ class RunView:
             used = [(cached[run.number], _chunks_within(cached[run.number], run)) for run in runs]
             places = np.concatenate([known.places[:, part] for known, part in used], axis=1)
             verified = np.concatenate([known.verified[part] for known, part in used])
-        return _Addresses(
-            directory,
-            runs,
-            cached,
-            places[0],
-            places[1],
-            starts,
-            places[2],
-            places[3].view(np.uint64),
-            run_starts,
-            verified,
-        )
+        keys, columns, counts, fences = places
+        where = (keys, columns, counts, fences.view(np.uint64))
+        return _Addresses(directory, runs, cached, starts, run_starts, verified, *where)
 
     def _load(self, run: Run, known: _CachedRun | None) -> _CachedRun:
         if known is None or not known.base <= run.first_chunk <= known.end:
@@ -150,26 +126,20 @@ class RunView:
         if known.end >= run.end_chunk:
             return known
         # A new object, so that a thread that holds the old one never sees it half grown.
-        owners = [self._chunk(run, number) for number in range(known.end, run.end_chunk)]
-        places = np.array(
-            [
-                [chunk.key_address for chunk in owners],
-                [chunk.column_address for chunk in owners],
-                [chunk.keys.size for chunk in owners],
-                [chunk.keys[:1].view(np.int64)[0] for chunk in owners],
-            ],
-            np.int64,
-        )
+        names = [
+            pack_chunk(self._index, run.number, chunk) for chunk in range(known.end, run.end_chunk)
+        ]
+        owners = [
+            runs.decode_chunk(self._table, key, self._value(key), self._column_count)
+            for key in names
+        ]
+        places = np.array([chunk.place for chunk in owners], np.int64)
         return _CachedRun(
             known.base,
-            np.concatenate([known.places, places], axis=1),
+            np.concatenate([known.places, places.T], axis=1),
             np.concatenate([known.verified, np.zeros(len(owners), np.uint8)]),
             known.owners + owners,
         )
-
-    def _chunk(self, run: Run, number: int) -> Chunk:
-        key = pack_chunk(self._index, run.number, number)
-        return runs.decode_chunk(self._table, key, self._value(key), self._column_count)
 
     def _value(self, key: bytes) -> memoryview:
         value = self._transaction.get(self._table, key)
@@ -179,14 +149,10 @@ class RunView:
 
     # -- probing ---------------------------------------------------------------------------
 
-    def probe(self, queries: npt.NDArray[np.uint64], *, limit: int = NO_LIMIT) -> Found:
-        """Find the rows of many keys.
+    def probe(self, queries: Keys, *, limit: int = NO_LIMIT) -> Found:
+        """Find the rows of many keys, at most so many a key.
 
         Rows of one key come in the order of runs, so with column 0 = item number they ascend.
-
-        Args:
-            queries: uint64 (n,).
-            limit: at most so many rows a key, the oldest first.
         """
         self._transaction.require_open()
         addresses = self._addresses
@@ -216,7 +182,7 @@ class RunView:
             else:
                 room = rows
 
-    def column(self, found: Found, column: int) -> npt.NDArray[np.uint32]:
+    def column(self, found: Found, column: int) -> Numbers:
         """Return a column of the rows found, uint32 (rows,)."""
         self._transaction.require_open()
         gathered = np.empty(found.queries.size, np.uint32)
@@ -230,7 +196,7 @@ class RunView:
         )
         return gathered
 
-    def _verify(self, numbers: npt.NDArray[np.int64]) -> None:
+    def _verify(self, numbers: Places) -> None:
         addresses = self._addresses
         for position in numbers.tolist():
             which = int(np.searchsorted(addresses.run_starts, position, side="right")) - 1
@@ -238,54 +204,66 @@ class RunView:
             cached = addresses.cached[run.number]
             number = run.first_chunk + position - int(addresses.run_starts[which])
             key = pack_chunk(self._index, run.number, number)
-            layout.unseal(self._table, key, self._value(key))
+            self.verify_chunk(key)
             cached.verified[number - cached.base] = 1
             addresses.verified[position] = 1
 
-    def keys_of_runs(self) -> Iterator[Iterator[npt.NDArray[np.uint64]]]:
-        """Yield the sorted keys of each run, chunk by chunk, where they lie; not verified."""
+    def keys_of_runs(self) -> Iterator[list[Keys]]:
+        """Yield the sorted keys of each run, by chunks, where they lie; not verified."""
         self._transaction.require_open()
         for run in self._addresses.runs:
             cached = self._addresses.cached[run.number]
-            chunks_left = cached.owners[_chunks_within(cached, run)]
-            skipped = [run.offset, *[0] * len(chunks_left)]
-            yield (chunk.keys[skip:] for chunk, skip in zip(chunks_left, skipped, strict=False))
+            first, *others = cached.owners[_chunks_within(cached, run)]
+            yield [first.keys[run.offset :], *(chunk.keys for chunk in others)]
 
     def verify_chunk(self, key: bytes) -> None:
-        """Compare a chunk with its checksum, whether or not this process has done so before.
-
-        Raises:
-            CorruptionError: they differ.
-        """
+        """Compare a chunk with its checksum, whether or not this process has; CorruptionError."""
         layout.unseal(self._table, key, self._value(key))
 
     # -- sweeping --------------------------------------------------------------------------
 
     def sweep(
-        self, tombstones: npt.NDArray[np.uint8], *, item_column: int = 0, room: int
-    ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
-        """Yield all entries merged into one order, without those of deleted items.
+        self, tombstones: Bytes, *, item_column: int = 0, room: int
+    ) -> Iterator[tuple[Keys, Numbers]]:
+        """Yield keys, and columns (columns, n), of all live items' entries merged into one order.
 
         Every batch ends with the last entry of a key, so that a bucket is seen whole. A batch has
         at most ``room`` entries, or twice as many as the largest bucket.
-
-        Yields:
-            keys, uint64 (n,), and columns, uint32 (columns, n).
         """
-        chunk = self._addresses.run_starts[:-1].copy()
-        ends = self._addresses.run_starts[1:]
-        positions = self._addresses.starts[chunk]
+        addresses = self._addresses
+        chunk = addresses.run_starts[:-1].copy()
+        ends = addresses.run_starts[1:]
+        positions = addresses.starts[chunk]
         keys = np.empty(room, np.uint64)
         columns = np.empty((self._column_count, room), np.uint32)
         filled = 0
         while True:
             active = np.flatnonzero(chunk < ends)
             if active.size:
-                cursor = _Sweep(active, chunk, positions, keys, columns, filled)
-                filled = self._advance(cursor, tombstones, item_column)
+                self._transaction.require_open()
+                heads = chunk[active]
+                self._verify(heads[addresses.verified[heads] == 0])
+                here, counts = positions[active], addresses.counts[heads]
+                filled = kernels.runs.merge(
+                    addresses.keys[heads],
+                    addresses.columns[heads],
+                    counts,
+                    here,
+                    (heads + 1 == ends[active]).astype(np.uint8),
+                    self._column_count,
+                    item_column,
+                    tombstones,
+                    keys,
+                    columns,
+                    filled,
+                )
+                used_up = here == counts
+                positions[active] = np.where(used_up, 0, here)
+                chunk[active[used_up]] += 1
                 if filled < keys.size:
                     continue
-            whole = _whole_buckets(keys[:filled], last=not active.size)
+            # All but the last key are surely complete.
+            whole = int(np.searchsorted(keys, keys[-1])) if active.size else filled
             if whole:
                 yield keys[:whole].copy(), columns[:, :whole].copy()
                 keys[: filled - whole] = keys[whole:filled].copy()
@@ -297,56 +275,10 @@ class RunView:
             if not active.size:
                 return
 
-    def _advance(self, sweep: _Sweep, tombstones: npt.NDArray[np.uint8], item_column: int) -> int:
-        """Merge until the output is full or a chunk is used up; return rows in the output."""
-        self._transaction.require_open()
-        addresses = self._addresses
-        heads = sweep.chunk[sweep.active]
-        self._verify(heads[addresses.verified[heads] == 0])
-        here = sweep.positions[sweep.active]
-        counts = addresses.counts[heads]
-        filled: int = kernels.runs.merge(
-            addresses.keys[heads],
-            addresses.columns[heads],
-            counts,
-            here,
-            (heads + 1 == addresses.run_starts[1:][sweep.active]).astype(np.uint8),
-            self._column_count,
-            item_column,
-            tombstones,
-            sweep.keys,
-            sweep.columns,
-            sweep.filled,
-        )
-        used_up = here == counts
-        sweep.positions[sweep.active] = np.where(used_up, 0, here)
-        sweep.chunk[sweep.active[used_up]] += 1
-        return filled
-
-
-class _Sweep(NamedTuple):
-    """Where a sweep stands: the runs not yet at their end, their chunks and positions, output."""
-
-    active: npt.NDArray[np.int64]
-    chunk: npt.NDArray[np.int64]
-    positions: npt.NDArray[np.int64]
-    keys: npt.NDArray[np.uint64]
-    columns: npt.NDArray[np.uint32]
-    filled: int
-
-
-def _whole_buckets(keys: npt.NDArray[np.uint64], *, last: bool) -> int:
-    """Return how many entries belong to keys that are surely complete."""
-    if last or not keys.size:
-        return int(keys.size)
-    return int(np.searchsorted(keys, keys[-1], side="left"))
-
 
 COUNTED = 2**20  # entries up to which all are counted
 SAMPLED = 2**16  # entries that are looked at where there are more
 LOOKED_UP = 16  # buckets whose entries are counted after that
-
-Keys = npt.NDArray[np.uint64]
 
 
 class LargestBucket(NamedTuple):
@@ -366,7 +298,7 @@ def largest_bucket(view: RunView) -> LargestBucket:
     buckets met most often are counted. The entries of a bucket lie together in a run, so a bucket
     met m times in r runs has less than n (m + r) entries.
     """
-    runs = [list(chunks) for chunks in view.keys_of_runs()]
+    runs = list(view.keys_of_runs())
     total = sum(keys.size for chunks in runs for keys in chunks)
     if not total:
         return LargestBucket(0, 0)

@@ -15,7 +15,7 @@ from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.lsh.family import SymbolSets
-from simdb.opened.epochs import Epoch, Prefixes, open_epoch
+from simdb.opened.signer import Epoch, Prefixes, open_epoch
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.tables.layout import Table
 from tests.support.exact_oracle import similar_pairs
