@@ -189,9 +189,7 @@ def present_settings(
 ) -> CollectionSettings:
     """Return the settings of a collection that were others before, as after a rebuild.
 
-    Raises:
-        ConfigurationError, CollectionNotFoundError: it was dropped; the first if the one that has
-            its name has items of another kind.
+    CollectionNotFoundError: it was dropped; ConfigurationError if one of another kind has its name.
     """
     present = require_settings(transaction, before.name)
     if present.number != before.number and present.kind != before.kind:

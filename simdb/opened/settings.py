@@ -30,11 +30,8 @@ def plan_settings(
     """Return the settings of a collection, bands and rows planned where they are not given.
 
     Without a bound there is no probable index, without a floor no exact one. Only kinds without
-    symbols can do without both: they are compared with all.
-
-    Raises:
-        ConfigurationError: a value is out of range, no plan reaches the recall, or there would be
-            no index.
+    symbols can do without both: they are compared with all. ConfigurationError: a value is out
+    of range, no plan reaches the recall, or there would be no index.
     """
     if sketch not in ("fast", "classical"):
         raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
@@ -141,12 +138,7 @@ def require_absent(transaction: ReadTransaction, name: str) -> None:
         )
 
 
-def require_same(
-    present: CollectionSettings,
-    wanted: CollectionSettings,
-    *,
-    seeded: bool,
-) -> None:
+def require_same(present: CollectionSettings, wanted: CollectionSettings, *, seeded: bool) -> None:
     """Refuse to open a collection under other settings than its own; ConfigurationError."""
     names = ["kind", "threshold", "recall", "bands", "rows", "sketch"]
     names += ["exact_floor", "containment", *["secret"] * seeded]

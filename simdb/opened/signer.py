@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from simdb.arrays import Bools, Int64s, UInt16s
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.lsh.family import BucketKeys, Family, SymbolSets
@@ -55,9 +55,9 @@ class Prefixes(Ragged):
     """The first symbols of sets, as places in the order of an epoch, rising within each set."""
 
     epoch: int
-    set_sizes: npt.NDArray[np.int64]  # symbols of each set
+    set_sizes: Int64s  # symbols of each set
 
-    def select(self, rows: npt.NDArray[np.int64]) -> Prefixes:
+    def select(self, rows: Int64s) -> Prefixes:
         """Take those of some sets."""
         taken = Ragged.select(self, rows)
         return Prefixes(taken.values, taken.offsets, self.epoch, self.set_sizes[rows])
@@ -100,9 +100,9 @@ class Signed(NamedTuple):
     an exact index posts of them, are in an order that may be out of date; None without an order.
     """
 
-    signatures: npt.NDArray[np.uint16]  # (items, words)
+    signatures: UInt16s  # (items, words)
     buckets: BucketKeys
-    comparable: npt.NDArray[np.bool_]
+    comparable: Bools
     prefixes: Prefixes | None = None
 
 
@@ -177,7 +177,7 @@ class Signer:
     def _sign_part(self, items: Sequence[bytes | memoryview], epoch: Epoch | None) -> Signed:
         return self.sign_hashed(self.hashed(items), epoch)
 
-    def bucket_keys(self, signatures: npt.NDArray[np.uint16]) -> BucketKeys:
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the bucket keys of stored signatures."""
         if self.family is None:
             return BucketKeys.none(signatures.shape[0])

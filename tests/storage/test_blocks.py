@@ -314,7 +314,7 @@ def test_a_missing_block_of_the_tail_is_damage(environment):
 
 
 def test_what_is_known_to_be_verified_is_bounded(environment, monkeypatch):
-    monkeypatch.setattr(blocks, "MOST_REMEMBERED", 5)
+    monkeypatch.setattr(layout, "MOST_REMEMBERED", 5)
     twin = Twin(environment, 9, width=8)
     tail = Tail()
     for number in range(40):
@@ -324,7 +324,7 @@ def test_what_is_known_to_be_verified_is_bounded(environment, monkeypatch):
             assert (
                 sum(block.numbers.size for block in twin.reader(transaction).scan()) == number + 1
             )
-        assert len(environment.caches["verified blocks"]) <= 5
+        assert len(environment.caches["verified"]) <= 5
 
 
 def test_a_record_checksum_names_owner_and_number():

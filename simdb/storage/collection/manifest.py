@@ -17,9 +17,9 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
+from simdb.arrays import UInt64s
 from simdb.errors import CorruptionError
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
@@ -99,7 +99,7 @@ def postings_writer(transaction: WriteTransaction, epoch: EpochManifest) -> RunW
 def write_frequent(
     transaction: WriteTransaction,
     epoch: EpochManifest,
-    frequent: npt.NDArray[np.uint64],
+    frequent: UInt64s,
     made_at: int,
 ) -> None:
     """Store the table of frequent symbols of a new epoch, made when so many items were live."""
@@ -117,7 +117,7 @@ def frequent_record(transaction: ReadTransaction, epoch: EpochManifest) -> memor
     return memoryview(b"") if value is None else value
 
 
-def decode_frequent(epoch: EpochManifest, record: memoryview) -> npt.NDArray[np.uint64]:
+def decode_frequent(epoch: EpochManifest, record: memoryview) -> UInt64s:
     """Return the frequent symbols by rank; CorruptionError if the record is not the epoch's."""
     payload = layout.unseal(Table.SYMBOLS, pack_numbered(epoch.number, 0), record)
     if len(payload) != 8 * epoch.frequent:

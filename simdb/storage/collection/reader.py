@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
+from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
@@ -25,11 +26,7 @@ from simdb.storage.tables.blocks import Block, BlockReader, ItemBlocks, ItemRows
 from simdb.storage.tables.layout import (
     DOCUMENT_HEADER,
     ITEM_NUMBER,
-    Booleans,
-    Bytes,
     Document,
-    Numbers,
-    Places,
     Table,
     collection_key,
     decode_document,
@@ -61,7 +58,7 @@ class CollectionReader:
         )
         self._verified_items: set[bytes] = set()
         self._bands: RunView | None = None
-        self._tombstones: Bytes | None = None
+        self._tombstones: UInt8s | None = None
 
     def _read_state(self) -> Manifest:
         """Read the state, or take it from the cache if it has not changed.
@@ -145,7 +142,7 @@ class CollectionReader:
             self._verified_items.add(block.key)
         return document._replace(item=block.record(place))
 
-    def item_rows(self, numbers: Numbers) -> tuple[Places, Bytes]:
+    def item_rows(self, numbers: UInt32s) -> tuple[Int64s, UInt8s]:
         """Return the positions in ascending item numbers of those stored, and a copy of these."""
         assert self.items is not None
         block_count = (
@@ -184,7 +181,7 @@ class CollectionReader:
             caches[name] = seen, all_blocks
         return all_blocks
 
-    def documents_of(self, numbers: Numbers) -> Iterator[tuple[int, Document]]:
+    def documents_of(self, numbers: UInt32s) -> Iterator[tuple[int, Document]]:
         """Yield position and document of ascending item numbers; absent ones are left out."""
         if numbers.size <= FEW:
             for position, number in enumerate(numbers.tolist()):
@@ -217,7 +214,7 @@ class CollectionReader:
             counted = f"{live:,} of {self.manifest.live:,} items"
             raise layout.damage(f"{counted} of collection {self.number} can be read")
 
-    def live_numbers(self) -> Numbers:
+    def live_numbers(self) -> UInt32s:
         """Return the numbers of all live items, ascending; reads the heads of all blocks."""
         parts = [block.numbers.copy() for block in self.documents.scan()]
         numbers = np.concatenate([np.empty(0, np.uint32), *parts])
@@ -228,7 +225,7 @@ class CollectionReader:
     # -- tombstones --------------------------------------------------------------------
 
     @property
-    def tombstones(self) -> Bytes:
+    def tombstones(self) -> UInt8s:
         """Bytes of the deleted items by number; empty when none has one."""
         self.load_tombstones()
         assert self._tombstones is not None
@@ -243,7 +240,7 @@ class CollectionReader:
                     self.transaction, self.number, self.manifest.next_number
                 )
 
-    def alive(self, numbers: Numbers) -> Booleans:
+    def alive(self, numbers: UInt32s) -> Bools:
         """Return which of the item numbers have no tombstone."""
         if not self.manifest.tombstones:
             return np.ones(numbers.size, np.bool_)
@@ -259,7 +256,7 @@ BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
 class Items(NamedTuple):
     """Some live items: their numbers, uint32 ascending, and their bytes."""
 
-    numbers: Numbers
+    numbers: UInt32s
     items: list[bytes]
 
 
@@ -269,7 +266,7 @@ def live_batches(
     *,
     most_items: int | None = None,
     most_bytes: int = BYTES_AT_ONCE,
-    weights: Callable[[list[bytes]], Places] | None = None,
+    weights: Callable[[list[bytes]], Int64s] | None = None,
 ) -> Iterator[Items]:
     """Yield the live items from a number on in batches of bounded size; every one is verified.
 
@@ -277,7 +274,7 @@ def live_batches(
     ``weights`` say what the items become, these count in place of their bytes, and a batch ends
     within a block.
     """
-    numbers: list[Numbers] = []
+    numbers: list[UInt32s] = []
     items: list[bytes] = []
     size = 0
     for block in _live_blocks(collection, start):
@@ -321,7 +318,7 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[Items]:
         collection.require_all(live)
 
 
-def chosen_items(collection: CollectionReader, numbers: Numbers) -> Iterator[list[bytes]]:
+def chosen_items(collection: CollectionReader, numbers: UInt32s) -> Iterator[list[bytes]]:
     """Yield the items of ascending item numbers, some at a time; every record is verified."""
     items: list[bytes] = []
     if collection.items is not None:
@@ -344,13 +341,13 @@ def chosen_items(collection: CollectionReader, numbers: Numbers) -> Iterator[lis
         yield items
 
 
-def cut_rows(rows: Bytes) -> list[bytes]:
+def cut_rows(rows: UInt8s) -> list[bytes]:
     """Return the rows of an array as bytes each."""
     data, width = rows.tobytes(), rows.shape[1]
     return [data[begin : begin + width] for begin in range(0, len(data), width)]
 
 
-def _items(block: Block, places: Places) -> list[bytes]:
+def _items(block: Block, places: Int64s) -> list[bytes]:
     """Return the items of some records of a block."""
     data = bytes(block.records)
     all_ends = block.ends.astype(np.int64)

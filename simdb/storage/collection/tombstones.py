@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from simdb.arrays import Bools, UInt8s, UInt32s
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Booleans, Bytes, Numbers, Table, owner_prefix, pack_numbered
+from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered
 
 TOMBSTONES_PER_RECORD = 8_192
 TOMBSTONE_BYTES = TOMBSTONES_PER_RECORD // 8
 
 
-def deleted(tombstones: Bytes, numbers: Numbers) -> Booleans:
+def deleted(tombstones: UInt8s, numbers: UInt32s) -> Bools:
     """Return which item numbers have their bit set; numbers past the bitmap have not."""
     if not tombstones.size:
         return np.zeros(numbers.size, np.bool_)
     byte = np.minimum(numbers >> 3, tombstones.size - 1)
     bits = (tombstones[byte] >> (numbers & 7).astype(np.uint8)) & 1
-    found: Booleans = (bits != 0) & (numbers >> 3 < tombstones.size)
+    found: Bools = (bits != 0) & (numbers >> 3 < tombstones.size)
     return found
 
 
-def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> Bytes:
+def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> UInt8s:
     """Return the bitmap of all item numbers of a collection below ``next_number``."""
     tombstones = np.zeros(-(-next_number // TOMBSTONES_PER_RECORD) * TOMBSTONE_BYTES, np.uint8)
     for key, value in transaction.scan(Table.MARKS, owner_prefix(owner)):
@@ -37,7 +38,7 @@ def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> Byte
     return tombstones
 
 
-def deleted_among(transaction: ReadTransaction, owner: int, numbers: Numbers) -> Booleans:
+def deleted_among(transaction: ReadTransaction, owner: int, numbers: UInt32s) -> Bools:
     """Return which item numbers have a tombstone; reads only the records that these lie in."""
     found = np.zeros(numbers.size, np.bool_)
     for record in np.unique(numbers // TOMBSTONES_PER_RECORD).tolist():
@@ -47,7 +48,7 @@ def deleted_among(transaction: ReadTransaction, owner: int, numbers: Numbers) ->
     return found
 
 
-def set_tombstones(transaction: WriteTransaction, owner: int, numbers: Numbers) -> None:
+def set_tombstones(transaction: WriteTransaction, owner: int, numbers: UInt32s) -> None:
     """Set the tombstones of item numbers."""
     for record in np.unique(numbers // TOMBSTONES_PER_RECORD).tolist():
         inside = numbers[numbers // TOMBSTONES_PER_RECORD == record] % TOMBSTONES_PER_RECORD
@@ -57,7 +58,7 @@ def set_tombstones(transaction: WriteTransaction, owner: int, numbers: Numbers) 
 
 
 def clear_tombstones(
-    transaction: WriteTransaction, owner: int, tombstones: Bytes, cleared: Bytes
+    transaction: WriteTransaction, owner: int, tombstones: UInt8s, cleared: UInt8s
 ) -> int:
     """Take back those of all tombstones that are set in ``cleared``; return how many."""
     common = tombstones[: cleared.size] & cleared[: tombstones.size]
@@ -67,7 +68,7 @@ def clear_tombstones(
     return int(np.unpackbits(common).sum())
 
 
-def _read_record(transaction: ReadTransaction, owner: int, record: int) -> Bytes:
+def _read_record(transaction: ReadTransaction, owner: int, record: int) -> UInt8s:
     """Return a copy of one record of tombstones."""
     key = pack_numbered(owner, record)
     value = transaction.get(Table.MARKS, key)
@@ -76,7 +77,7 @@ def _read_record(transaction: ReadTransaction, owner: int, record: int) -> Bytes
     return np.frombuffer(layout.unseal(Table.MARKS, key, value), np.uint8).copy()
 
 
-def _write_record(transaction: WriteTransaction, owner: int, record: int, bitmap: Bytes) -> None:
+def _write_record(transaction: WriteTransaction, owner: int, record: int, bitmap: UInt8s) -> None:
     key = pack_numbered(owner, record)
     if bitmap.any():
         value = layout.seal(Table.MARKS, key, bitmap.tobytes())

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arrays import Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError, StorageError
 from simdb.storage.collection.manifest import IndexManifest, Manifest, postings_writer
 from simdb.storage.collection.reader import CollectionReader
@@ -22,10 +22,6 @@ from simdb.storage.tables.blocks import BlockWriter, Tail
 from simdb.storage.tables.layout import (
     DOCUMENT_HEADER,
     ITEM_NUMBER,
-    Bytes,
-    Keys,
-    Numbers,
-    Places,
     Table,
     manifest_key,
     owner_prefix,
@@ -57,10 +53,10 @@ class IndexWriter:
 
     def insert(
         self,
-        numbers: Numbers,
-        signatures: npt.NDArray[np.uint16],
-        bucket_keys: Keys,
-        keys_of_item: Places,
+        numbers: UInt32s,
+        signatures: UInt16s,
+        bucket_keys: UInt64s,
+        keys_of_item: Int64s,
     ) -> None:
         """Store the signatures and buckets of items, past every earlier one.
 
@@ -210,14 +206,14 @@ class CollectionWriter(CollectionReader):
                 index.exact.note_deleted(number)
         self._drop_dead(self.index_writer(index).signatures, ordered)
 
-    def clear_tombstones(self, cleared: Bytes) -> None:
+    def clear_tombstones(self, cleared: UInt8s) -> None:
         """Take back the tombstones of items that no run and no block holds any more."""
         self.manifest.tombstones -= clear_tombstones(
             self.transaction, self.number, self.tombstones, cleared
         )
         self._tombstones = None
 
-    def _drop_dead(self, blocks: BlockWriter, numbers: Numbers) -> None:
+    def _drop_dead(self, blocks: BlockWriter, numbers: UInt32s) -> None:
         """Rewrite blocks of deleted items that are dead enough, as far as there is room.
 
         In a full map they stay as they are until nothing in them is alive, or ``compact`` is asked

@@ -7,7 +7,10 @@ sees one that is not whole. Functions that take an ``environment`` mean LMDB's o
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+import resource
+import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -35,14 +38,18 @@ def open_tables(path: Path, environment: Any) -> list[Any]:
     try:
         return [environment.open_db(name, create=False) for name in TABLE_NAMES]
     except lmdb.NotFoundError as error:
-        raise NotADatabaseError(
-            f"{path} is an LMDB file of another program, not a simdb store"
-        ) from error
+        raise _foreign(path) from error
+
+
+def _foreign(path: Path) -> NotADatabaseError:
+    return NotADatabaseError(f"{path} is an LMDB file of another program, not a simdb store")
 
 
 PLENTY_OF_ROOM = 2**36
 LARGEST_MAP = 2**40
-SMALLEST_MAP = 2**28
+SMALLEST_MAP = 2**26  # where the address space is limited, and of a store that is being made
+# Address space that is left beside the map, and that what compiles the kernels takes to load.
+ROOM_TO_WORK, ROOM_TO_COMPILE = 160 * 2**20, 352 * 2**20
 FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
 RESERVE_SHARE = 20  # so much is added to the map for deleting, within the next two bounds
 SMALLEST_RESERVE = 2**22  # a few chunks and blocks beside their copies; or as much as the map
@@ -67,13 +74,54 @@ def without_reserve(size: int) -> int:
     return size - min(LARGEST_RESERVE, max(share, min(size // 2, SMALLEST_RESERVE)))
 
 
-class Room:
-    """How much of a map is used, and how much is left.
+def address_space() -> tuple[int, int] | None:
+    """Bytes that this process has mapped, and that it may still map; None without a limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    used = pages * resource.getpagesize()
+    return used, limit - used
 
-    Args:
-        environment: LMDB's.
-        tables: its figures of each table, for what is said of the pages in use.
+
+def size_within_limit(path: Path, size: int) -> int:
+    """As much of a map as a limit on address space (``ulimit -v``) allows.
+
+    Half of what is more than needed stays free for work. What compiles kernels is loaded first: in
+    a process that has no room for it LLVM would not raise an error but end the process.
+
+    Raises:
+        StorageError: there is too little; it says how much it takes.
     """
+    least = min(size, max(SMALLEST_MAP, path.stat().st_size))
+    needed = with_reserve(least) + ROOM_TO_WORK
+    is_loaded = "numba" in sys.modules
+    space = address_space()
+    if space is None:
+        return size
+    used, left = space
+    enough = needed if is_loaded else needed + ROOM_TO_COMPILE
+    if left >= enough and not is_loaded:
+        importlib.import_module("simdb.kernels.runs")
+        used, left = address_space() or space
+        enough = needed
+    if left < enough:
+        raise StorageError(
+            f"{path}: the limit on address space leaves {left // 2**20:,} MiB, of which "
+            f"{enough // 2**20:,} MiB are needed; allow this process at least "
+            f"{(used + enough) // 2**20 + 1:,} MiB ('ulimit -v {(used + enough) // 2**10 + 1}')"
+        )
+    return min(size, least + (left - enough) // 2)
+
+
+def leaves_room(more: int) -> bool:
+    """Whether so many more bytes of map leave room to work where address space is limited."""
+    space = address_space()
+    return space is None or space[1] - more >= ROOM_TO_WORK
+
+
+class Room:
+    """How much of a map is used, and how much is left: LMDB's figures of it and of its tables."""
 
     def __init__(self, environment: Any, tables: Iterable[dict[str, int]] = ()) -> None:
         information, main = environment.info(), environment.stat()
@@ -163,7 +211,7 @@ def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
     with environment.begin(buffers=True) as transaction:
         record = transaction.get(HEADER_KEY, None, meta)
         if record is None:
-            raise NotADatabaseError(f"{path} is an LMDB file of another program, not a simdb store")
+            raise _foreign(path)
         header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
     if header.get("magic") != MAGIC:
         raise NotADatabaseError(f"{path} is not a simdb store")

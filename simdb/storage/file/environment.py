@@ -356,7 +356,8 @@ class Environment:
         deadline = time.monotonic() + REPLACING_PATIENCE
         while True:
             watch = self._watch = preflight.FileWatch(self.path)
-            self._environment = self._map(self.map_size or creation.LARGEST_MAP)
+            size = self.map_size or creation.LARGEST_MAP
+            self._environment = self._map(creation.size_within_limit(self.path, size))
             if watch.claim() and preflight.identity_of(self.path) == watch.identity:
                 return watch
             self._close_handles()
@@ -385,7 +386,7 @@ class Environment:
                     lib_version=creation.ENGINE,
                 )
             except lmdb.MemoryError:
-                # The system limits the address space (RLIMIT_AS, containers).
+                # The system limits the address space in a way of its own, as containers do.
                 if size <= max(creation.SMALLEST_MAP, self.path.stat().st_size):
                     raise
                 size //= 2
@@ -633,7 +634,7 @@ class Environment:
             return
         size = self._environment.info()["map_size"]
         larger = self.room().larger_map
-        if larger is None or size <= self._refused_size:
+        if larger is None or size <= self._refused_size or not creation.leaves_room(larger - size):
             return
         self._remap(larger)
         if self._environment.info()["map_size"] <= size:

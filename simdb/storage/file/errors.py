@@ -52,7 +52,10 @@ def translated(path: Path) -> Iterator[None]:
     except lmdb.VersionMismatchError as error:
         raise FormatVersionError(f"{path}: {error}") from error
     except lmdb.MemoryError as error:
-        raise StorageError(f"{path}: the system gives no memory: {error}") from error
+        raise StorageError(
+            f"{path}: the system gives no address space for the map ({error}); allow this process "
+            "more ('ulimit -v unlimited'), or open with a smaller map_size"
+        ) from error
     except lmdb.Error as error:
         if error.code == errno.EAGAIN:
             raise DatabaseBusyError(

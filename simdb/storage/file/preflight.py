@@ -287,22 +287,17 @@ def reserve_lock_file(path: Path, readers: int) -> None:
 
 
 class FileWatch:
-    """Knows the file that is opened, and its lock file.
-
-    Attributes:
-        descriptor: of the file that was opened, whatever lies at its path now.
-        least_size: in bytes; LMDB never makes a file shorter.
-        commit_offsets: where the meta pages have the numbers of their commits.
-    """
+    """Knows the file that is opened, and its lock file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Path(f"{path}-lock")
         self._lock_identity: Identity | None = None
+        # Of the file that was opened, whatever lies at its path now.
         self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         status = os.fstat(self.descriptor)
         self.identity: Identity = (status.st_dev, status.st_ino)
-        self.least_size = status.st_size
+        self.least_size = status.st_size  # LMDB never makes a file shorter
         page_size = int.from_bytes(os.pread(self.descriptor, 4, 40), "little")
         self.commit_offsets = _COMMIT_OFFSET, page_size + _COMMIT_OFFSET
 

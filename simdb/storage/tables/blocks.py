@@ -42,19 +42,11 @@ import numpy.typing as npt
 import xxhash
 from msgspec import Meta
 
+from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import (
-    Booleans,
-    Bytes,
-    Keys,
-    Numbers,
-    Places,
-    Table,
-    pack_numbered,
-    unpack_numbered,
-)
+from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
 
 HEADER = struct.Struct("<QII")
 HEADER_SIZE = HEADER.size
@@ -67,10 +59,10 @@ class Block(NamedTuple):
     """A block in place; its arrays end with the transaction."""
 
     key: bytes
-    numbers: Numbers
+    numbers: UInt32s
     width: int
-    ends: Keys
-    checksums: Keys
+    ends: UInt64s
+    checksums: UInt64s
     records: memoryview
 
     def place(self, number: int) -> int | None:
@@ -107,7 +99,7 @@ def record_checksum(owner: bytes, number: int, record: Data) -> int:
     return xxhash.xxh3_64_intdigest(record, seed=(int.from_bytes(owner, "big") << 32) | number)
 
 
-def record_checksums(records: memoryview, owner: bytes, numbers: Numbers, ends: Places) -> Keys:
+def record_checksums(records: memoryview, owner: bytes, numbers: UInt32s, ends: Int64s) -> UInt64s:
     """Return ``record_checksum`` of records that lie one after the other."""
     seeds = (np.uint64(int.from_bytes(owner, "big") << 32) | numbers).tolist()
     begins = [0, *ends[:-1].tolist()]
@@ -115,7 +107,7 @@ def record_checksums(records: memoryview, owner: bytes, numbers: Numbers, ends: 
     return np.array(list(map(xxhash.xxh3_64_intdigest, cut, seeds)), np.uint64)
 
 
-def sizes_of(columns: Sequence[Sequence[Data]]) -> Places:
+def sizes_of(columns: Sequence[Sequence[Data]]) -> Int64s:
     """Return the sizes of records that are given in parts."""
     count = len(columns[0])
     sizes = np.zeros(count, np.int64)
@@ -124,7 +116,7 @@ def sizes_of(columns: Sequence[Sequence[Data]]) -> Places:
     return sizes
 
 
-def slices_of(weights: Places, most: int) -> Iterator[slice]:
+def slices_of(weights: Int64s, most: int) -> Iterator[slice]:
     """Cut consecutive records into slices of about so much weight; what is heavier stands alone."""
     if weights.size == 1:
         yield slice(0, 1)
@@ -161,7 +153,6 @@ def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
 TARGET_BYTES = 131_072
 FAN_IN = 8  # small blocks that wait before they are joined
 DEAD_SHARE = 0.3
-MOST_REMEMBERED = 65_536  # blocks known to be verified; small ones come and go with every commit
 
 
 # The small blocks at the end, oldest first, as (first item number, bytes).
@@ -208,12 +199,10 @@ class BlockReader:
             if block.numbers[-1] >= start:
                 yield block
 
-    def locate(self, numbers: Numbers) -> Iterator[tuple[Block, Places, Places]]:
-        """Find ascending item numbers block by block.
+    def locate(self, numbers: UInt32s) -> Iterator[tuple[Block, Int64s, Int64s]]:
+        """Find ascending item numbers block by block; those that no block holds are left out.
 
-        Yields:
-            a block, the positions in ``numbers`` that it holds, and their positions in the block.
-            Numbers that no block holds are left out.
+        Yields a block, the positions in ``numbers`` that it holds, and their places in the block.
         """
         begin = 0
         while begin < numbers.size:
@@ -244,13 +233,9 @@ class BlockReader:
             raise CorruptionError(f"a block is damaged (key {key.hex()}): {error}") from error
         expected = HEADER.unpack_from(value)[0]
         if self._width:
-            verified = self._transaction.environment.caches.setdefault("verified blocks", set())
-            name = (self._table, key, expected)
-            if name not in verified:
-                self._compare(key, value[layout.CHECKSUM_SIZE :], expected)
-                if len(verified) >= MOST_REMEMBERED:
-                    verified.clear()
-                verified.add(name)
+            covered = value[layout.CHECKSUM_SIZE :]
+            caches, name = self._transaction.environment.caches, (self._table, key, expected)
+            layout.verify_once(caches, name, lambda: self._compare(key, covered, expected))
         else:
             self._compare(key, value[layout.CHECKSUM_SIZE : head], expected)
         return block
@@ -263,9 +248,7 @@ class BlockReader:
 class BlockWriter(BlockReader):
     """Changes the blocks of one owner within a write transaction.
 
-    Args:
-        tail: the small blocks at the end; changed in place, stored by the caller.
-        target_bytes: about the size of a block.
+    The tail, the small blocks at the end, is changed in place and stored by the caller.
     """
 
     def __init__(
@@ -284,13 +267,10 @@ class BlockWriter(BlockReader):
         self._tail = tail
         self.bytes_written = 0
 
-    def append(self, numbers: Numbers, *columns: Sequence[Data]) -> None:
+    def append(self, numbers: UInt32s, *columns: Sequence[Data]) -> None:
         """Write records under ascending item numbers, past every earlier one.
 
-        Args:
-            numbers: of the records.
-            columns: the parts of the records, which lie one after the other: record i is
-                ``columns[0][i]``, then ``columns[1][i]`` and so on.
+        Record i is its parts, one after the other: ``columns[0][i]``, ``columns[1][i]`` and so on.
         """
         sizes = sizes_of(columns)
         for some in slices_of(sizes, self._target):
@@ -298,7 +278,7 @@ class BlockWriter(BlockReader):
             self._tail.append((int(numbers[some.start]), size))
         self._join_tail()
 
-    def append_rows(self, numbers: Numbers, rows: npt.NDArray[Any]) -> None:
+    def append_rows(self, numbers: UInt32s, rows: npt.NDArray[Any]) -> None:
         """Write the rows of an array as records of fixed width, as ``append`` does."""
         at_once = max(1, self._target // self._width)
         for begin in range(0, numbers.size, at_once):
@@ -307,7 +287,7 @@ class BlockWriter(BlockReader):
             self._tail.append((int(numbers[begin]), size))
         self._join_tail()
 
-    def _put_rows(self, numbers: Numbers, records: bytes) -> int:
+    def _put_rows(self, numbers: UInt32s, records: bytes) -> int:
         """Write a block of records of fixed width."""
         key = pack_numbered(self._owner, int(numbers[0]))
         padding = b"\0" * (4 * (numbers.size % 2))
@@ -318,10 +298,10 @@ class BlockWriter(BlockReader):
 
     def _put(
         self,
-        numbers: Numbers,
+        numbers: UInt32s,
         columns: Sequence[Sequence[Data]],
-        sizes: Places,
-        checksums: Keys | None = None,
+        sizes: Int64s,
+        checksums: UInt64s | None = None,
     ) -> int:
         """Write a block; without checksums those of its records are computed."""
         count = numbers.size
@@ -393,22 +373,16 @@ class BlockWriter(BlockReader):
     def drop_dead(
         self,
         block: Block,
-        dead: Booleans,
+        dead: Bools,
         *,
         share: float = DEAD_SHARE,
         in_pieces: bool = False,
     ) -> int:
         """Rewrite a block without its dead records if more than ``share`` of them are dead.
 
-        Args:
-            block: as found in this transaction since its last write.
-            dead: bool (records,).
-            share: of dead records up to which a block is left as it is.
-            in_pieces: write what is left of a block of fixed width as several of about
-                ``TARGET_BYTES``: a full map has no place for a large one.
-
-        Returns:
-            The number of records that were dropped.
+        Returns how many were dropped. The block is as it was found since the last write. With
+        ``in_pieces`` what is left of one of fixed width is written as several of about
+        ``TARGET_BYTES``: a full map has no place for a large one.
         """
         count = int(np.count_nonzero(dead))
         if not count or count <= share * block.numbers.size:
@@ -462,8 +436,8 @@ ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long bloc
 class ItemRows(NamedTuple):
     """A block: the numbers of its items, uint32 ascending, and the items, uint8 (n, width)."""
 
-    numbers: Numbers
-    rows: Bytes
+    numbers: UInt32s
+    rows: UInt8s
 
 
 class ItemBlocks:
@@ -480,7 +454,7 @@ class ItemBlocks:
         """Yield the blocks."""
         return iter(self._blocks)
 
-    def pick(self, numbers: Numbers) -> tuple[Places, Bytes]:
+    def pick(self, numbers: UInt32s) -> tuple[Int64s, UInt8s]:
         """Return the positions in ascending item numbers of those stored, and a copy of these."""
         picked = np.empty((numbers.size, self._blocks[0].rows.shape[1]), np.uint8)
         held = np.zeros(numbers.size, np.bool_)

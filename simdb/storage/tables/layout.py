@@ -38,24 +38,16 @@ The only module that imports msgpack.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import msgpack
-import numpy as np
-import numpy.typing as npt
 import xxhash
 
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
 from simdb.results import Key
-
-Numbers: TypeAlias = npt.NDArray[np.uint32]  # item numbers
-Keys: TypeAlias = npt.NDArray[np.uint64]
-Places: TypeAlias = npt.NDArray[np.int64]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Booleans: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Table(IntEnum):
@@ -187,6 +179,7 @@ CHECKSUM = struct.Struct("<Q")
 CHECKSUM_SIZE = CHECKSUM.size
 assert CHECKSUM_SIZE == 8
 
+MOST_REMEMBERED = 65_536  # blocks and chunks known to be verified
 DEEPEST_NESTING = 64
 LARGEST_METADATA = 2**20  # bytes, packed
 _TEXTS = (str, bytes, bytearray, memoryview)
@@ -226,6 +219,18 @@ def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
     return payload
 
 
+def verify_once(
+    caches: dict[str, Any], name: tuple[Table, bytes, int], verify: Callable[[], object]
+) -> None:
+    """Verify what a table has under a key with a checksum, unless this process has before."""
+    verified = caches.setdefault("verified", set())
+    if name not in verified:
+        verify()
+        if len(verified) >= MOST_REMEMBERED:  # small blocks come and go with every commit
+            verified.clear()
+        verified.add(name)
+
+
 def pack(value: Any) -> bytes:
     """Encode a JSON-like value.
 
@@ -251,11 +256,8 @@ def nesting(value: Any, deepest: int = DEEPEST_NESTING) -> int:
     """Return how deeply lists and maps are nested, at most ``deepest + 1``.
 
     A value that refers to itself, or to one part in many places, is endless, or far larger than
-    what it takes in memory. So the bytes that it takes at least are counted on the way down.
-
-    Raises:
-        ValueError: packed, it would take more than ``LARGEST_METADATA``.
-        TypeError: it holds an extension type, which could not be unpacked.
+    what it takes in memory. So the bytes that it takes at least are counted on the way down:
+    ValueError if they are more than ``LARGEST_METADATA``. TypeError for an extension type.
     """
     depth = least_bytes = 0
     level = [value]

@@ -42,22 +42,22 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
 
 from simdb import kernels
+from simdb.arrays import UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Bytes, Keys, Numbers, Table, pack_chunk
+from simdb.storage.tables.layout import Table, pack_chunk
 
 CHUNK_ENTRIES = 65_536
 POSTING_COLUMNS = 3  # size of the set, position of the symbol, item number
 POSTING_BYTES = 8 + 4 * POSTING_COLUMNS
 COPY_BELOW = 65_536  # bytes; LMDB's largest page is as big, and only smaller values share one
-MOST_REMEMBERED = 4_096  # chunks known to be verified
 _SUMMARY = struct.Struct("<IIQ")
 _HEADER = struct.Struct("<QQIIQ")
 HEADER_SIZE = _HEADER.size
@@ -67,8 +67,8 @@ assert (_SUMMARY.size, HEADER_SIZE) == (16, 32)
 class Chunk(NamedTuple):
     """A chunk in place: arrays over the map or over a copy, valid as long as those are."""
 
-    keys: Keys
-    columns: Numbers  # one behind the other, n * c values
+    keys: UInt64s
+    columns: UInt32s  # one behind the other, n * c values
 
     @property
     def place(self) -> tuple[int, int, int, int]:
@@ -78,7 +78,7 @@ class Chunk(NamedTuple):
         return key_address, column_address, self.keys.size, int(self.keys[:1].view(np.int64)[0])
 
 
-def encode_chunk(table: Table, key: bytes, keys: Keys, columns: Numbers) -> bytes:
+def encode_chunk(table: Table, key: bytes, keys: UInt64s, columns: UInt32s) -> bytes:
     """Return the value of a chunk; ``columns`` has the shape (columns, entries)."""
     summary = _SUMMARY.pack(keys.size, columns.shape[0], int(keys[0]))
     payload = b"".join((layout.seal(table, key, summary), keys.tobytes(), columns.tobytes()))
@@ -104,24 +104,13 @@ def decode_chunk(table: Table, key: bytes, value: memoryview, column_count: int)
     )
 
 
-def verify_chunk_once(caches: dict[str, Any], table: Table, key: bytes, value: memoryview) -> None:
-    """Compare a chunk with its checksum unless this process has: merges come back to one often."""
-    verified = caches.setdefault("verified chunks", set())
-    name = (table, key, bytes(value[: layout.CHECKSUM_SIZE]))
-    if name not in verified:
-        layout.unseal(table, key, value)
-        if len(verified) >= MOST_REMEMBERED:
-            verified.clear()
-        verified.add(name)
-
-
 FAN_IN = 8
 SMALL_MERGE = 8_192  # entries; merged at once
 CREDIT_PER_ENTRY = 2  # entries merged in each level for one that is added: twice what is needed
 DEAD_SHARE = 0.3  # a run with more dead entries is rewritten
 
-# Bytes of the deleted items, loaded only when a merge needs it.
-Tombstones: TypeAlias = Callable[[], Bytes]
+# Bitmap of the deleted items, loaded only when a merge needs it.
+Tombstones: TypeAlias = Callable[[], UInt8s]
 
 
 class Fields(msgspec.Struct, array_like=True, eq=False, forbid_unknown_fields=True):
@@ -227,7 +216,7 @@ class RunWriter:
         self._item_column = item_column
         self.counters = MergeCounters()
 
-    def append(self, keys: Keys, columns: Numbers, first_item: int, last_item: int) -> None:
+    def append(self, keys: UInt64s, columns: UInt32s, first_item: int, last_item: int) -> None:
         """Write entries sorted by (key, column 0) as a new run.
 
         The columns have the shape (columns, n); the items are past those of every earlier run.
@@ -240,7 +229,7 @@ class RunWriter:
             self._write_chunk(run, keys[part], columns[:, part])
         self._directory.runs.append(run)
 
-    def _write_chunk(self, run: Run, keys: Keys, columns: Numbers) -> None:
+    def _write_chunk(self, run: Run, keys: UInt64s, columns: UInt32s) -> None:
         key = pack_chunk(self._index, run.number, run.end_chunk)
         value = encode_chunk(self._table, key, keys, np.ascontiguousarray(columns))
         self._transaction.put(self._table, key, value)
@@ -326,15 +315,19 @@ class RunWriter:
         self.counters.steps += 1
         self.counters.entries += moved
         if all(run.first_chunk == run.end_chunk for run in inputs):
-            self._finish(merge, inputs, output)
+            for run in inputs if output.entries else [*inputs, output]:
+                self._directory.runs.remove(run)
+            output.merge = 0
+            output.is_output = False
+            self._directory.merges.remove(merge)
         return moved
 
     def _fill(
         self,
         inputs: list[Run],
         tombstones: Tombstones,
-        keys: Keys,
-        columns: Numbers,
+        keys: UInt64s,
+        columns: UInt32s,
         used_up: list[bytes],
     ) -> int:
         """Merge the heads of the inputs into ``keys`` and ``columns``; nothing is written."""
@@ -375,20 +368,12 @@ class RunWriter:
         key = pack_chunk(self._index, run.number, run.first_chunk)
         value = self._transaction.get(self._table, key)
         if value is None:
-            value = memoryview(b"")
-        else:
-            verify_chunk_once(self._transaction.environment.caches, self._table, key, value)
+            raise CorruptionError(f"an index chunk is missing (key {key.hex()}); rebuild the index")
+        # Merges come back to a chunk often.
+        name = self._table, key, int.from_bytes(value[: layout.CHECKSUM_SIZE], "little")
+        caches = self._transaction.environment.caches
+        layout.verify_once(caches, name, lambda: layout.unseal(self._table, key, value))
         return decode_chunk(self._table, key, value, self._column_count)
-
-    def _finish(self, merge: Merge, inputs: list[Run], output: Run) -> None:
-        runs = self._directory.runs
-        for run in inputs:
-            runs.remove(run)
-        output.merge = 0
-        output.is_output = False
-        if not output.entries:
-            runs.remove(output)
-        self._directory.merges.remove(merge)
 
 
 def due_merges(runs: list[Run]) -> list[list[Run]]:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from simdb import kernels
+from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout, runs
-from simdb.storage.tables.layout import Bytes, Keys, Numbers, Places, Table, pack_chunk
+from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import Chunk, Run, RunDirectory
 
 NO_LIMIT = 2**62
@@ -29,9 +30,9 @@ FIRST_ROOM = 1_024  # rows of a probe's output before it is enlarged
 class Found(NamedTuple):
     """Rows of a probe: which query, and where the row is. Opaque but for ``queries``."""
 
-    queries: Numbers
-    chunks: Numbers
-    positions: Numbers
+    queries: UInt32s
+    chunks: UInt32s
+    positions: UInt32s
 
 
 @dataclass(slots=True)
@@ -39,8 +40,8 @@ class _CachedRun:
     """What is known of the chunks of a run, from chunk ``base`` on."""
 
     base: int
-    places: Places  # (4, chunks): the ``Chunk.place`` of each
-    verified: Bytes  # (chunks,), 1 where this process has compared the checksum
+    places: Int64s  # (4, chunks): the ``Chunk.place`` of each
+    verified: UInt8s  # (chunks,), 1 where this process has compared the checksum
     owners: list[Chunk]  # keeps the copies of small chunks alive
 
     @property
@@ -55,13 +56,13 @@ class _Addresses(NamedTuple):
     directory: RunDirectory
     runs: list[Run]
     cached: dict[int, _CachedRun]
-    starts: Places
-    run_starts: Places
-    verified: Bytes
-    keys: Places
-    columns: Places
-    counts: Places
-    fences: Keys
+    starts: Int64s
+    run_starts: Int64s
+    verified: UInt8s
+    keys: Int64s
+    columns: Int64s
+    counts: Int64s
+    fences: UInt64s
 
 
 _NO_PLACES = np.empty((4, 0), np.int64)
@@ -126,13 +127,10 @@ class RunView:
         if known.end >= run.end_chunk:
             return known
         # A new object, so that a thread that holds the old one never sees it half grown.
-        names = [
-            pack_chunk(self._index, run.number, chunk) for chunk in range(known.end, run.end_chunk)
-        ]
-        owners = [
-            runs.decode_chunk(self._table, key, self._value(key), self._column_count)
-            for key in names
-        ]
+        owners = []
+        for number in range(known.end, run.end_chunk):
+            key = pack_chunk(self._index, run.number, number)
+            owners.append(runs.decode_chunk(self._table, key, self._value(key), self._column_count))
         places = np.array([chunk.place for chunk in owners], np.int64)
         return _CachedRun(
             known.base,
@@ -149,7 +147,7 @@ class RunView:
 
     # -- probing ---------------------------------------------------------------------------
 
-    def probe(self, queries: Keys, *, limit: int = NO_LIMIT) -> Found:
+    def probe(self, queries: UInt64s, *, limit: int = NO_LIMIT) -> Found:
         """Find the rows of many keys, at most so many a key.
 
         Rows of one key come in the order of runs, so with column 0 = item number they ascend.
@@ -182,7 +180,7 @@ class RunView:
             else:
                 room = rows
 
-    def column(self, found: Found, column: int) -> Numbers:
+    def column(self, found: Found, column: int) -> UInt32s:
         """Return a column of the rows found, uint32 (rows,)."""
         self._transaction.require_open()
         gathered = np.empty(found.queries.size, np.uint32)
@@ -196,7 +194,7 @@ class RunView:
         )
         return gathered
 
-    def _verify(self, numbers: Places) -> None:
+    def _verify(self, numbers: Int64s) -> None:
         addresses = self._addresses
         for position in numbers.tolist():
             which = int(np.searchsorted(addresses.run_starts, position, side="right")) - 1
@@ -208,7 +206,7 @@ class RunView:
             cached.verified[number - cached.base] = 1
             addresses.verified[position] = 1
 
-    def keys_of_runs(self) -> Iterator[list[Keys]]:
+    def keys_of_runs(self) -> Iterator[list[UInt64s]]:
         """Yield the sorted keys of each run, by chunks, where they lie; not verified."""
         self._transaction.require_open()
         for run in self._addresses.runs:
@@ -223,8 +221,8 @@ class RunView:
     # -- sweeping --------------------------------------------------------------------------
 
     def sweep(
-        self, tombstones: Bytes, *, item_column: int = 0, room: int
-    ) -> Iterator[tuple[Keys, Numbers]]:
+        self, tombstones: UInt8s, *, item_column: int = 0, room: int
+    ) -> Iterator[tuple[UInt64s, UInt32s]]:
         """Yield keys, and columns (columns, n), of all live items' entries merged into one order.
 
         Every batch ends with the last entry of a key, so that a bucket is seen whole. A batch has
@@ -317,7 +315,7 @@ def largest_bucket(view: RunView) -> LargestBucket:
     return LargestBucket(largest, max(largest, step * (most_met_of_others + len(runs))))
 
 
-def _every(chunks: list[Keys], step: int) -> Iterator[Keys]:
+def _every(chunks: list[UInt64s], step: int) -> Iterator[UInt64s]:
     """Yield every n-th key of a run, counted over all of its chunks."""
     passed = 0
     for keys in chunks:
