@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = CHECKOUT / ".venv"
@@ -70,14 +71,25 @@ def python_of(environment: Path) -> Path:
     return environment / folder / name
 
 
-def run(*command: str | Path) -> int:
-    """Run a program in the checkout with no standard input and return its exit code."""
+def start(*command: str | Path, output: int | IO[str] | None = None) -> subprocess.Popen[str]:
+    """Start a program in the checkout, with no standard input; ``output`` is where it writes."""
     settings = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_USER": "0"}
-    arguments = [str(part) for part in command]
-    completed = subprocess.run(
-        arguments, cwd=CHECKOUT, env=settings, stdin=subprocess.DEVNULL, check=False
+    # What is imported is compiled once: the tests start hundreds of processes.
+    settings.pop("PYTHONDONTWRITEBYTECODE", None)
+    return subprocess.Popen(
+        [str(part) for part in command],
+        cwd=CHECKOUT,
+        env=settings,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=None if output is None else subprocess.STDOUT,
+        text=True,
     )
-    return completed.returncode
+
+
+def run(*command: str | Path) -> int:
+    """Run a program in the checkout and return its exit code."""
+    return start(*command).wait()
 
 
 def require(*command: str | Path) -> None:
@@ -134,14 +146,7 @@ def run_tests(arguments: list[str]) -> int:
         the exit code of the first check that failed, 0 if none did.
     """
     python = python_of(ENVIRONMENT)
-    types = subprocess.Popen(
-        [python, "-m", "mypy"],
-        cwd=CHECKOUT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    types = start(python, "-m", "mypy", output=subprocess.PIPE)
     failures = []
     for name, command in (
         ("ruff check", ["-m", "ruff", "check", "."]),
@@ -206,15 +211,9 @@ def run_versions(arguments: list[str]) -> int:
         environment = OTHERS / version
         set_up(environment, base, "test")
         output = environment / "tests.txt"
-        command = [str(python_of(environment)), "-m", "pytest", *LEAN, *arguments]
+        pytest = (python_of(environment), "-m", "pytest")
         with output.open("w", encoding="utf-8") as stream:
-            process = subprocess.Popen(
-                command,
-                cwd=CHECKOUT,
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-            )
+            process = start(*pytest, *LEAN, *arguments, output=stream)
         started.append((version, process, output))
     failure = 0
     for version, process, output in started:

@@ -231,6 +231,8 @@ def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) ->
     best = met[np.argsort(method.bound.order(values[met]), kind="stable")][:limit].tolist()
     if documents is None:
         read = dict(opened.reader.documents_of(np.sort(numbers[best])))
+        if len(read) < len(best):
+            raise CorruptionError("an item that was found has no document; run 'simdb check'")
         rank = np.argsort(np.argsort(numbers[best])).tolist()
         chosen = [read[place] for place in rank]
     else:

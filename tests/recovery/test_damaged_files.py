@@ -176,12 +176,12 @@ def flip_a_bit_of(path, vector):
         file.write(bytes([data[place] ^ 1]))
 
 
-def change_items(path, change):
-    """Change the table of items within a transaction, its keys and values given."""
+def change_items(path, change, table=Table.ITEMS):
+    """Change the table of items, or another, within a transaction, its keys and values given."""
     with simdb.open(path, threads=1) as database:
         environment = database._handle.environment
         with environment.write(1) as transaction:
-            blocks = [(bytes(k), bytes(v)) for k, v in transaction.scan(Table.ITEMS, b"")]
+            blocks = [(bytes(k), bytes(v)) for k, v in transaction.scan(table, b"")]
             change(transaction, blocks)
 
 
@@ -234,6 +234,16 @@ def test_items_that_are_gone_are_missed_by_scans_by_check_and_by_reading(path, v
         assert "items" in {problem.table for problem in database.check().problems}
     with pytest.raises(CorruptionError):
         simdb.open(path, untrusted=True)
+
+
+def test_a_vector_that_is_found_and_has_lost_its_document_is_an_error_of_storage(path, vectors):
+    def drop_all(transaction, blocks):
+        for key, _ in blocks:
+            transaction.delete(Table.DOCUMENTS, key)
+
+    change_items(path, drop_all, Table.DOCUMENTS)
+    with simdb.open(path, threads=1) as database, pytest.raises(CorruptionError, match="document"):
+        database["v"].search(vectors[0], guarantee="exact")
 
 
 def test_items_under_other_numbers_than_the_documents_are_found(path, vectors):

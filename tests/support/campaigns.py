@@ -16,10 +16,8 @@ TORTURE = CHECKOUT / "tools" / "torture.py"
 
 # Campaigns of one process, which loads everything once; each takes about as long as the others.
 PROCESSES = (
-    ("kill-points",),
-    ("power-fail", "io-errors", "memory", "disk-full"),
-    ("machine", "kill", "damage", "processes", "fuzz", "skew", "soak"),
-    ("names", "maintenance", "bounds", "hostile"),
+    ("kill-points", "power-fail", "io-errors", "memory", "disk-full", "names", "maintenance"),
+    ("machine", "kill", "damage", "processes", "fuzz", "skew", "soak", "bounds", "hostile"),
 )
 NAMES = tuple(name for names in PROCESSES for name in names)
 

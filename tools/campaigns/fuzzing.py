@@ -270,33 +270,35 @@ def _by_atheris(
 @campaign(
     "fuzz",
     "importers and decoders fed with mutations; the long form by atheris",
-    short=1,
-    long=180,
+    short=5,
+    long=6_300,
     timed=True,
 )
 def fuzz(run: Run) -> None:
-    """Feed every target for so many seconds."""
-    guided = run.count >= 10 and importlib.util.find_spec("atheris") is not None
-    run.outcomes["inputs chosen by atheris" if guided else "inputs mutated at random"] = 1
-    inputs = corpus(run.work, run.seed)
+    """Feed the targets for so many seconds, each for its share of them."""
     known = targets(run.work)
     for name in run.targets:
         if name not in known:
             run.fail(f"there is no target {name!r}; there are: {', '.join(known)}")
-    for name in [name for name in known if not run.targets or name in run.targets]:
+    chosen = [name for name in known if not run.targets or name in run.targets]
+    seconds = run.count / max(1, len(chosen))
+    guided = seconds >= 10 and importlib.util.find_spec("atheris") is not None
+    run.outcomes["inputs chosen by atheris" if guided else "inputs mutated at random"] = 1
+    inputs = corpus(run.work, run.seed)
+    for name in chosen:
         folder = run.work / name.replace(" ", "-")
         folder.mkdir()
         if guided:
-            _guided(run, name, folder, inputs)
+            _guided(run, name, folder, inputs, round(seconds))
         else:
-            _mutated(run, name, folder, inputs)
+            _mutated(run, name, folder, inputs, seconds)
         run.trial()
 
 
-def _guided(run: Run, name: str, folder: Path, inputs: list[bytes]) -> None:
+def _guided(run: Run, name: str, folder: Path, inputs: list[bytes], seconds: int) -> None:
     ending = children.Child(
-        lambda _: _by_atheris(targets(folder)[name], inputs, folder, run.count)
-    ).end(run.count + 120)
+        lambda _: _by_atheris(targets(folder)[name], inputs, folder, seconds)
+    ).end(seconds + 120)
     failure = folder / "failure"
     if failure.exists():
         run.fail(f"{name}: {failure.read_text()}")
@@ -308,8 +310,8 @@ def _guided(run: Run, name: str, folder: Path, inputs: list[bytes]) -> None:
             run.outcomes[f"{name}: inputs"] = int(line.split()[-1])
 
 
-def _mutated(run: Run, name: str, folder: Path, inputs: list[bytes]) -> None:
-    until = time.monotonic() + run.count
+def _mutated(run: Run, name: str, folder: Path, inputs: list[bytes], seconds: float) -> None:
+    until = time.monotonic() + seconds
     first = 0
     while time.monotonic() < until and len(run.failures) < 20:
 
@@ -325,7 +327,7 @@ def _mutated(run: Run, name: str, folder: Path, inputs: list[bytes]) -> None:
                     break
             say([number, ""])
 
-        ending = children.Child(work).end(run.count + 60)
+        ending = children.Child(work).end(seconds + 60)
         for number, wrong in ending.answers:
             if wrong:
                 run.fail(f"{name}, input {number}: {wrong}")

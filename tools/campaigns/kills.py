@@ -61,7 +61,7 @@ def verify(path: Path, allowed: list[Model], seed: int, changed: str | None = No
     return str(ending.answers[0]) if ending.answers else f"the reader ended: {ending.how}"
 
 
-@campaign("kill", "kill -9 under load, every acknowledged item verified", short=15, long=2_000)
+@campaign("kill", "kill -9 under load, every acknowledged item verified", short=5, long=2_000)
 def kill_under_load(run: Run) -> None:
     """Kill a child at a random moment, again and again, on one store."""
     path = run.work / "store.simdb"
@@ -210,7 +210,7 @@ def steps_of(path: Path, change: Change, at: int, how: int) -> children.Ending:
 @campaign(
     "kill-points",
     "a kill at every step of add, merge, new epoch, delete, compact, rebuild",
-    short=150,
+    short=50,
     long=50_000,
     shim=True,
 )

@@ -5,26 +5,28 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-FAULTS = (
-    *("sync=False", "metasync=False", "the sync of pages left out", "an index write left out"),
-    "products of 64 bits",
-)
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, and the campaigns that find it.
+
+    Attributes:
+        plant: plants it in this process.
+        campaigns: the number of trials, or seconds, in which a campaign finds it, by its name.
+    """
+
+    plant: Callable[[], None]
+    campaigns: dict[str, int]
 
 
-def plant(fault: str | None) -> None:
-    """Plant a fault in this process, which should be a child."""
-    if fault in {"sync=False", "metasync=False"}:
-        _opened_without(fault.removesuffix("=False"))
-    elif fault == "the sync of pages left out":
-        from tools.campaigns import shim
-
-        shim.skip_syncs()
-    elif fault == "an index write left out":
-        _without_index_writes()
-    elif fault == "products of 64 bits":
-        _with_narrow_products()
+def plant(name: str | None) -> None:
+    """Plant a fault, if one is named, in this process, which should be a child."""
+    if name is not None:
+        FAULTS[name].plant()
 
 
 def _opened_without(option: str) -> None:
@@ -62,6 +64,21 @@ def _with_narrow_products() -> None:
         return numerators.astype(np.int64) * unit <= most * denominators
 
     setattr(MaximumDistance, "meets_many", meets_many)  # noqa: B010
+
+
+def _without_page_syncs() -> None:
+    from tools.campaigns import shim
+
+    shim.skip_syncs()
+
+
+FAULTS = {
+    "sync=False": Fault(partial(_opened_without, "sync"), {"power-fail": 50}),
+    "metasync=False": Fault(partial(_opened_without, "metasync"), {"power-fail": 50}),
+    "the sync of pages left out": Fault(_without_page_syncs, {"power-fail": 50}),
+    "an index write left out": Fault(_without_index_writes, {"machine": 5, "kill": 5}),
+    "products of 64 bits": Fault(_with_narrow_products, {"bounds": 40}),
+}
 
 
 def die() -> None:

@@ -19,6 +19,8 @@ from tools.campaigns.subjects import Model
 
 KIB = 2**10
 MIB = 2**20
+PAGE = 4 * KIB
+SMALLEST, LARGEST = 256, 1_536  # pages
 MOST_CHANGES = 4_000
 
 
@@ -208,7 +210,6 @@ def _opened_without_space(run: Run, seed: int) -> children.Ending | None:
 )
 def disk_full(run: Run) -> None:
     """Fill every kind of medium at so many sizes."""
-    generator = random.Random(run.seed)
     media: dict[str, Callable[[Run, int, int], children.Ending | None]] = {
         "map": _in_full_map,
         "limit": _in_limited_file,
@@ -218,7 +219,8 @@ def disk_full(run: Run) -> None:
     }
     for number in range(run.count):
         for name, medium in media.items():
-            size = generator.randrange(MIB, 6 * MIB) // 4_096 * 4_096
+            pages = SMALLEST + (LARGEST - SMALLEST) * number // run.count
+            size = PAGE * pages
             ending = medium(run, size, run.seed + number)
             if ending is None:
                 run.outcomes[f"{name}: not allowed here"] += 1

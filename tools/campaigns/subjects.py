@@ -96,7 +96,8 @@ def _bag_similarity(left: Any, right: Any) -> Fraction:
 
 def _near(generator: random.Random, count: int, most: int) -> list[int]:
     """Return one of a few rows of numbers, at few places changed."""
-    row = [random.Random(generator.randrange(6)).randrange(most) for _ in range(count)]
+    drawn = random.Random(generator.randrange(6))
+    row = [drawn.randrange(most) for _ in range(count)]
     for place in generator.sample(range(count), generator.choice([0, 1, 3, count])):
         row[place] = generator.randrange(most)
     return row
