@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import simdb
-from simdb.cli.app import app
 from simdb.errors import ConfigurationError, OperationInterruptedError
 from simdb.exact import joins
 from simdb.results import Pairs
+from tests.support.commands import run
 from tests.support.exact_stores import join_by
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -152,10 +151,10 @@ def test_a_command_ends_at_its_budget(tmp_path: Path, command: tuple[str, ...]) 
         pass
     name, *collections = command
     line = [name, str(path), *collections, "--max-distance", "2"]
-    whole = CliRunner().invoke(app, line)
+    whole = run(*line)
     assert whole.exit_code == 0, whole.stderr
-    assert CliRunner().invoke(app, [*line, "--budget", "9999"]).stdout == whole.stdout
-    ended = CliRunner().invoke(app, [*line, "--budget", "99"])
+    assert run(*line, "--budget", "9999").stdout == whole.stdout
+    ended = run(*line, "--budget", "99")
     assert ended.exit_code == 2
     pairs = "3,600" if name == "join" else "1,770"
     assert (

@@ -4,16 +4,8 @@ import gzip
 import json
 
 from tests.support import cli_stores
-from tests.support.cli_stores import (
-    ROWS,
-    done,
-    jaccard,
-    lines_of,
-    near_copy,
-    run,
-    text_of,
-    write_rows,
-)
+from tests.support.cli_stores import ROWS, jaccard, near_copy, text_of
+from tests.support.commands import done, lines_of, run, write_rows
 
 rows_file, store = cli_stores.rows_file, cli_stores.store
 

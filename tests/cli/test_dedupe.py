@@ -13,7 +13,8 @@ import pytest
 import simdb
 from simdb.cli.inputs import Feed
 from simdb.files.compression import zstandard
-from tests.support.cli_stores import done, jaccard, run, text_of, write_rows
+from tests.support.cli_stores import jaccard, text_of
+from tests.support.commands import done, run, write_rows
 
 
 def variant(seed: int, changes: int) -> str:

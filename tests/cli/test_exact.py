@@ -12,7 +12,8 @@ import pytest
 
 import simdb
 from tests.support import oracle
-from tests.support.cli_stores import done, jaccard, lines_of, run, text_of, write_rows
+from tests.support.cli_stores import jaccard, text_of
+from tests.support.commands import done, lines_of, run, write_rows
 
 GENERATOR = random.Random(9)
 BASES = [GENERATOR.sample(range(5_000), 16) for _ in range(8)]

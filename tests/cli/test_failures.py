@@ -13,14 +13,15 @@ import pytest
 import simdb
 from simdb.cli import app as app_module
 from simdb.cli import search
-from tests.support import cli_failures
-from tests.support.cli_failures import ROWS, failed, program, run
+from tests.support import cli_stores
+from tests.support.cli_stores import THREE_ROWS
+from tests.support.commands import failed, program, run
 
-store = cli_failures.store
+store = cli_stores.store_of_three
 
 
 def test_remedies_are_options_and_commands(store):
-    told = failed("add", store, "news", "-", "--id-field", "id", stdin=ROWS)
+    told = failed("add", store, "news", "-", "--id-field", "id", stdin=THREE_ROWS)
     assert "--on-existing skip leaves it, or --on-existing replace overwrites it" in told
 
     told = failed("create", store, "news")
@@ -44,11 +45,11 @@ def test_remedies_are_options_and_commands(store):
 def test_adding_below_the_threshold_names_no_option_that_adding_lacks(store, tmp_path, option):
     adding = [option, *["skip"] * (option == "--on-duplicate")]
     for told in (
-        failed("add", store, "news", "-", *adding, "--threshold", "0.5", stdin=ROWS),
+        failed("add", store, "news", "-", *adding, "--threshold", "0.5", stdin=THREE_ROWS),
         failed(
             *("dedupe", "-", "-o", tmp_path / "out", "--store", store, "--collection", "news"),
             *("--threshold", "0.5", "--id-field", "id"),
-            stdin=ROWS,
+            stdin=THREE_ROWS,
         ),
     ):
         assert "--threshold 0.5 plans for it" in told

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_stores import done, run
+from tests.support.commands import done, run
 
 SIZE = 100_000
 

@@ -12,7 +12,7 @@ import pytest
 
 import simdb
 from simdb.kinds import Field, Record
-from tests.support.cli_stores import done, lines_of, run
+from tests.support.commands import done, lines_of, run
 from tests.support.kind_cases import BITS, CASES, PRINTS, VECTORS
 
 BAD = {

@@ -9,7 +9,7 @@ import pytest
 import simdb
 from simdb.cli.options import Bound, KindOptions
 from simdb.errors import ConfigurationError, UsageError
-from tests.support.cli_stores import done, run
+from tests.support.commands import done, run
 from tests.support.kind_cases import RECORD
 
 

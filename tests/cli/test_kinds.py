@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import simdb
-from tests.support.cli_stores import done, lines_of, run, write_rows
+from tests.support.commands import done, lines_of, run, write_rows
 from tests.support.kind_cases import CASES, Case
 
 

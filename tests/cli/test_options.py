@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from simdb.cli.app import app
-from tests.support import cli_failures
-from tests.support.cli_failures import ROWS, failed, run
+from tests.support import cli_stores
+from tests.support.cli_stores import THREE_ROWS
+from tests.support.commands import failed, run
 
-store = cli_failures.store
+store = cli_stores.store_of_three
 
 
 def test_quiet_stands_before_or_after_the_command(store, tmp_path):
-    (tmp_path / "in.jsonl").write_text(ROWS)
+    (tmp_path / "in.jsonl").write_text(THREE_ROWS)
     commands: list[list[object]] = [
         ["pairs", store, "news"],
         ["groups", store, "news"],

@@ -7,8 +7,8 @@ import pytest
 
 import simdb
 from simdb.ingest import rows as rows_of
-from tests.support.cli_failures import failed
-from tests.support.cli_stores import ROWS, done, text_of, write_rows
+from tests.support.cli_stores import ROWS, text_of
+from tests.support.commands import done, failed, write_rows
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer.main
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from simdb.cli.app import app
 from simdb.cli.failures import told_when_interrupted
@@ -21,6 +21,7 @@ from simdb.files.rows import ReadingOptions
 from simdb.files.writing import printable
 from simdb.kinds import CharacterShingles, StopWordShingles, Text, WordShingles
 from simdb.results import Outcome, Progress
+from tests.support.commands import run
 
 COMMANDS = [
     "create",
@@ -45,10 +46,6 @@ COMMANDS = [
     "identical",
 ]
 GUIDE = Path(__file__).parents[2] / "docs" / "command-line.md"
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 def parser() -> Any:

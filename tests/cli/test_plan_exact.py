@@ -6,13 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from simdb.cli.app import app
+from tests.support.commands import run
 
 
 def exact_plan(*options: str) -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["plan", "--exact", *options, "--json"])
+    result = run("plan", "--exact", *options, "--json")
     assert result.exit_code == 0, result.stderr
     answer: dict[str, Any] = json.loads(result.stdout)
     return answer
@@ -38,6 +37,6 @@ def test_without_a_threshold_the_floor_is_that_of_a_new_collection(kind, floor):
 
 
 def test_a_floor_that_no_bags_reach_is_refused():
-    result = CliRunner().invoke(app, ["plan", "--exact", "--kind", "bag", "--threshold", "0.6"])
+    result = run("plan", "--exact", "--kind", "bag", "--threshold", "0.6")
     assert result.exit_code == 2
     assert "must lie between 0 and 1/2, not be 0.6" in result.stderr

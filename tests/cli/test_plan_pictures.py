@@ -6,16 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from simdb.cli.app import app
+from tests.support.commands import run
 
 MARK = re.compile(rb">((?:threshold|largest distance|fixed point|steepest)[^<]*)<")
 
 
 def marks(file: Path, *options: str) -> list[str]:
     """Return the marks of the picture that ``simdb plan`` draws."""
-    result = CliRunner().invoke(app, ["plan", *options, "--points", "2", "--plot", str(file)])
+    result = run("plan", *options, "--points", "2", "--plot", str(file))
     assert result.exit_code == 0, result.stderr
     return [mark.decode().split()[0] for mark in MARK.findall(file.read_bytes())]
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 import simdb
-from simdb.cli.app import app
+from tests.support.commands import run
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 
@@ -24,7 +23,7 @@ def store(tmp_path):
 
 
 def repair(*arguments):
-    return CliRunner().invoke(app, ["repair", *map(str, arguments)])
+    return run("repair", *map(str, arguments))
 
 
 def test_a_sound_store_is_repaired_and_called_complete(store, tmp_path):

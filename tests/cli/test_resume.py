@@ -16,7 +16,7 @@ from simdb.cli import pairs
 from simdb.cli.output import print_json_line
 from simdb.errors import CorruptionError
 from simdb.exact import joins
-from tests.support.cli_stores import lines_of, run
+from tests.support.commands import lines_of, run
 
 ROWS = [(key, list(range(key % 7, 30 + key % 5))) for key in range(40)]
 

@@ -17,7 +17,7 @@ from simdb.errors import ConfigurationError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions, Row
 from tests.support import oracle
-from tests.support.cli_stores import done, lines_of, run
+from tests.support.commands import done, lines_of, run
 
 SETS = ReadingOptions(text_fields=("set",), kind=simdb.Set())
 GENERATOR = random.Random(5)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_failures import failed
-from tests.support.cli_stores import done, lines_of, near_copy, run, text_of, write_rows
+from tests.support.cli_stores import near_copy, text_of
+from tests.support.commands import done, failed, lines_of, run, write_rows
 
 SHARDS = {
     "b/2.jsonl": [{"id": "d", "body": near_copy(2)}, {"id": "e", "body": text_of(4)}],

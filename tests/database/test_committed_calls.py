@@ -8,14 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import simdb
-from simdb.cli.app import app
 from simdb.errors import DatabaseBusyError, DatabaseFailedError, DatabaseFullError
 from simdb.opened import catalogue
 from simdb.storage.tables.layout import Table
 from simdb.upkeep import rebuild as maintaining
+from tests.support.commands import run
 from tests.support.guarded_stores import WORDS
 
 collect = maintaining.collect_garbage
@@ -146,7 +145,7 @@ def test_an_interruption_of_rebuild_says_which_settings_hold(
 
     before = secret()
     failing(monkeypatch, KeyboardInterrupt(), after=1 if which == "new" else 0)
-    result = CliRunner().invoke(app, ["rebuild", str(path), "other", *change])
+    result = run("rebuild", str(path), "other", *change)
     monkeypatch.undo()
     assert result.exit_code == 130
     assert result.stderr == f"simdb: interrupted; the collection has its {which} settings\n"

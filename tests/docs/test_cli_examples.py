@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from simdb.cli.app import app
+from tests.support.commands import run
 
 GUIDE = Path(__file__).parents[2] / "docs" / "command-line.md"
 EXAMPLE = re.compile(r"^```sh\n(.*?)^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -29,7 +28,7 @@ def run_example(commands: str, folder: Path) -> str:
     for line in FILE.sub("", commands).splitlines():
         program, *arguments = shlex.split(line)
         assert program == "simdb"
-        result = CliRunner().invoke(app, arguments)
+        result = run(*arguments)
         assert result.exit_code == 0, (line, result.stderr, result.exception)
         printed += result.stdout
     return printed

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from simdb.cli.app import app
+from tests.support.commands import run
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -60,7 +59,7 @@ def test_the_commands_that_a_document_shows_first_run_as_they_stand(document, fo
     commands = commands_of(document)
     assert len(commands) >= 5
     for arguments in commands:
-        result = CliRunner().invoke(app, [part.replace("~", str(folder)) for part in arguments])
+        result = run(*[part.replace("~", str(folder)) for part in arguments])
         assert result.exit_code == 0, (arguments, result.stderr, result.exception)
     kept = (folder / "kept.jsonl").read_text().splitlines()
     removed = [json.loads(line) for line in (folder / "removed.jsonl").read_text().splitlines()]

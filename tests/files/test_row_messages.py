@@ -7,16 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
-from simdb.cli.app import app
+from tests.support.commands import run
 
 EUCLIDEAN = ("--kind", "vector:3:euclidean", "--max-distance", "1")
 PRINTS = ("--kind", "fingerprint:100:100")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, list(map(str, arguments)))
 
 
 @pytest.fixture

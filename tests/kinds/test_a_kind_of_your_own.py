@@ -21,7 +21,7 @@ import pytest
 
 import simdb
 from simdb import kinds
-from tests.support.cli_stores import done, run
+from tests.support.commands import done, run
 
 ROOT = Path(__file__).resolve().parents[2]
 POINTS = 2_000

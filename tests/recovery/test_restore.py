@@ -9,10 +9,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import simdb
-from simdb.cli.app import app
+from tests.support.commands import run
 from tests.support.forked import Child
 
 
@@ -126,11 +125,11 @@ def test_a_restored_store_is_synced_and_so_is_its_name(store, backup, monkeypatc
 
 
 def test_the_command_restores_and_says_who_is_in_the_way(store, backup):
-    done = CliRunner().invoke(app, ["restore", str(backup), str(store), "--json"])
+    done = run("restore", str(backup), str(store), "--json")
     assert done.exit_code == 0
     assert f'"bytes": {store.stat().st_size}' in done.output
     with simdb.open(store, threads=1):
-        refused = CliRunner().invoke(app, ["restore", str(backup), str(store)])
+        refused = run("restore", str(backup), str(store))
     assert refused.exit_code == 3
     assert "open in this process" in refused.output
 

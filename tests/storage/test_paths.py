@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import simdb
-from simdb.cli.app import app
 from simdb.errors import ConfigurationError, NotADatabaseError, StorageError, WrongTypeError
+from tests.support.commands import run
 from tests.support.forked import answer_of
 
 MEMORY = Path("/proc/self/mem")  # a regular file of size 0 that cannot be read at 0
@@ -62,7 +61,7 @@ def test_a_folder_whose_name_is_no_utf_8_is_refused_from_within_too(tmp_path):
 
 
 def test_the_command_line_says_so_as_wrong_usage(tmp_path):
-    result = CliRunner().invoke(app, ["create", str(not_unicode(tmp_path)), "texts"])
+    result = run("create", str(not_unicode(tmp_path)), "texts")
     assert result.exit_code == 2
     assert "must be UTF-8" in result.stderr
     assert files(tmp_path) == []
@@ -100,7 +99,7 @@ def test_a_circle_of_links_is_an_error_of_storage(tmp_path):
     ):
         with pytest.raises(StorageError, match=r"loop.*symbolic links"):
             use(loop)
-    assert CliRunner().invoke(app, ["create", str(loop), "texts"]).exit_code == 3
+    assert run("create", str(loop), "texts").exit_code == 3
 
 
 def test_a_present_folder_that_is_gone_is_an_error_of_storage(tmp_path):
@@ -121,7 +120,7 @@ def test_a_present_folder_that_is_gone_is_an_error_of_storage(tmp_path):
 def test_a_file_of_the_system_that_cannot_be_read_is_no_regular_file(options):
     with pytest.raises(NotADatabaseError, match="not a regular file"):
         simdb.open(MEMORY, **options)
-    assert CliRunner().invoke(app, ["stats", str(MEMORY)]).exit_code == 3
+    assert run("stats", str(MEMORY)).exit_code == 3
 
 
 # -- modes -------------------------------------------------------------------------------------
@@ -131,9 +130,7 @@ def test_a_file_of_the_system_that_cannot_be_read_is_no_regular_file(options):
 def test_a_mode_lets_the_owner_read_and_write(tmp_path, mode):
     with pytest.raises(ConfigurationError, match=r"owner read and write.*0o"):
         simdb.open(tmp_path / "s.simdb", mode=mode)
-    result = CliRunner().invoke(
-        app, ["--mode", f"{mode:03o}", "create", str(tmp_path / "s.simdb"), "texts"]
-    )
+    result = run("--mode", f"{mode:03o}", "create", str(tmp_path / "s.simdb"), "texts")
     assert result.exit_code == 2
     assert "--mode must let the owner read and write" in result.stderr
     assert files(tmp_path) == []

@@ -1,4 +1,4 @@
-"""A store of texts that commands made, and running commands."""
+"""Stores of texts that commands made."""
 
 import json
 import random
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from simdb.cli.app import app
+from tests.support.commands import done, run, write_rows
 
 WORDS = [f"word{number}" for number in range(500)]
 
@@ -42,25 +41,6 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def run(*arguments: object, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
-
-
-def done(*arguments: object, stdin: bytes | None = None) -> Result:
-    result = run(*arguments, stdin=stdin)
-    assert result.exit_code == 0, (result.stderr, result.exception)
-    return result
-
-
-def lines_of(*arguments: object) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in done(*arguments, "--json").stdout.splitlines()]
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def rows_file(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "in.jsonl", ROWS)
@@ -73,3 +53,17 @@ def store(tmp_path: Path, rows_file: Path) -> Iterator[Path]:
     done("add", path, "news", rows_file, "--text-field", "text", "--id-field", "id")
     yield path
     assert run("check", path, "--deep").exit_code == 0
+
+
+THREE_ROWS = "".join(
+    json.dumps({"id": key, "text": text}) + "\n"
+    for key, text in [("a", "one two three four"), ("b", "five six"), ("c", "seven")]
+)
+
+
+@pytest.fixture
+def store_of_three(tmp_path: Path) -> Path:
+    path = tmp_path / "s.simdb"
+    done("create", path, "news", "--shingles", "word:1")
+    done("add", path, "news", "-", "--id-field", "id", stdin=THREE_ROWS)
+    return path

@@ -10,9 +10,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from simdb.cli.app import app
+from tests.support.commands import run
 from tools import demo
 from tools.demo import SHORTEST_SOURCE, aligned, iter_functions, side_by_side
 
@@ -114,7 +113,7 @@ def test_the_demo_keeps_its_store_and_says_how_to_go_on(tmp_path, monkeypatch, c
         assert shown.err.count("compiled once on this machine") == 1
     assert demo.main([str(store), "--quiet"]) == 0
     assert capsys.readouterr().err == ""
-    stats = CliRunner().invoke(app, ["stats", str(store), "--json"])
+    stats = run("stats", str(store), "--json")
     assert json.loads(stats.stdout)
 
 

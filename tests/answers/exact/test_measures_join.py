@@ -12,7 +12,7 @@ import pytest
 import simdb
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from tests.cli.test_exact import write_sets
-from tests.support.cli_stores import done, lines_of, run
+from tests.support.commands import done, lines_of, run
 from tests.support.exact_stores import exact_store, pairs_found, small_epochs
 
 Value = Callable[[int, int, int], Fraction]
