@@ -53,7 +53,8 @@ def known() -> frozenset[str]:
 @cache
 def files() -> frozenset[str]:
     """The name of every file of the checkout, with and without its folders."""
-    paths = [path for path in ROOT.rglob("*.*") if path.relative_to(ROOT).parts[0] != ".venv"]
+    folders = (ROOT / name for name in ("simdb", "tests", "tools", "docs"))
+    paths = [*ROOT.glob("*.*"), *(path for folder in folders for path in folder.rglob("*.*"))]
     found = {path.name for path in paths}
     for folder in ("", "simdb", "tests", "tools"):
         inside = [path for path in paths if path.is_relative_to(ROOT / folder)]

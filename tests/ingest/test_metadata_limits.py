@@ -79,13 +79,15 @@ def test_what_is_once_in_itself_is_nested_too_deeply(collection):
         collection.add("k", "hello", metadata={"a": value})
 
 
-def test_what_just_fits_is_stored_though_its_parts_are_shared(collection):
+def test_what_just_fits_is_stored_though_its_parts_are_shared(collection, monkeypatch):
+    limit = LIMIT // 16
+    monkeypatch.setattr(layout, "LARGEST_METADATA", limit)
     part = [0, "", {"": ""}]
-    largest = {"a": [part] * ((LIMIT - 8) // len(layout.pack(part)))}
-    assert LIMIT - 16 < len(layout.pack(largest)) <= LIMIT
+    largest = {"a": [part] * ((limit - 8) // len(layout.pack(part)))}
+    assert limit - 16 < len(layout.pack(largest)) <= limit
     collection.add("k", "hello", metadata=largest)
     assert collection.get("k").metadata == largest
-    flat = {"a": [0] * (LIMIT - 16)}
+    flat = {"a": [0] * (limit - 16)}
     collection.add("l", "hello", metadata=flat)
     assert collection.get("l").metadata == flat
 

@@ -53,12 +53,12 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(("kind", "size"), [("nbi", 10), ("nbc", 100)])
-def test_a_cache_that_was_cut_short_is_made_anew(run, kind, size):
+def test_a_cache_that_was_cut_short_is_made_anew(run):
     run()
-    for file in run.folder.rglob(f"*.{kind}"):
-        os.truncate(file, size)
-    assert run() == ("42 {}\n".replace("{}", "Counter()"), "")
+    for kind, size in (("nbi", 10), ("nbc", 100)):
+        for file in run.folder.rglob(f"*.{kind}"):
+            os.truncate(file, size)
+        assert run() == ("42 Counter()\n", "")
     assert "kept" in run()[0]
 
 

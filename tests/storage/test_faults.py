@@ -132,9 +132,9 @@ def test_the_room_of_a_disk_and_the_limit_on_a_file_are_told(path):
 
 def test_a_map_filled_by_insertions_can_be_emptied_and_filled_again(path):
     text = "some words of a text that fills the file quickly " * 60
-    with simdb.open(path, map_size=3 * MIB, threads=1) as database:
+    with simdb.open(path, map_size=2 * MIB, threads=1) as database:
         texts = database.collection("c", WORDS)
-        for _ in range(3):
+        for _ in range(2):
             count = 0
             with pytest.raises(DatabaseFullError, match="delet"):  # noqa: PT012 - until it is full
                 for count in range(10_000):
@@ -151,7 +151,7 @@ def test_a_map_filled_by_insertions_can_be_emptied_and_filled_again(path):
 def test_a_map_filled_with_vectors_can_be_emptied_in_any_order(path):
     """Blocks of vectors are large, and thinned out at random all are to be rewritten at once."""
     generator = np.random.default_rng(1)
-    with simdb.open(path, sync="batch", map_size=48 * MIB, threads=1) as database:
+    with simdb.open(path, sync="batch", map_size=24 * MIB, threads=1) as database:
         stored = database.collection(
             "v", simdb.Vector(128, "euclidean"), max_distance=1, seed=1, bands=6, rows=2
         )
@@ -163,9 +163,9 @@ def test_a_map_filled_with_vectors_can_be_emptied_in_any_order(path):
             except DatabaseFullError:
                 step //= 20
         keys = generator.permutation(len(stored)).tolist()
-        assert len(keys) > 40_000
-        for begin in range(0, len(keys), 1_000):
-            stored.delete_many(keys[begin : begin + 1_000])
+        assert len(keys) > 20_000
+        for begin in range(0, len(keys), 500):
+            stored.delete_many(keys[begin : begin + 500])
         assert database.check().sound
         stored.add_many(enumerate(generator.normal(size=(2_000, 128)).astype(np.float32)))
         assert database.check().sound

@@ -119,7 +119,7 @@ def some_people(generator: np.random.Generator) -> list[Any]:
     return [*far, *near]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     kind: Any
     settings: dict[str, Any]

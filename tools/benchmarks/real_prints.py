@@ -141,12 +141,15 @@ def families(kind: Fingerprint, count: int) -> list[SquaresFamily]:
     return [SquaresFamily(kind, b"bench%d" % number) for number in range(count)]
 
 
-def run(data: Path) -> dict[str, Any]:
-    """Measure the prints of a data folder under every kind, and predict."""
+def run(
+    data: Path, names: Sequence[str] = tuple(KINDS), fingers: int = MADE_FINGERS
+) -> dict[str, Any]:
+    """Measure the prints of a data folder under some kinds, and predict."""
     real = RealPrints.read(data)
     compared = {name: real.similarities(kind) for name, kind in COMPARED.items()}
-    made = _made_sets(real)
-    return {name: _rates(kind, real, compared, made) for name, kind in KINDS.items()}
+    statistics = Statistics.measured(real.prints, real.fingers)
+    made = [made_prints(statistics, fingers, seed=seed) for seed in range(MADE_SETS)]
+    return {name: _rates(KINDS[name], real, compared, made) for name in names}
 
 
 def _rates(
@@ -255,11 +258,6 @@ def square_statistics(kind: Fingerprint, real: RealPrints) -> tuple[Floats, Floa
     kept = np.divide(both, either, out=np.zeros_like(both), where=either > 0)
     filled = occupied.sum(axis=1)
     return occupied.mean(axis=0), kept, filled / filled.mean()
-
-
-def _made_sets(real: RealPrints) -> list[tuple[Sequence[Floats], Sequence[Floats]]]:
-    statistics = Statistics.measured(real.prints, real.fingers)
-    return [made_prints(statistics, MADE_FINGERS, seed=seed) for seed in range(MADE_SETS)]
 
 
 def from_made_prints(kind: Fingerprint, made: tuple[Sequence[Floats], Sequence[Floats]]) -> Rates:

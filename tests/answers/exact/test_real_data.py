@@ -66,7 +66,11 @@ class Stored:
 
 @pytest.fixture(
     scope="module",
-    params=[*DATA_SETS, LICENSES],
+    params=[
+        # Texts like those of Reuters, of which to read takes longest.
+        pytest.param(one, marks=[pytest.mark.slow] if one.name == "newsgroups20" else [])
+        for one in (*DATA_SETS, LICENSES)
+    ],
     ids=lambda data_set: data_set.name,
 )
 def stored(
