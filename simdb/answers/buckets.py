@@ -18,7 +18,6 @@ from simdb.answers.compare import (
     COMPARED_BYTES,
     PAIRS_COMPARED,
     ComparesBatches,
-    Ranked,
     compare_batch_with_stored,
     compare_probe_with_stored,
     compare_stored,
@@ -67,9 +66,8 @@ class Buckets(Method):
         hashed = probe if signer.kind.signs_what_it_compares else signer.hashed([item])
         needed = signer.needed_matches(self.bound)
         candidates = propose(opened.reader, signer.sign_hashed(hashed), needed)
-        numbers, compared, documents = compare_probe_with_stored(opened, probe, candidates.numbers)
-        met = np.flatnonzero(self.bound.meets_many(compared.numerators, compared.denominators))
-        return matches(self, opened, Ranked(numbers, compared.values(), met, documents), limit)
+        found = compare_probe_with_stored(opened, probe, candidates.numbers, self.bound)
+        return matches(self, opened, found, limit)
 
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Yield all pairs of live items, in the order of buckets, or of new items looked up.
@@ -240,9 +238,9 @@ class Candidates(NamedTuple):
     """Proposed pairs of a probe and a stored item, by probe, then by item number.
 
     Attributes:
-        probes: int64 (n,), position of the probe in its batch.
-        numbers: uint32 (n,), item numbers.
-        cut: bool (probes,), whether a bucket of the probe held more than the limit.
+        probes: position of the probe in its batch.
+        numbers: item numbers.
+        cut: of each probe, whether a bucket of it held more than the limit.
     """
 
     probes: Int64s
@@ -253,14 +251,10 @@ class Candidates(NamedTuple):
 def propose(
     reader: CollectionReader, signed: Signed, needed: int, *, limit: int = NO_LIMIT
 ) -> Candidates:
-    """Return the live items that share a bucket, and enough signature words, with each probe.
+    """Find the live items that share a bucket, and ``needed`` signature words, with each probe.
 
-    Args:
-        reader: where to look.
-        signed: the probes.
-        needed: equal words of signature below which a pair is dropped.
-        limit: at most so many items a bucket, the oldest first. Of a probe with a bucket that
-            holds more, the candidates end with the last item that was seen of every such bucket.
+    Of one bucket at most ``limit`` items, the oldest first. Of a probe with a bucket that holds
+    more, the candidates end with the last item that was seen of every such bucket.
     """
     probes_count = signed.comparable.size
     usable = np.flatnonzero(signed.comparable)
@@ -281,6 +275,8 @@ def propose(
     if limit != NO_LIMIT and found.queries.size:
         full = np.flatnonzero(np.bincount(found.queries, minlength=owners.size) >= limit)
         cut[owners[full]] = True
+        # What a bucket was cut at is all that is known of it. Beyond the smallest such item number
+        # an item of another bucket might not be the next candidate, so it is left for another time.
         last_items = np.zeros(owners.size, np.uint32)
         np.maximum.at(last_items, found.queries, items)
         horizon = np.full(cut.size, np.iinfo(np.uint32).max)

@@ -13,6 +13,7 @@ from simdb.answers.method import Method
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.exact.measures import Measure
+from simdb.exact.thresholds import Bound
 from simdb.kinds import Compared, Items
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
@@ -34,35 +35,40 @@ class ComparesBatches(Protocol):
         """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
 
 
-class ComparedStored(NamedTuple):
+class Ranked(NamedTuple):
     """Stored items that a probe was compared with.
 
     Attributes:
-        numbers: uint32 (n,), their item numbers.
-        compared: the probe with each of them.
+        numbers: their item numbers.
+        values: similarities or distances.
+        met: places of those within the bound.
         documents: the items, if they had to be read.
     """
 
     numbers: UInt32s
-    compared: Compared
+    values: Float64s
+    met: Int64s
     documents: list[Document] | None
 
 
-def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s) -> ComparedStored:
+def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s, bound: Bound) -> Ranked:
     """Compare one item, whose features are given, with stored ones of ascending numbers.
 
     Items that another process has deleted for good are left out.
     """
     signer, reader = opened.signer, opened.reader
+    documents = None
     if reader.items is not None:
         positions, rows = reader.item_rows(numbers)
+        numbers = numbers[positions]
         compared = signer.measure.compare_probe(probe, signer.features_of_rows(rows))
-        return ComparedStored(numbers[positions], compared, None)
-    documents = [document for _, document in reader.documents_of(numbers)]
-    if len(documents) < numbers.size:
-        numbers = np.array([document.number for document in documents], np.uint32)
-    compared = compare_with_probe(signer, probe, [document.item for document in documents])
-    return ComparedStored(numbers, compared, documents)
+    else:
+        documents = [document for _, document in reader.documents_of(numbers)]
+        if len(documents) < numbers.size:
+            numbers = np.array([document.number for document in documents], np.uint32)
+        compared = compare_with_probe(signer, probe, [document.item for document in documents])
+    met = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
+    return Ranked(numbers, compared.values(), met, documents)
 
 
 def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memoryview]) -> Compared:
@@ -209,22 +215,6 @@ def read_items(
 # -- matches -----------------------------------------------------------------------------------
 
 
-class Ranked(NamedTuple):
-    """Stored items that a probe was compared with.
-
-    Attributes:
-        numbers: uint32 (n,), their item numbers.
-        values: float64 (n,), similarities or distances.
-        met: places of those within the bound.
-        documents: the items, if they had to be read.
-    """
-
-    numbers: UInt32s
-    values: Float64s
-    met: Int64s
-    documents: list[Document] | None
-
-
 def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) -> Matches:
     """Make an answer of what is within the bound: the best first, equal ones by item number."""
     numbers, values, met, documents = found
@@ -233,7 +223,7 @@ def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) ->
         read = dict(opened.reader.documents_of(np.sort(numbers[best])))
         if len(read) < len(best):
             raise CorruptionError("an item that was found has no document; run 'simdb check'")
-        rank = np.argsort(np.argsort(numbers[best])).tolist()
+        rank = np.argsort(np.argsort(numbers[best])).tolist()  # of each among the ascending ones
         chosen = [read[place] for place in rank]
     else:
         chosen = [documents[place] for place in best]

@@ -99,10 +99,9 @@ class BatchResult:
 
 @dataclass(slots=True)
 class _Fates:
-    """What becomes of the good rows of a batch, one after the other.
+    """What becomes of the good rows of a batch.
 
     Attributes:
-        batch: the rows.
         stored: the item number that the key of each has in the store, -1 where it is new.
         actions: one for each row.
         decisions: what each duplicates, if that was looked for.
@@ -128,13 +127,8 @@ class _Fates:
 class BatchAdder:
     """Adds the batches of one input, one after the other.
 
-    Args:
-        environment: the file.
-        stored: the settings of the collection as they are stored.
-        settings: the same, by which the batches are signed.
-        signer: its signer.
-        policy: what to do with rows stored already or similar to something.
-        busy_timeout: seconds to wait for other writers.
+    The settings of the collection are given as they are stored, to be compared, and as they sign
+    the batches: where they have changed since, the adder signs again.
     """
 
     def __init__(
@@ -289,6 +283,7 @@ class BatchAdder:
         replaced, kept = fates.rows("replaced"), fates.rows("added", "replaced")
         if not kept:
             return
+        # Before their keys are given to new items, since a key leads to one item.
         if replaced:
             writer.remove([fates.stored[row] for row in replaced])
         first = insert_rows(writer, fates.batch, signed, kept)

@@ -64,14 +64,7 @@ def present_prefixes(
 
 
 def post(writer: RunWriter, numbers: UInt32s, prefixes: Prefixes, epoch: Epoch) -> int:
-    """Write the postings of items, past every earlier one, as one run; return how many.
-
-    Args:
-        writer: of the postings of the epoch.
-        numbers: uint32 (items,), ascending.
-        prefixes: theirs.
-        epoch: the order that they are written in.
-    """
+    """Write the postings of items, past every earlier one, as one run; return how many."""
     if not prefixes.values.size:
         return 0
     by_size = np.argsort(prefixes.set_sizes, kind="stable")
@@ -137,13 +130,8 @@ def measure(
     """Note how many postings some items of a batch would scan in the store before it.
 
     Bounded, however large the batch: ``MOST_MEASURED`` items, whose symbols are looked up some at a
-    time and up to a number of postings each.
-
-    Args:
-        snapshot: the store before the batch.
-        exact: the state that is being changed.
-        first: item number of the first item of the batch.
-        prefixes: of the batch, in the current epoch.
+    time and up to a number of postings each. The batch begins at item number ``first``, and its
+    prefixes are those of the current epoch.
     """
     before = snapshot.manifest
     if not before.live or before.index.exact is None:

@@ -74,6 +74,7 @@ def next_earlier(
                 answer = NONE_LEFT
             elif status[best] == UNDECIDED:
                 break  # whether the row is dropped may depend on what becomes of this one
+            # The smallest of the next members of all bands: no kept row before it shares a bucket.
             elif _equal_rows(signatures[row], signatures[best]) < needed:
                 last_compared[row] = best
             else:

@@ -356,6 +356,7 @@ def _match(
         nearest = reach
         for other in range(right.shape[0]):
             square = (right[other, 0] - x) ** 2 + (right[other, 1] - y) ** 2
+            # At the border of the tolerance a first partner counts, and no later one.
             if square <= nearest and not taken[other]:
                 turn = float(_difference(left[one, 2], right[other, 2])) - pose[0]
                 if turn >= half:
@@ -396,6 +397,7 @@ def _fit(left: Int32s, right: Int32s, partners: Int64s, pose: Float64s) -> None:
             u, v = right[partners[one], 0] - right_x, right[partners[one], 1] - right_y
             along += x * u + y * v
             across += x * v - y * u
+    # The turn a lays x on u best where along cos a + across sin a is largest (Kabsch in the plane).
     angle = math.atan2(across, along) if along != 0.0 or across != 0.0 else _RADIANS * pose[0]
     cosine, sine = math.cos(angle), math.sin(angle)
     pose[0] = angle / _RADIANS

@@ -197,6 +197,7 @@ def _hash_words(
 
     Without ``folds`` (empty) nothing is folded.
     """
+    # A word and its folded form in one pass: stop words are told by the form, shingles by the word.
     fold = folds.size > 0
     count = 0
     inside = False

@@ -120,6 +120,7 @@ def distance(one: Float32s, other: Float32s, measure: int, sums: Float64s) -> np
         return _sum_of_differences(one, other, sums)
     if measure == MAXIMUM:
         return _largest_difference(one, other, sums)
+    # Each is multiplied by the length of the other, which brings both to one length undivided.
     one_length = np.sqrt(_square_of_difference(one, one, 1.0, 0.0, sums))
     other_length = np.sqrt(_square_of_difference(other, other, 1.0, 0.0, sums))
     apart = np.sqrt(_square_of_difference(one, other, other_length, one_length, sums))

@@ -199,16 +199,11 @@ def _falling(buckets: Sequence[ScoreBucket]) -> Iterator[str]:
 def fraction_of_matches(difference: Any, matched: Any, random: Any) -> Any:
     """Compute the fraction of true matches, (h1 - h) / (h1 - h0) (MMDS 3.8.3).
 
-    Of numbers or arrays; exact for ``Fraction``. It may lie outside [0, 1] where the means are
-    estimates.
+    Of numbers or arrays, h first, then h0 and h1; exact for ``Fraction``. It may lie outside [0, 1]
+    where the means are estimates.
 
     >>> fraction_of_matches(45, 10, 45)
     0.0
-
-    Args:
-        difference: the mean of the pairs in question, h.
-        matched: of true matches, h0.
-        random: of random pairs, h1.
 
     Raises:
         ConfigurationError: true matches differ as much as random pairs: the field tells nothing.
@@ -286,17 +281,7 @@ def _bucket(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be calibrated.
-
-    Attributes:
-        edges: of the buckets of scores, ascending; None for 0.05 apart from the bound on.
-        certain: the score from which on pairs surely match.
-        matched: the mean difference of true matches; None to measure it on those pairs.
-        random: that of random pairs; None to measure it on a sample.
-        sample: how many random pairs.
-        seed: of the sample.
-        confidence: of the intervals.
-    """
+    """What is to be calibrated: arguments of ``Collection.calibrate``, which explains them."""
 
     edges: Sequence[float] | None
     certain: float
@@ -308,10 +293,7 @@ class Wanted:
 
 
 class Sides(NamedTuple):
-    """The collections of the left items and of the right ones.
-
-    Both are the same object for pairs within one collection.
-    """
+    """The collections of the left items and of the right ones: one object for pairs within one."""
 
     left: Opened
     right: Opened
@@ -346,13 +328,7 @@ def _differences(
 def calibrate(
     sides: Sides, field: str | Difference, asked: Bound | None, wanted: Wanted
 ) -> Calibration:
-    """Estimate the fraction of true matches among the pairs of each score.
-
-    Args:
-        sides: whose pairs.
-        field: what is not scored.
-        asked: the least score; None is that of the collection.
-        wanted: the rest.
+    """Estimate the fraction of true matches among the pairs of each score, from ``asked`` on.
 
     Raises:
         ConfigurationError: the collection measures distances or has no probable index; no pair is

@@ -12,8 +12,8 @@ from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.collection.manifest import open_postings
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.runs import HEADER_SIZE, POSTING_BYTES
-from simdb.storage.tables.views import largest_bucket
+from simdb.storage.tables.runs import HEADER_SIZE, POSTING_BYTES, RunDirectory
+from simdb.storage.tables.views import RunView, largest_bucket
 
 SYMBOL_BYTES = 8
 CHUNK_ENTRY_BYTES = 12  # bucket key and item number
@@ -24,12 +24,9 @@ UNFINDABLE_SHARE = 0.02  # of all prints, above which it is a warning
 def describe(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:
     """Return counts, sizes and settings of a collection as plain values."""
     state = collection.manifest
-    runs = state.index.bands.runs
-    entries = state.index.bands.entries
-    chunks = sum(run.end_chunk - run.first_chunk for run in runs)
+    entries, chunks = state.index.bands.entries, _chunks(state.index.bands)
     signatures = state.index.signature_width * state.live
     bands = entries * CHUNK_ENTRY_BYTES + chunks * HEADER_SIZE
-    largest = largest_bucket(collection.bands)
     return {
         "name": settings.name,
         "items": state.live,
@@ -54,12 +51,9 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
             settings.plan.expected_recall(settings.threshold) if settings.is_probable else 1.0
         ),
         "index": {
-            "runs": len(runs),
-            "merges_under_way": len(state.index.bands.merges),
+            **_described(state.index.bands, collection.bands),
             "bucket_entries": entries,
             "bucket_bytes": bands,
-            "largest_bucket": largest.entries,
-            "largest_bucket_bound": largest.bound,
             "signature_bytes": signatures,
             "bytes_per_item": (bands + signatures) / state.live if state.live else 0.0,
         },
@@ -83,29 +77,39 @@ def describe_exact(
     exact = state.index.exact
     if exact is None:
         return None
-    runs = exact.current.postings.runs
-    entries = exact.current.postings.entries
-    chunks = sum(run.end_chunk - run.first_chunk for run in runs)
+    directory, view = exact.current.postings, open_postings(collection.transaction, exact.current)
+    entries, chunks = directory.entries, _chunks(directory)
     size = entries * POSTING_BYTES + chunks * HEADER_SIZE + exact.current.frequent * SYMBOL_BYTES
-    largest = largest_bucket(open_postings(collection.transaction, exact.current))
     building = exact.building
     return {
         "floor": str(Threshold(settings.exact_floor)) if settings.exact_floor else None,
         "epoch": exact.current.number,
         "frequent_symbols": exact.current.frequent,
-        "runs": len(runs),
-        "merges_under_way": len(exact.current.postings.merges),
+        **_described(directory, view),
         "postings": entries,
         "postings_bytes": size,
         "bytes_per_posting": size / entries if entries else 0.0,
-        "largest_bucket": largest.entries,
-        "largest_bucket_bound": largest.bound,
         "postings_per_item": exact.entries_per_item,
         "scanned_per_probe": exact.scanned * state.live,
         "lowest_scanned_per_probe": exact.baseline * state.live,
         "next_epoch": None if building is None else building.number,
         "next_epoch_items": 0 if building is None else building.position,
         "retired_epochs": len(exact.retired),
+    }
+
+
+def _chunks(directory: RunDirectory) -> int:
+    return sum(run.end_chunk - run.first_chunk for run in directory.runs)
+
+
+def _described(directory: RunDirectory, view: RunView) -> dict[str, int]:
+    """What there is to say of any runs."""
+    largest = largest_bucket(view)
+    return {
+        "runs": len(directory.runs),
+        "merges_under_way": len(directory.merges),
+        "largest_bucket": largest.entries,
+        "largest_bucket_bound": largest.bound,
     }
 
 

@@ -36,13 +36,7 @@ IN_FLIGHT = 5  # batches that are read ahead and arranged
 
 
 class Loaded(NamedTuple):
-    """Items in memory.
-
-    Attributes:
-        numbers: uint32 (items,), item numbers, ascending.
-        item_bytes: of all together.
-        sets: their symbols in one order.
-    """
+    """Items in memory: their numbers, ascending, the bytes of all, their symbols in one order."""
 
     numbers: UInt32s
     item_bytes: int
@@ -67,10 +61,6 @@ def sampled_order(
 
     Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
     of all others only the heads of their blocks.
-
-    Args:
-        collection: whose items are taken.
-        symbols: of items in stored form.
     """
     state = collection.manifest
     average = max(1, state.item_bytes // max(1, state.live))

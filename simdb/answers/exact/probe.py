@@ -133,6 +133,8 @@ class Prober:
         for place, number in enumerate(batch.numbers.tolist()):
             one = int(first[place])
             found = remembered.get(one)
+            # Only items that come again are remembered, and not more than so many rows of them: one
+            # that thousands are equal to has as many similar ones.
             if found is None:
                 found = self._look_up(sets[place], end)
                 if comes_again[one]:

@@ -68,9 +68,7 @@ Verification: TypeAlias = AtOnce[tuple[ClassPairs, Int64s]]  # the pairs, and wh
 class _Slice(NamedTuple):
     """Buckets of two postings or more, their items numbered by rising size.
 
-    Attributes:
-        numbers: uint32, item numbers by rank.
-        left, right: postings as ``kernels.postings`` reads them.
+    Postings are as ``kernels.postings`` reads them, and ``numbers`` the item numbers by rank.
     """
 
     numbers: UInt32s
@@ -256,6 +254,8 @@ class Sweep:
         begins = np.append(True, keys[1:] != keys[:-1])
         starts = np.append(np.flatnonzero(begins), keys.size)
         suffixes = (sizes - positions).astype(np.uint32)
+        # Ranks rise with sizes, so the left item of a pair is the smaller one: against an item no
+        # smaller it needs fewer of its symbols posted than it would be probed by.
         short = positions <= self._short_prefixes[sizes]
         short_starts = np.append(0, np.cumsum(short))[starts]
         postings = kernels.postings.Postings
@@ -301,6 +301,8 @@ class Sweep:
         The first common symbol of a pair is not that of a later bucket in which it is proposed.
         """
         one, other = candidates.left, candidates.right
+        # Each bit in which two bitmaps differ stands for a symbol at least that only one item has,
+        # and similar items have at most s + t - 2 (needed overlap) of these together.
         totals = self._classes.sizes[one] + self._classes.sizes[other]
         different = np.bitwise_count(self._classes.bitmaps[one] ^ self._classes.bitmaps[other])
         candidates = _chosen(candidates, different <= totals - 2 * self._needed[totals])
@@ -342,15 +344,8 @@ class Sweep:
     ) -> tuple[ClassPairs, Int64s]:
         """Keep the similar pairs that are proposed in the bucket of their first common symbol.
 
-        Args:
-            number: of the range that they are of.
-            candidates: as item numbers.
-            numbers: the distinct ones.
-            places: where in ``numbers`` each left item is, then each right one.
-            items: of ``numbers``.
-
-        Returns:
-            the pairs, and counters as ``verify_candidates`` has them.
+        Candidates are item numbers, ``numbers`` the distinct ones of ``items``, and ``places``
+        where among these each left item is, then each right one. The kernel counts the work.
         """
         postings = kernels.postings
         sets = self.epoch.arrange(self._opened.signer.symbols(items))
@@ -517,15 +512,10 @@ class ItemClasses:
 
 
 def classify(opened: Opened, epoch: Epoch, postings: Iterable[KeysAndColumns]) -> ItemClasses:
-    """Find the classes of identical items.
+    """Find the classes of identical items, by all postings in buckets of two or more.
 
     Texts have to be cut into shingles to be read, so only those are read that may be identical. Of
     other items all are: that is quick, and brings their bitmaps, which tell most of small sets.
-
-    Args:
-        opened: the collection.
-        epoch: the order in which sets are compared.
-        postings: keys and columns of all postings in buckets of two or more.
     """
     state = opened.reader.manifest.next_number
     classes = ItemClasses(
