@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ from simdb.files.rows import (
     RowReader,
     whole_number,
 )
-from simdb.kinds.base import Format
 from simdb.results import Key
 
 _ARCHIVE = b"PK"  # with which a zip file begins
@@ -49,8 +48,6 @@ class ArrayReader(RowReader):
     unpacked into temporary files first, not into memory. ``raw`` is the key and a line end, so that
     the kept rows are a list of keys.
     """
-
-    format: ClassVar[Format] = "numpy"
 
     def __init__(self, source: str, options: ReadingOptions) -> None:
         super().__init__(source, options)

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import reprlib
-from typing import Any, ClassVar
+from typing import Any
 
 from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import InputStream
@@ -19,7 +19,7 @@ from simdb.files.rows import (
     RowProblemError,
     decoded,
 )
-from simdb.kinds.base import Format, shortened
+from simdb.kinds.base import shortened
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -34,8 +34,6 @@ class JsonLinesReader(NamedFieldsReader):
     (where several fields are one vector also a number), a bit vector a text or a list of 0 and 1 or
     a hexadecimal text, a fingerprint a list of minutiae or of squares.
     """
-
-    format: ClassVar[Format] = "jsonl"
 
     def fields_of(self, raw: bytes) -> dict[str, Any]:
         """Return the object on a line; a list alone stands for the field of the item."""

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy.typing as npt
 
@@ -235,8 +235,6 @@ class RowReader(ABC):
         tokens: what cuts text into the elements of sets, and knows what they are here.
         stream: the bytes that are read; None where they are not those of one file.
     """
-
-    format: ClassVar[Format]
 
     def __init__(
         self, source: str, options: ReadingOptions, stream: InputStream | None = None

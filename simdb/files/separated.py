@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.files.compression import InputStream
@@ -31,7 +31,7 @@ from simdb.files.rows import (
     whole_number,
 )
 from simdb.kinds import Text
-from simdb.kinds.base import Format, shortened
+from simdb.kinds.base import shortened
 from simdb.kinds.ratings import Liked, LikedOrHated, RatingTable, Stars, Treatment
 from simdb.results import Key
 
@@ -97,8 +97,6 @@ class SeparatedReader(NamedFieldsReader):
     Separated by commas, quoted by ``"``, as ``csv.reader`` reads it by default. Empty lines are no
     rows. A row with more or fewer fields than the header is a problem.
     """
-
-    format: ClassVar[Format] = "csv"
 
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         """Yield the records after the header, which is read here."""
@@ -168,8 +166,6 @@ class LinesReader(StreamReader):
     it the line number is the key. This is the format of the FIMI repository.
     """
 
-    format: ClassVar[Format] = "lines"
-
     def fields_of(self, raw: bytes) -> list[str]:
         """Cut a line into tokens."""
         return self.tokens.split(decoded(raw))
@@ -202,8 +198,6 @@ class BasketReader(LinesReader):
 
     Records may differ in length. White space around a field does not count, empty fields are none.
     """
-
-    format: ClassVar[Format] = "baskets"
 
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         return iter_records(self._stream, longest=self.options.longest)
@@ -255,8 +249,6 @@ class RatingsReader(RowReader):
     with a problem before that. A row of a set has the line of its first rating, and all its ratings
     as ``raw``. Sets and bags come in the order of their first ratings.
     """
-
-    format: ClassVar[Format] = "csv"
 
     def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
         super().__init__(stream.name, options, stream)

@@ -6,7 +6,6 @@ import fnmatch
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 from simdb.errors import BadItemError, MissingExtraError, UsageError
 from simdb.files.compression import STANDARD_STREAM, InputStream
@@ -20,7 +19,6 @@ from simdb.files.rows import (
     decoded,
     whole_number,
 )
-from simdb.kinds.base import Format
 from simdb.results import Key
 
 
@@ -59,8 +57,6 @@ class TextReader(RowReader):
     The key is the path: of a file the one given, of files in a folder the one relative to the
     folder. ``raw`` is the key and a line end, so that the kept rows are a list of files.
     """
-
-    format: ClassVar[Format] = "text"
 
     def __init__(self, source: str, options: ReadingOptions) -> None:
         super().__init__(source, options)
