@@ -67,6 +67,8 @@ DELETED_AT_ONCE = 10_000
 OnExisting = Literal["error", "skip", "replace"]
 OnDuplicate = Literal["keep", "skip"]
 OnBad = Literal["error", "skip"]
+# What policies of adding the choices of ``dedupe`` are.
+_OF_DEDUPE: dict[str, add.OnExisting] = {"error": "same", "keep": "leave", "replace": "update"}
 
 
 class _Known(NamedTuple):
@@ -680,6 +682,7 @@ class Collection(CollectionView):
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
         on_bad: OnBad = "error",
+        on_existing: Literal["error", "keep", "replace"] = "error",
         progress: Callable[[Progress], None] | None = None,
         outcomes: Callable[[Sequence[Outcome]], None] | None = None,
     ) -> AddReport:
@@ -693,12 +696,18 @@ class Collection(CollectionView):
         Args:
             rows, progress: as for ``add_many``.
             threshold, max_distance: what is similar enough; the collection's if not given.
-            on_bad: as for ``add_many``; a key stored with other content is bad.
-            outcomes: as for ``add_many``: ``"added"`` or ``"present"`` rows are kept,
-                ``"duplicate"`` ones dropped.
+            on_bad: as for ``add_many``.
+            on_existing: a key that was stored before with other content makes a row bad
+                (``"error"``), drops it as a duplicate of that item, whatever their similarity,
+                which is None then (``"keep"``), or the row takes its place, unless it is similar
+                to another item (``"replace"``). A key that comes twice in the input with different
+                contents is always bad.
+            outcomes: as for ``add_many``: ``"added"``, ``"replaced"`` and ``"present"`` rows are
+                kept, ``"duplicate"`` ones dropped.
         """
+        _require_choice("on_existing", on_existing, tuple(_OF_DEDUPE))
         policy = AddPolicy(
-            on_existing="same",
+            on_existing=_OF_DEDUPE[on_existing],
             bound=self._duplicate_bound(threshold, max_distance),
             drop_duplicates=True,
             skip_bad=_skips_bad(on_bad),

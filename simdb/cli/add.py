@@ -58,24 +58,30 @@ def add(
     the work is cut short, the same command with --on-existing skip continues it.
     """
     require_there(*inputs)
-    require_fitting_name(duplicates, "jsonl")
-    require_no_input([duplicates], inputs, reading.pattern)
+    outputs = [name for name in (duplicates, reading.bad) if name is not None]
+    if telling.as_json and "-" in outputs:
+        raise UsageError("--json and an output cannot both go to standard output")
+    for name in outputs:
+        require_fitting_name(name, "jsonl")
+    require_no_input(outputs, inputs, reading.pattern)
     with stored.changed(sync) as target:
         options = reading.of(target.kind, target)
-        feed = Feed(reading.sources(inputs, options), options, on_bad=reading.on_bad)
+        feed = Feed(reading.sources(inputs, options), options, on_bad=reading.when_bad)
         policy: dict[str, Any] = {
-            "on_bad": reading.on_bad,
+            "on_bad": reading.when_bad,
             "on_existing": on_existing,
             "on_duplicate": on_duplicate,
             "find_duplicates": find_duplicates or duplicates is not None,
             **bound.of(target.kind),
         }
         with (
-            written_together(*([duplicates] if duplicates else [])) as files,
+            written_together(*outputs) as files,
             told_when_interrupted(lambda: _stored(feed)),
             telling.bar(feed.share) as bar,
         ):
-            settle = partial(_write_duplicates, feed, files)
+            opened = dict(zip(outputs, files, strict=True))
+            feed.bad_file = opened.get(reading.bad or "")
+            settle = partial(_write_duplicates, feed, opened.get(duplicates or ""))
             try:
                 report = target.add_many(
                     feed.rows(), progress=bar.callback, outcomes=settle, **policy
@@ -103,9 +109,9 @@ def _stored(feed: Feed) -> str:
     return f"{feed.done:,} rows are done and stored; --on-existing skip continues after them"
 
 
-def _write_duplicates(feed: Feed, files: Sequence[Output], outcomes: Sequence[Outcome]) -> None:
+def _write_duplicates(feed: Feed, file: Output | None, outcomes: Sequence[Outcome]) -> None:
     for outcome, waiting in feed.settled(outcomes):
-        if outcome.duplicate_of is not None and files:
+        if outcome.duplicate_of is not None and file is not None:
             fields = {"input": waiting.reader.source, **duplicate_fields(outcome, waiting)}
             stored = outcome.action in ("added", "replaced")
-            files[0].write(json_line({**fields, "stored": stored}))
+            file.write(json_line({**fields, "stored": stored}))

@@ -27,7 +27,7 @@ from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import Telling
 from simdb.cli.stores import Store
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files import require_there, told_format
+from simdb.files import require_there, told_format, written_form
 from simdb.files.rows import ReadingOptions
 from simdb.files.writing import (
     Output,
@@ -79,6 +79,14 @@ def dedupe(
     bound: Bound,
     recall: Recall = None,
     reading: InputOptions,
+    on_existing: Annotated[
+        Literal["error", "keep", "replace"],
+        typer.Option(
+            "--on-existing",
+            help="A key stored before with another content: keep removes the row, replace updates "
+            "what is stored.",
+        ),
+    ] = "error",
     yes: Annotated[
         bool,
         typer.Option("--yes", help="Also where more than 90 % are like rows stored before."),
@@ -94,33 +102,35 @@ def dedupe(
     same file again gives the same output. Of text files and NumPy arrays the output is the list of
     the keys kept. What is compared by distance needs --max-distance.
     """
-    if telling.as_json and "-" in (output, removed):
+    outputs = [name for name in (output, removed, reading.bad) if name is not None]
+    if telling.as_json and "-" in outputs:
         raise UsageError("--json and an output cannot both go to standard output")
     wanted = _Wanted(described, bound, recall)
     require_there(source)
     if store is None or not Path(store).exists():
         # Refuses a wrong setting before anything is made.
         reading.sources([source], reading.of(wanted.settings()["kind"]))
-    require_no_input([output, removed], [source], reading.pattern)
-    require_fitting_name(removed, "jsonl")
+    require_no_input(outputs, [source], reading.pattern)
+    for name in outputs[1:]:
+        require_fitting_name(name, "jsonl")
     began = time.monotonic()
     with _workspace(context, store, output, sync) as database:
         present = wanted.present(database, collection)
         kind = described.new() if present is None else present.kind
         options = reading.of(kind, present)
         sources = reading.sources([source], options)
-        require_fitting_name(output, told_format(sources[0], options) if sources else "jsonl")
-        if present is not None and reading.id_field is None:
+        require_fitting_name(output, written_form(sources[0], options) if sources else "jsonl")
+        if present is not None and reading.id_field is None and reading.make_keys is None:
             _require_line_numbers(present, sources, options)
         feed = Feed(
             sources,
             options,
-            on_bad=reading.on_bad,
+            on_bad=reading.when_bad,
             keep_raw=True,
-            keep_lines=store is None and reading.id_field is not None,
+            keep_lines=store is None and (reading.id_field or reading.make_keys) is not None,
         )
         with (
-            written_together(*(name for name in (output, removed) if name is not None)) as files,
+            written_together(*outputs) as files,
             told_when_interrupted(lambda: _left_by(feed, output, store)),
             telling.bar(feed.share) as bar,
         ):
@@ -129,11 +139,14 @@ def dedupe(
                 seed = content_seed(source, reading.pattern) if store is None else None
                 present = database.create_collection(collection, **wanted.settings(), seed=seed)
             feed.target = present
-            splitting = _Splitting(feed, *files)
+            opened = dict(zip(outputs, files, strict=True))
+            feed.bad_file = opened.get(reading.bad or "")
+            splitting = _Splitting(feed, files[0], opened.get(removed or ""))
             try:
                 report = present.dedupe(
                     feed.rows(),
-                    on_bad=reading.on_bad,
+                    on_bad=reading.when_bad,
+                    on_existing=on_existing,
                     progress=bar.callback,
                     outcomes=splitting.settle,
                     **bound.of(kind),
@@ -142,7 +155,8 @@ def dedupe(
                 raise feed.placed(error) from error
             counts: dict[str, Any] = feed.counted(
                 report,
-                kept=splitting.kept,
+                kept=splitting.kept - report.replaced,
+                updated=report.replaced,
                 removed_old=report.duplicates_old,
                 removed_new=report.duplicates_new,
             )
@@ -150,12 +164,14 @@ def dedupe(
             splitting.finish()
     counts["seconds"] = round(time.monotonic() - began, 3)
     text = (
-        "{rows:,} rows: {kept:,} kept, {removed:,} removed ({removed_old:,} like rows stored "
-        "before, {removed_new:,} like rows of this input), {bad:,} bad; {seconds:.1f} s"
+        "{rows:,} rows: {kept:,} kept, {updates}{removed:,} removed ({removed_old:,} like rows "
+        "stored before, {removed_new:,} like rows of this input), {bad:,} bad; {seconds:.1f} s"
     )
     removed_rows = report.duplicates_old + report.duplicates_new
+    updates = f"{report.replaced:,} updated, " if report.replaced else ""
     fields = {**counts, "bad_rows": feed.bad_rows}
-    telling.tell(fields, text.format(removed=removed_rows, **counts), lines=True)
+    words = text.format(removed=removed_rows, updates=updates, **counts)
+    telling.tell(fields, words, lines=True)
 
 
 def _require_line_numbers(

@@ -19,9 +19,17 @@ from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.files import inputs_of, open_rows, told_format
 from simdb.files.compression import STANDARD_STREAM
-from simdb.files.rows import Elements, ReadingOptions, Row, RowProblemError, RowReader, Tokens
+from simdb.files.rows import (
+    Elements,
+    MadeKeys,
+    ReadingOptions,
+    RowProblemError,
+    RowReader,
+    Tokens,
+)
 from simdb.files.separated import treatment_from
 from simdb.files.texts import iter_files
+from simdb.files.writing import Output, json_line
 from simdb.kinds import Kind
 from simdb.kinds.base import Format
 from simdb.results import AddReport, Key, Outcome
@@ -29,6 +37,7 @@ from simdb.results import AddReport, Key, Outcome
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
 _BAD_ROWS_TOLD = 20
 _LINE = "line"
+_FORMATS_IN_WORDS = {"jsonl": "lines of JSON", "text": "each a text", "numpy": "arrays"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,26 @@ class InputOptions:
             help="Between elements or numbers, instead of white space.",
         ),
     ] = None
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter", metavar="CHARACTER", help="Between the fields of CSV; tab is one (,)."
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", help="Of text: cp1252, latin-1 (utf-8)."),
+    ] = None
+    make_keys: Annotated[
+        MadeKeys | None,
+        typer.Option(
+            "--make-keys", help="Of rows without: from their content, or from file and line."
+        ),
+    ] = None
+    key_prefix: Annotated[
+        str | None,
+        typer.Option("--key-prefix", metavar="TEXT", help="What made keys begin with."),
+    ] = None
     ratings: Annotated[
         str | None,
         typer.Option(
@@ -96,6 +125,19 @@ class InputOptions:
         Literal["error", "skip"],
         typer.Option("--on-bad", help="A row that cannot be read or stored."),
     ] = "error"
+    bad: Annotated[
+        str | None,
+        typer.Option(
+            "--bad",
+            metavar="FILE",
+            help="The bad rows and why, as lines of JSON; skipped.",
+        ),
+    ] = None
+
+    @property
+    def when_bad(self) -> Literal["error", "skip"]:
+        """What a bad row means, if those are written to a file too."""
+        return self.on_bad if self.bad is None else "skip"
 
     def of(self, kind: Kind, collection: simdb.CollectionView | None = None) -> ReadingOptions:
         """Return how items of a kind are read for a collection.
@@ -105,6 +147,8 @@ class InputOptions:
         """
         if self.ratings is None and self.rating_field is not None:
             raise UsageError("--rating-field is for --ratings")
+        if self.make_keys is None and self.key_prefix is not None:
+            raise UsageError("--key-prefix is for --make-keys")
         cut_up = "lines" in kind.formats
         for what, value, fits in (
             ("--elements is for sets and bags, not for", self.elements, kind.of_elements),
@@ -125,6 +169,10 @@ class InputOptions:
             kind=kind,
             elements=elements,
             separator=self.separator,
+            delimiter="\t" if self.delimiter in ("tab", "\\t") else self.delimiter,
+            encoding=self.encoding or "utf-8",
+            made_keys=self.make_keys,
+            key_prefix=self.key_prefix or "",
             ratings=None if self.ratings is None else treatment_from(self.ratings),
             rating_field=self.rating_field or "rating",
         )
@@ -147,15 +195,16 @@ class InputOptions:
             raise UsageError("--pattern is for folders")
         found = [file for name in names for file in inputs_of(name, options)]
         formats = {told_format(file, options) for file in found}
-        told = "lines of JSON"
-        idle: dict[str, object] = {"--separator": self.separator}
-        if formats == {"text"}:
-            told = "each a text"
-            idle = {"--id-field": self.id_field, "--text-field": self.text_field}
-        elif formats != {"jsonl"}:
-            idle = {}
-        for option, value in idle.items():
-            if value is not None:
+        for option, value, served in (
+            ("--separator", self.separator, formats - {"jsonl"}),
+            ("--id-field", self.id_field, formats - {"text"}),
+            ("--text-field", self.text_field, formats - {"text"}),
+            ("--delimiter", self.delimiter, formats & {"csv", "baskets"}),
+            ("--encoding", self.encoding, formats - {"numpy"}),
+            ("--make-keys", self.make_keys, formats - {"text", "numpy"}),
+        ):
+            if value is not None and formats and not served:
+                told = " and ".join(_FORMATS_IN_WORDS.get(name, name) for name in sorted(formats))
                 raise UsageError(f"{option} does nothing for {', '.join(names)}: {told}")
         return found
 
@@ -165,9 +214,12 @@ class SampleOptions(InputOptions):
     """How inputs are read that are measured and not stored: the keys do not matter."""
 
     integer_keys: bool = False
+    make_keys: MadeKeys | None = None
+    key_prefix: str | None = None
     ratings: str | None = None
     rating_field: str | None = None
     on_bad: Literal["error", "skip"] = "error"
+    bad: str | None = None
 
 
 def _held(collection: simdb.CollectionView) -> Elements:
@@ -255,11 +307,11 @@ def _place_of(name: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A row that was handed over and whose outcome is not known yet."""
+    """A row that was handed over and whose outcome is not known yet, or a bad one."""
 
     reader: RowReader
     line: int
-    key: Key
+    key: Key | None
     raw: bytes
 
     @property
@@ -269,7 +321,7 @@ class Waiting:
 
     def about(self, problem: str) -> str:
         """Return what is wrong with the row, with its key where the place needs it."""
-        return self.reader.naming(self.key) + problem
+        return ("" if self.key is None else self.reader.naming(self.key)) + problem
 
 
 class Feed:
@@ -288,6 +340,7 @@ class Feed:
 
     Attributes:
         target: the collection, where it may be asked for the line of an earlier row.
+        bad_file: where the bad rows are written, if they are.
         bad: how many rows could not be read or stored so far.
         done: how many rows have an outcome.
     """
@@ -302,6 +355,7 @@ class Feed:
         keep_lines: bool = False,
     ) -> None:
         self.target: simdb.CollectionView | None = None
+        self.bad_file: Output | None = None
         self.bad = 0
         self.bad_rows: list[dict[str, str]] = []
         self.done = 0
@@ -333,9 +387,10 @@ class Feed:
                             f"{reader.source}: its header is not that of {before.source}"
                         )
                     if row.problem is not None or row.key is None or row.item is None:
-                        self._refuse(reader, row)
+                        refused = Waiting(reader, row.line, row.key, row.raw)
+                        self._refuse(refused, row.problem or "not a row")
                         continue
-                    raw = row.raw if self._keep_raw else b""
+                    raw = row.raw if self._keep_raw or self.bad_file is not None else b""
                     self._waiting.append(Waiting(reader, row.line, row.key, raw))
                     if self._keep_lines:
                         place = reader.place(row.line) if self.is_of_several else row.line
@@ -348,17 +403,21 @@ class Feed:
                 self._options = replace(self._options, elements=reader.tokens.elements)
             self._finished += 1
 
-    def _refuse(self, reader: RowReader, row: Row) -> None:
-        place, problem = reader.place(row.line), row.problem or "not a row"
+    def _refuse(self, row: Waiting, problem: str) -> None:
         if self._stop_at_bad:
-            raise BadItemError(f"{place}: {problem}")
-        self._tell_bad(place, problem)
+            raise BadItemError(f"{row.place}: {problem}")
+        self._tell_bad(row, problem)
 
-    def _tell_bad(self, place: str, problem: str) -> None:
+    def _tell_bad(self, row: Waiting, problem: str) -> None:
         self.bad += 1
+        if self.bad_file is not None:
+            place = {"input": row.reader.source} if self.is_of_several else {}
+            text = row.raw.decode(self._options.encoding, "backslashreplace").rstrip("\r\n")
+            fields = {"line": row.line, "id": row.key, "problem": problem, "row": text}
+            self.bad_file.write(json_line({**place, **fields}))
         if self.bad <= _BAD_ROWS_TOLD:
-            self.bad_rows.append({"place": place, "problem": problem})
-            note(f"{place}: {problem}")
+            self.bad_rows.append({"place": row.place, "problem": problem})
+            note(f"{row.place}: {problem}")
         elif self.bad == _BAD_ROWS_TOLD + 1:
             note("further bad rows are only counted")
 
@@ -371,7 +430,7 @@ class Feed:
                 problem = outcome.problem or "cannot be stored"
                 if outcome.within_input:
                     problem += self._earlier(waiting.reader, outcome.key)
-                self._tell_bad(waiting.place, waiting.about(problem))
+                self._tell_bad(waiting, waiting.about(problem))
             yield outcome, waiting
 
     def placed(self, error: UsageError) -> UsageError:
@@ -385,7 +444,7 @@ class Feed:
         if isinstance(error, KeyExistsError):
             if error.within_input:
                 text += self._earlier(waiting.reader, error.key)
-            if self._options.id_field is None:
+            if self._options.id_field is None and self._options.made_keys is None:
                 text += " (keys are line numbers here; --id-field names a field instead)"
         return UsageError(text, remedies=error.remedies)
 

@@ -28,7 +28,7 @@ from simdb.errors import UsageError
 from simdb.files import format_of_name, open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.jsonl import item_of_json
-from simdb.files.rows import ReadingOptions
+from simdb.files.rows import MadeKeys, ReadingOptions
 from simdb.results import Key
 
 Probe: TypeAlias = tuple[Key | None, Any]
@@ -95,9 +95,12 @@ class ProbeOptions(InputOptions):
     """How --input is read."""
 
     pattern: str | None = None
+    make_keys: MadeKeys | None = None
+    key_prefix: str | None = None
     ratings: str | None = None
     rating_field: str | None = None
     on_bad: Literal["error", "skip"] = "error"
+    bad: str | None = None
 
 
 def search(
@@ -126,8 +129,11 @@ def search(
     """
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
-    if given.file is None and (reading.text_field or reading.id_field or reading.format_name):
-        raise UsageError("--text-field, --id-field and --format are for --input")
+    of_files = (reading.text_field, reading.id_field, reading.format_name)
+    if given.file is None and any((*of_files, reading.delimiter, reading.encoding)):
+        raise UsageError(
+            "--text-field, --id-field, --format, --delimiter and --encoding are for --input"
+        )
     own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
     asked = limit if limit is None or own is None else limit + 1
     count, answered = 0, None

@@ -13,7 +13,13 @@ from simdb.files.arrays import ArrayReader
 from simdb.files.compression import STANDARD_STREAM, InputStream, plain_name
 from simdb.files.jsonl import JsonLinesReader
 from simdb.files.rows import ReadingOptions, RowReader, StreamReader
-from simdb.files.separated import BasketReader, LinesReader, RatingsReader, SeparatedReader
+from simdb.files.separated import (
+    BasketReader,
+    LinesReader,
+    RatingsReader,
+    SeparatedReader,
+    delimiter_of,
+)
 from simdb.files.texts import TextReader, iter_files, leads_out
 from simdb.kinds.base import Format
 
@@ -61,7 +67,14 @@ def require_there(*sources: str) -> None:
 
 def format_of_name(source: str, options: ReadingOptions) -> Format | None:
     """Return the format that the name of a file tells."""
-    return options.kind.suffixes.get(Path(plain_name(source)).suffix.lower())
+    suffix = Path(plain_name(source)).suffix.lower()
+    return options.kind.suffixes.get(".csv" if suffix == ".tsv" else suffix)
+
+
+def written_form(source: str, options: ReadingOptions) -> str:
+    """Return the format of the rows of an input, in which ``"tsv"`` is told from ``"csv"``."""
+    told = told_format(source, options)
+    return "tsv" if told == "csv" and delimiter_of(source, options) == "\t" else told
 
 
 def inputs_of(source: str, options: ReadingOptions) -> list[str]:

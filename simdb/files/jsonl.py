@@ -7,6 +7,7 @@ import math
 import os
 import re
 import reprlib
+from dataclasses import replace
 from typing import Any
 
 from simdb.errors import BadItemError, UsageError
@@ -17,7 +18,6 @@ from simdb.files.rows import (
     NamedFieldsReader,
     ReadingOptions,
     RowProblemError,
-    decoded,
 )
 from simdb.kinds.base import shortened
 
@@ -60,7 +60,7 @@ class JsonLinesReader(NamedFieldsReader):
         return self._item(value)
 
     def _value(self, raw: bytes) -> Any:
-        text = decoded(raw)
+        text = self._decoded(raw)
         try:
             value = _DECODER.decode(text)
         except RowProblemError:
@@ -111,6 +111,7 @@ def item_of_json(text: str, options: ReadingOptions, name: str) -> Item:
     Raises:
         UsageError: it spells none; the message begins with ``name``.
     """
+    options = replace(options, encoding="utf-8")
     with JsonLinesReader(InputStream(name, b""), options) as reader:
         try:
             return reader.item_alone(os.fsencode(text))

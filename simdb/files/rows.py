@@ -6,6 +6,8 @@ user, and the rows around it are not lost.
 
 from __future__ import annotations
 
+import codecs
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -23,6 +25,7 @@ from simdb.kinds.ratings import Stars, Treatment
 from simdb.results import Key
 
 Elements: TypeAlias = Literal["auto", "integers", "strings"]
+MadeKeys: TypeAlias = Literal["content", "place"]
 # The class depends on the kind; a record is a mapping of its fields.
 Item: TypeAlias = str | int | bytes | list[Any] | dict[Any, Any] | npt.NDArray[Any]
 
@@ -94,6 +97,12 @@ class ReadingOptions:
             but lists in JSON lines); ``"auto"`` takes integers if the first is one of integers.
         separator: what stands between elements in lines and in a field of CSV; white space if
             None.
+        delimiter: what stands between the fields of CSV; None is a comma, or a tab in files whose
+            name ends in ``.tsv``.
+        encoding: of text: UTF-8, or one of a byte a character that holds ASCII.
+        made_keys: make the key of a row: of its bytes (``"content"``), or of the name of its input
+            and its line (``"place"``).
+        key_prefix: what made keys begin with.
         longest: the most bytes of a record that are read; a longer one is a problem.
     """
 
@@ -107,6 +116,10 @@ class ReadingOptions:
     rating_field: str = "rating"
     elements: Elements = "auto"
     separator: str | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    made_keys: MadeKeys | None = None
+    key_prefix: str = ""
     longest: int = LONGEST_RECORD
 
     def __post_init__(self) -> None:
@@ -126,6 +139,17 @@ class ReadingOptions:
             )
         if self.separator == "":
             raise ConfigurationError("the separator must not be empty")
+        if self.delimiter is not None and not re.fullmatch(r"[\t -!#-~]", self.delimiter):
+            raise ConfigurationError(
+                f"the delimiter must be one character of ASCII, no quote, not {self.delimiter!r}"
+            )
+        if not _is_bytewise(self.encoding):
+            raise ConfigurationError(
+                "the encoding must be utf-8, or one of a byte a character that holds ASCII, such "
+                f"as latin-1 or cp1252, not {self.encoding!r}"
+            )
+        if self.made_keys is not None and self.id_field is not None:
+            raise ConfigurationError("keys are either made or those of a field, not both")
         is_place = re.fullmatch(r"[1-9][0-9]{0,8}", "1" if self.id_field is None else self.id_field)
         if self.format in ("lines", "baskets") and not is_place:
             raise ConfigurationError(
@@ -152,6 +176,20 @@ class ReadingOptions:
             )
 
 
+def _is_bytewise(encoding: str) -> bool:
+    """Whether bytes of ASCII mean themselves in an encoding, wherever they stand."""
+    every = bytes(range(256))
+    try:
+        if codecs.lookup(encoding).name == "utf-8":
+            return True
+        characters = every.decode(encoding, "replace")
+    except LookupError:
+        return False
+    # Encodings with escapes have no character for a byte of the upper half alone.
+    ascii_as_it_is = len(characters) == 256 and characters[:128] == every[:128].decode()
+    return ascii_as_it_is and set(characters[128:]) != {"\ufffd"}
+
+
 def whole_number(text: str) -> int:
     """Return the whole number that a key's text spells, in its one canonical spelling.
 
@@ -162,14 +200,14 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def decoded(raw: bytes) -> str:
-    """Return bytes as text; bytes that are not UTF-8 raise RowProblemError."""
+def decoded(raw: bytes, encoding: str = "utf-8") -> str:
+    """Return bytes as text; bytes that are none raise RowProblemError."""
     try:
-        return raw.decode("utf-8")
+        return raw.decode(encoding)
     except UnicodeDecodeError as error:
         hint = "; this is the mark of UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
         raise RowProblemError(
-            f"not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start}{hint}"
+            f"not {encoding.upper()}: byte 0x{raw[error.start]:02x} at position {error.start}{hint}"
         ) from None
 
 
@@ -318,10 +356,21 @@ class StreamReader(RowReader):
         key = None
         try:
             fields = self.fields_of(raw)
-            key = self._key(fields, line)
+            made = self.options.made_keys is not None
+            key = self._made_key(line, raw) if made else self._key(fields, line)
             return Row(line, key, self._item(fields), self._metadata(fields), raw)
         except (RowProblemError, BadItemError) as problem:
             return Row(line, key, None, None, raw, str(problem))
+
+    def _made_key(self, line: int, raw: bytes) -> Key:
+        """Return a key that the same content has everywhere, or that no other row has."""
+        made = f"{self.source}:{line}"
+        if self.options.made_keys == "content":
+            made = hashlib.blake2b(raw.rstrip(b"\r\n"), digest_size=16).hexdigest()
+        return self.options.key_prefix + made
+
+    def _decoded(self, raw: bytes) -> str:
+        return decoded(raw, self.options.encoding)
 
     @abstractmethod
     def fields_of(self, raw: bytes) -> Any:
@@ -360,7 +409,7 @@ class NamedFieldsReader(StreamReader):
         name = self.options.id_field
         if name is None:
             return line
-        key = _field(fields, name)
+        key = fields[name] if name in fields else self._only(fields, name)
         if isinstance(key, str):
             return whole_number(key) if self.options.integer_keys else key
         if isinstance(key, int) and not isinstance(key, bool):
@@ -376,21 +425,53 @@ class NamedFieldsReader(StreamReader):
             if not record:
                 raise RowProblemError(f"none of the record's fields is there: {', '.join(names)}")
             return record
-        values = [(name, _field(fields, name)) for name in names]
+        values = [
+            (name, value)
+            for name in names
+            for value in ([fields[name]] if name in fields else _values(fields, name))
+        ]
         if kind.of_elements:
             return _united([self._elements(*named) for named in values])
         item: Item = kind.joined([self._part(*named) for named in values])
         return item
 
     def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
-        taken = {*self.options.text_fields, self.options.id_field}
-        return {name: value for name, value in fields.items() if name not in taken} or None
+        names = [name for name in (*self.options.text_fields, self.options.id_field) if name]
+        others: dict[str, Any] = {name: fields[name] for name in fields if name not in names}
+        for name in names:
+            if name not in fields and "." in name:
+                others = _without(others, name.split("."))
+        return others or None
+
+    def _only(self, fields: Mapping[str, Any], name: str) -> Any:
+        values = _values(fields, name)
+        if len(values) > 1:
+            raise RowProblemError(
+                f"the field {name!r} has {len(values)} values, of which one is it"
+            )
+        return values[0]
 
 
-def _field(fields: Mapping[str, Any], name: str) -> Any:
-    if name not in fields:
-        raise RowProblemError(f"the field {name!r} is missing")
-    return fields[name]
+def _values(fields: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the values of b in the object, or in the list of objects, that ``a.b`` names."""
+    found: list[Any] = [fields]
+    for part in name.split("."):
+        inner = [each for one in found for each in (one if isinstance(one, list) else [one])]
+        if not inner or not all(isinstance(one, Mapping) and part in one for one in inner):
+            raise RowProblemError(f"the field {name!r} is missing")
+        found = [one[part] for one in inner]
+    return found
+
+
+def _without(value: Any, path: list[str]) -> Any:
+    """Return a copy of nested objects in which what a path leads to is left out."""
+    if isinstance(value, list):
+        return [_without(part, path) for part in value]
+    if not isinstance(value, dict) or path[0] not in value:
+        return value
+    others = {name: part for name, part in value.items() if name != path[0]}
+    inner = _without(value[path[0]], path[1:]) if len(path) > 1 else None
+    return {**others, path[0]: inner} if inner else others
 
 
 def _united(parts: list[list[Any] | dict[Any, int]]) -> list[Any] | dict[Any, int]:

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from simdb.errors import BadItemError, ConfigurationError
-from simdb.files.compression import InputStream
+from simdb.files.compression import InputStream, plain_name
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
     LONGEST_RECORD,
@@ -26,7 +27,6 @@ from simdb.files.rows import (
     RowProblemError,
     RowReader,
     StreamReader,
-    decoded,
     present,
     whole_number,
 )
@@ -39,10 +39,15 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 # What a quotation mark means next, by what stands before it: at the start of a field it opens a
 # quoted one, within a plain one it is a character, within a quoted one it closes.
 _AT_START, _IN_PLAIN, _IN_QUOTED = b"", b"x", b'"'
-_CLOSED = re.compile(rb'"[^"]*"|[^",][^,]*|,')
 
 
-def _place_after(place: bytes, part: bytes) -> bytes:
+@cache
+def _closed(delimiter: bytes) -> re.Pattern[bytes]:
+    mark = re.escape(delimiter)
+    return re.compile(rb'"[^"]*"|[^"%b][^%b]*|%b' % (mark, mark, mark))
+
+
+def _place_after(place: bytes, part: bytes, delimiter: bytes = b",") -> bytes:
     """Return where a record stands after a line, or a portion of one, that began at a place.
 
     After the closing mark of a quoted field comes a comma, the end, or what goes on as a plain
@@ -51,14 +56,14 @@ def _place_after(place: bytes, part: bytes) -> bytes:
     """
     before = place + part
     if b'"' not in before:
-        return _AT_START if before[-1:] in (b"", b",") else _IN_PLAIN
-    if _CLOSED.sub(b"", before):  # nothing is left of what is closed
+        return _AT_START if before[-1:] in (b"", delimiter) else _IN_PLAIN
+    if _closed(delimiter).sub(b"", before):  # nothing is left of what is closed
         return _IN_QUOTED
-    return _AT_START if _CLOSED.sub(b"", before + b'"') else _IN_PLAIN
+    return _AT_START if _closed(delimiter).sub(b"", before + b'"') else _IN_PLAIN
 
 
 def iter_records(
-    stream: InputStream, *, longest: int = LONGEST_RECORD
+    stream: InputStream, *, longest: int = LONGEST_RECORD, delimiter: str = ","
 ) -> Iterator[tuple[int, bytes, str | None]]:
     r"""Yield each record: number of its first line, its bytes, and what is wrong with it.
 
@@ -69,6 +74,7 @@ def iter_records(
     parts: list[bytes] = []
     length = 0
     place = _AT_START
+    mark = delimiter.encode()
 
     def record(problem: str | None = None) -> tuple[int, bytes, str | None]:
         too_long = f"longer than {longest} bytes" if length > longest else None
@@ -81,7 +87,7 @@ def iter_records(
             parts.append(part)
             if length > longest:
                 parts.clear()
-            place = _place_after(place, part)
+            place = _place_after(place, part, mark)
             line += complete and part.endswith((b"\n", b"\r"))
             if complete and place != _IN_QUOTED:
                 yield record()
@@ -91,16 +97,47 @@ def iter_records(
         yield record("the file ends inside a quoted field" if place == _IN_QUOTED else None)
 
 
-class SeparatedReader(NamedFieldsReader):
+def delimiter_of(source: str, options: ReadingOptions) -> str:
+    """Return what stands between the fields of a CSV file."""
+    by_name = "\t" if plain_name(source).lower().endswith(".tsv") else ","
+    return options.delimiter or by_name
+
+
+class _CsvReader(StreamReader):
+    """Rows of one stream whose records are those of CSV; empty lines are no rows."""
+
+    def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
+        super().__init__(stream, options)
+        self._delimiter = delimiter_of(stream.name, options)
+
+    def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
+        longest = self.options.longest
+        return iter_records(self._stream, longest=longest, delimiter=self._delimiter)
+
+    def _is_blank(self, raw: bytes) -> bool:
+        return not raw.strip(b"\r\n")
+
+    def _values(self, raw: bytes) -> list[str]:
+        """Return the fields of a record; what is no CSV raises RowProblemError."""
+        # The module's limit of 128 KiB a field is one for the whole process: it is only raised.
+        if len(raw) > csv.field_size_limit():
+            csv.field_size_limit(len(raw))
+        try:
+            return next(csv.reader((self._decoded(raw),), delimiter=self._delimiter))
+        except csv.Error as error:
+            raise RowProblemError(f"not CSV: {error}") from None
+
+
+class SeparatedReader(_CsvReader, NamedFieldsReader):
     """Rows of a CSV file whose first record names the fields; all values are text.
 
-    Separated by commas, quoted by ``"``, as ``csv.reader`` reads it by default. Empty lines are no
-    rows. A row with more or fewer fields than the header is a problem.
+    Separated by commas, or the delimiter of the options, quoted by ``"``, as ``csv.reader`` reads
+    it. A row with more or fewer fields than the header is a problem.
     """
 
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         """Yield the records after the header, which is read here."""
-        for line, raw, problem in iter_records(self._stream, longest=self.options.longest):
+        for line, raw, problem in super()._records():
             if self.header is not None:
                 yield line, raw, problem
             else:
@@ -108,14 +145,11 @@ class SeparatedReader(NamedFieldsReader):
                 if problem is not None or not self._is_blank(raw):
                     self._take_header(line, raw, problem)
 
-    def _is_blank(self, raw: bytes) -> bool:
-        return not raw.strip(b"\r\n")
-
     def _take_header(self, line: int, raw: bytes, problem: str | None) -> None:
         """Read the names of the fields; without them no row can be read, so here it ends."""
         names: list[str] = []
         try:
-            names = values_of(raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw)
+            names = self._values(raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw)
         except RowProblemError as error:
             problem = problem or str(error)
         if problem is None and len(set(names)) < len(names):
@@ -131,7 +165,7 @@ class SeparatedReader(NamedFieldsReader):
     def fields_of(self, raw: bytes) -> dict[str, str]:
         """Return the fields of a record by the names of the header."""
         header = self.header or ()
-        values = values_of(raw)
+        values = self._values(raw)
         if len(values) != len(header):
             raise RowProblemError(f"{len(values)} fields, but the header has {len(header)}")
         return dict(zip(header, values, strict=True))
@@ -168,7 +202,7 @@ class LinesReader(StreamReader):
 
     def fields_of(self, raw: bytes) -> list[str]:
         """Cut a line into tokens."""
-        return self.tokens.split(decoded(raw))
+        return self.tokens.split(self._decoded(raw))
 
     def _key(self, fields: list[str], line: int) -> Key:
         """Return the key and take it out of the tokens."""
@@ -193,32 +227,15 @@ class LinesReader(StreamReader):
         return {self.options.text_fields[0]: self._item(tokens)}
 
 
-class BasketReader(LinesReader):
+class BasketReader(_CsvReader, LinesReader):
     """Rows of a CSV file without header: the fields of a record are the tokens.
 
     Records may differ in length. White space around a field does not count, empty fields are none.
     """
 
-    def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
-        return iter_records(self._stream, longest=self.options.longest)
-
-    def _is_blank(self, raw: bytes) -> bool:
-        return not raw.strip(b"\r\n")
-
     def fields_of(self, raw: bytes) -> list[str]:
         """Return the fields of a record."""
-        return present(values_of(raw))
-
-
-def values_of(raw: bytes) -> list[str]:
-    """Return the fields of a record; what is no CSV raises RowProblemError."""
-    # The module's limit of 128 KiB a field is one for the whole process: it is only raised.
-    if len(raw) > csv.field_size_limit():
-        csv.field_size_limit(len(raw))
-    try:
-        return next(csv.reader((decoded(raw),)))
-    except csv.Error as error:
-        raise RowProblemError(f"not CSV: {error}") from None
+        return present(self._values(raw))
 
 
 def treatment_from(text: str) -> Treatment:
@@ -294,5 +311,6 @@ class RatingsReader(RowReader):
     def fields(self, raw: bytes) -> dict[str, Any]:
         """Return the ratings of a row, each by the names of the header."""
         names = self.header or ()
-        records = csv.reader(io.StringIO(raw.decode(), newline=""))
+        text = io.StringIO(raw.decode(self.options.encoding), newline="")
+        records = csv.reader(text, delimiter=delimiter_of(self.source, self.options))
         return {"ratings": [dict(zip(names, record, strict=True)) for record in records]}

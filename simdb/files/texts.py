@@ -97,7 +97,7 @@ class TextReader(RowReader):
             raise RowProblemError(getattr(error, "strerror", None) or str(error)) from None
         if len(content) > self.options.longest:
             raise RowProblemError(f"longer than {self.options.longest} bytes")
-        return decoded(content.removeprefix(BYTE_ORDER_MARK))
+        return decoded(content.removeprefix(BYTE_ORDER_MARK), self.options.encoding)
 
     def fields(self, raw: bytes) -> dict[str, str]:
         """Return the path of a file; its text is where it was."""

@@ -38,7 +38,8 @@ DUPLICATES_KEPT = 100_000
 
 ProgressCallback = Callable[[Progress], None]
 OutcomesCallback = Callable[[Sequence[Outcome]], None]
-OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same"]
+OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same", "leave", "update"]
+OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key may be that item
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,9 @@ class AddPolicy:
 
     Attributes:
         on_existing: what a stored key means: an ``"error"``, a row to ``"skip"``, an item to
-            ``"replace"`` (under ``"require"`` the key must be stored), or (``"same"``) the row
-            itself if the content is equal, else an error.
+            ``"replace"`` (under ``"require"`` the key must be stored), or the row itself if the
+            content is equal, and else an error (``"same"``), a duplicate (``"leave"``) or an item
+            to replace (``"update"``); it stays an error where the key came in the same input.
         bound: find what rows duplicate within it; None does not look.
         drop_duplicates: do not store rows that duplicate something.
         skip_bad: a row whose key is stored already, where that is an error, is left out instead
@@ -236,8 +238,12 @@ class BatchAdder:
                 actions.append("present")
             elif policy in ("replace", "require"):
                 actions.append("replaced")
-            elif policy == "same" and self._is_same(writer, batch.items[row], number):
-                actions.append("present" if self._seen.add(number) else "duplicate")
+            elif policy in OF_CONTENT and self._is_same(writer, batch.items[row], number):
+                actions.append("duplicate" if number in self._seen else "present")
+            elif policy == "update" and number not in self._seen:
+                actions.append("replaced")
+            elif policy == "leave" and number not in self._seen:
+                actions.append("duplicate")
             elif self._policy.skip_bad:
                 actions.append("bad")
             else:
@@ -250,7 +256,7 @@ class BatchAdder:
 
     def _existing(self, batch: RowBatch, place: int, number: int) -> KeyExistsError:
         row, key = batch.rows[place], batch.user_keys[place]
-        if self._policy.on_existing != "same":
+        if self._policy.on_existing not in OF_CONTENT:
             remedies = [
                 Remedy("on_existing", "skip", "leaves it"),
                 Remedy("on_existing", "replace", "overwrites it"),
@@ -260,7 +266,12 @@ class BatchAdder:
         if number in self._seen:
             problem = f"key {key!r} came earlier in the input with other content"
             return KeyExistsError(problem, row=row, key=key, within_input=True)
-        return KeyExistsError(f"key {key!r} is stored with other content", row=row, key=key)
+        remedies = [
+            Remedy("on_existing", "replace", "updates it"),
+            Remedy("on_existing", "keep", "removes the row"),
+        ]
+        problem = f"key {key!r} is stored with other content"
+        return KeyExistsError(problem, remedies=remedies, row=row, key=key)
 
     def _decisions(self, fates: _Fates, signed: Signed, bound: Bound) -> Decisions | None:
         new = np.zeros(len(fates.actions), np.bool_)
@@ -281,6 +292,9 @@ class BatchAdder:
 
     def _apply(self, writer: CollectionWriter, fates: _Fates, signed: Signed) -> None:
         replaced, kept = fates.rows("replaced"), fates.rows("added", "replaced")
+        if self._policy.on_existing in OF_CONTENT:
+            for row in fates.rows("present"):
+                self._seen.add(fates.stored[row])
         if not kept:
             return
         # Before their keys are given to new items, since a key leads to one item.
@@ -289,7 +303,7 @@ class BatchAdder:
         first = insert_rows(writer, fates.batch, signed, kept)
         if signed.prefixes is not None:
             self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
-        if self._policy.on_existing == "same":
+        if self._policy.on_existing in OF_CONTENT:
             for number in range(first, first + len(kept)):
                 self._seen.add(number)
         writer.index_writer(writer.manifest.index).merge_after(len(kept) + len(replaced))
@@ -310,10 +324,12 @@ class BatchAdder:
         batch, stored, decisions = fates.batch, fates.stored, fates.decisions
         outcomes = list(map(Outcome, batch.rows, batch.user_keys, fates.actions))
         for place in fates.rows("duplicate"):
-            if stored[place] >= 0:
-                outcomes[place] = self._duplicate(
-                    outcomes[place], outcomes[place].key, identical_value(self._signer.kind)
-                )
+            key, number = outcomes[place].key, stored[place]
+            if number >= 0 and number in self._seen:
+                same = identical_value(self._signer.kind)
+                outcomes[place] = self._duplicate(outcomes[place], key, same)
+            elif number >= 0:  # of other content, which stays
+                outcomes[place] = replace(outcomes[place], duplicate_of=key, within_input=False)
         for place in fates.rows("bad"):
             refused = self._existing(batch, place, stored[place])
             outcomes[place] = replace(
@@ -344,7 +360,7 @@ class BatchAdder:
         return replace(outcome, duplicate_of=of, similarity=similarity, within_input=within_input)
 
     def _came_with_input(self, number: int) -> bool:
-        if self._policy.on_existing == "same":
+        if self._policy.on_existing in OF_CONTENT:
             return number in self._seen  # also if an earlier run of the same input stored it
         return self._first_new is not None and number >= self._first_new
 

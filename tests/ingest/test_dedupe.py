@@ -246,6 +246,75 @@ def test_a_key_stored_with_other_content_is_a_bad_row(tmp_path):
         assert collection.get("a").item == "x y z"
 
 
+def fates(outcomes: Any) -> Any:
+    return [(outcome.action, outcome.duplicate_of, outcome.similarity) for outcome in outcomes]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_other_content_under_a_stored_key_replaces_it_where_that_is_asked(
+    tmp_path, monkeypatch, batch
+):
+    monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        collection.add_many([("a", "x y z"), ("b", "k l m"), ("c", "o p q")])
+        rows = [("a", "other words now"), ("b", "k l m"), ("d", "x y z"), ("c", "k l m")]
+        report, outcomes = run(collection, rows, on_existing="replace")
+        assert fates(outcomes) == [
+            ("replaced", None, None),
+            ("present", None, None),
+            ("added", None, None),  # what it was like is no longer there
+            ("duplicate", "b", 1.0),
+        ]
+        assert outcomes[3].within_input
+        assert report.replaced == 1
+        stored = {entry.key: entry.item for entry in collection.items()}
+        assert stored == {"a": rows[0][1], "b": "k l m", "c": "o p q", "d": "x y z"}
+        assert (
+            fates(run(collection, rows, on_existing="replace")[1])[:3]
+            == [("present", None, None)] * 3
+        )
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_other_content_under_a_stored_key_is_dropped_where_that_is_asked(
+    tmp_path, monkeypatch, batch
+):
+    monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        collection.add_many([("a", "x y z"), ("b", "k l m")])
+        rows = [("a", "other words now"), ("b", "k l m"), ("d", "other words now")]
+        report, outcomes = run(collection, rows, on_existing="keep")
+        assert fates(outcomes) == [
+            ("duplicate", "a", None),
+            ("present", None, None),
+            ("added", None, None),
+        ]
+        assert outcomes[0].within_input is False
+        assert (report.duplicates_old, report.duplicates_new, report.replaced) == (1, 0, 0)
+        assert collection.get("a").item == "x y z"
+
+
+@pytest.mark.parametrize("on_existing", ["keep", "replace"])
+def test_a_key_that_comes_twice_with_other_content_is_bad_whatever_is_asked(tmp_path, on_existing):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        collection.add("b", "k l m")
+        rows = [("a", "x y z"), ("a", "other words now"), ("a", "x y z")]
+        rows += [("b", "new words here"), ("b", "and again others")][: 2 * (on_existing[0] == "r")]
+        _, outcomes = run(collection, rows, on_bad="skip", on_existing=on_existing)
+        assert [outcome.action for outcome in outcomes[:3]] == ["added", "bad", "duplicate"]
+        assert [outcome.action for outcome in outcomes[3:]] in ([], ["replaced", "bad"])
+
+
+def test_a_choice_that_there_is_not_is_refused(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        with pytest.raises(simdb.ConfigurationError, match="error, keep, replace"):
+            run(collection, [], on_existing="skip")
+
+
 def test_nothing_is_a_duplicate_of_a_bad_row(tmp_path):
     """Its content is not stored, so dropping an equal row would lose it."""
     with simdb.open(tmp_path / "s.simdb") as db:

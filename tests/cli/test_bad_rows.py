@@ -1,0 +1,157 @@
+"""Every row of an input is in exactly one of kept, updated, removed and bad."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simdb
+from tests.support.commands import failed, run
+
+ROWS = (
+    b'{"id": "a", "text": "one two three four"}\n'
+    b'{"id": "b", "text": 7}\n'
+    b"not JSON \xff\n"
+    b'{"id": "c", "text": "one two three four"}\n'
+    b'{"id": "a", "text": "five six seven"}\n'
+    b'{"id": "d", "text": "eight nine ten"}'
+)
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(ROWS)
+    return path
+
+
+def test_dedupe_writes_every_row_to_one_file(source, tmp_path):
+    kept, removed, bad = (tmp_path / f"{name}.jsonl" for name in ("kept", "removed", "bad"))
+    result = run(
+        *("dedupe", source, "-o", kept, "--removed", removed, "--bad", bad, "--id-field", "id"),
+        *("--shingles", "word:1", "--json"),
+    )
+    assert result.exit_code == 0, result.stderr
+    counts = json.loads(result.stdout)
+    found = {name: counts[name] for name in ("rows", "kept", "updated", "removed_new", "bad")}
+    assert found == {"rows": 6, "kept": 2, "updated": 0, "removed_new": 1, "bad": 3}
+    assert [row["id"] for row in lines(kept)] == ["a", "d"]
+    assert [row["line"] for row in lines(removed)] == [4]
+    told = lines(bad)
+    assert [(row["line"], row["id"]) for row in told] == [(2, "b"), (3, None), (5, "a")]
+    assert "the field 'text' is a number" in told[0]["problem"]
+    assert told[1]["row"] == "not JSON \\xff"
+    assert "came earlier in the input with other content" in told[2]["problem"]
+    assert json.loads(told[2]["row"]) == {"id": "a", "text": "five six seven"}
+
+
+def test_add_writes_bad_rows_with_the_input_of_each(source, tmp_path):
+    store, bad = tmp_path / "s.simdb", tmp_path / "bad.jsonl.gz"
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": "a", "text": "stored already"}\n')
+    assert run("create", store, "c", "--shingles", "word:1").exit_code == 0
+    result = run("add", store, "c", source, other, "--id-field", "id", "--bad", bad, "-q")
+    assert result.exit_code == 0, result.stderr
+    told = [json.loads(line) for line in gzip.decompress(bad.read_bytes()).splitlines()]
+    places = [(Path(row["input"]).name, row["line"]) for row in told]
+    assert places == [("in.jsonl", 2), ("in.jsonl", 3), ("in.jsonl", 5), ("other.jsonl", 1)]
+
+
+def test_a_file_of_bad_rows_is_an_output_like_others(source, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    assert "is an input" in failed("dedupe", source, "-o", kept, "--bad", source)
+    assert "two outputs" in failed("dedupe", source, "-o", kept, "--bad", kept)
+    assert "promises csv" in failed("dedupe", source, "-o", kept, "--bad", tmp_path / "b.csv")
+    assert "--json" in failed("dedupe", source, "-o", kept, "--bad", "-", "--json")
+    assert not kept.exists()
+    assert source.read_bytes() == ROWS
+
+
+def test_ways_of_reading_that_do_nothing_are_refused(source, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "a.txt").write_text("one two")
+    for options, told in (
+        ((source, "--delimiter", ";"), "--delimiter does nothing for"),
+        ((source, "--key-prefix", "x"), "--key-prefix is for --make-keys"),
+        ((source, "--make-keys", "place", "--id-field", "id"), "either made or those of a field"),
+        ((texts, "--make-keys", "content"), "--make-keys does nothing for"),
+        ((source, "--encoding", "utf-16"), "a byte a character that holds ASCII, such as latin-1"),
+    ):
+        assert told in failed("dedupe", *options, "-o", kept), options
+    assert not kept.exists()
+
+
+def test_tables_with_tabs_go_through_dedupe_as_they_are(tmp_path):
+    source, kept = tmp_path / "in.tsv", tmp_path / "kept.tsv"
+    table = "id\ttext\n1\tNäive, one\n2\tNäive, one\n3\tother\n".encode("cp1252")
+    source.write_bytes(table)
+    options = ["--id-field", "id", "--encoding", "cp1252", "--shingles", "word:1"]
+    result = run("dedupe", source, "-o", kept, *options)
+    assert result.exit_code == 0, result.stderr
+    lines_of_table = table.splitlines(keepends=True)
+    assert kept.read_bytes() == b"".join(lines_of_table[:2] + lines_of_table[3:])
+    told = failed("dedupe", source, "-o", tmp_path / "kept.csv", *options)
+    assert "promises csv, but tsv is written" in told
+    commas = tmp_path / "in.csv"
+    commas.write_bytes(table.replace(b"\t", b";"))
+    assert (
+        run("dedupe", commas, "-o", tmp_path / "k.csv", *options, "--delimiter", ";").exit_code == 0
+    )
+
+
+def test_rows_without_keys_get_some(tmp_path):
+    store, source = tmp_path / "s.simdb", tmp_path / "in.jsonl"
+    source.write_text('{"meta": {"text": "one two"}}\n{"meta": {"text": "three"}}\n')
+    assert run("create", store, "c", "--shingles", "word:1").exit_code == 0
+    options = ["--text-field", "meta.text", "--make-keys", "content", "--key-prefix", "web:"]
+    assert run("add", store, "c", source, *options).exit_code == 0
+    with simdb.open(store, read_only=True) as database:
+        keys = [str(entry.key) for entry in database["c"].items()]
+        assert [entry.metadata for entry in database["c"].items()] == [None, None]
+    assert len(set(keys)) == 2
+    assert all(key.startswith("web:") for key in keys)
+    (tmp_path / "again.jsonl").write_text('{"meta": {"text": "three"}}\n')
+    options += ["--on-existing", "skip", "--json"]
+    report = json.loads(run("add", store, "c", tmp_path / "again.jsonl", *options).stdout)
+    assert (report["added"], report["present"]) == (0, 1)
+
+
+def test_other_content_under_a_stored_key_is_what_on_existing_says(tmp_path):
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    first.write_text('{"id": "a", "text": "one two three"}\n{"id": "b", "text": "four five six"}\n')
+    second.write_text('{"id": "a", "text": "seven eight nine"}\n{"id": "c", "text": "ten"}\n')
+
+    def deduped(*more: object) -> tuple[dict[str, Any], list[str], list[Any]]:
+        store = tmp_path / f"{len(list(tmp_path.iterdir()))}.simdb"
+        kept, removed = tmp_path / "kept.jsonl", tmp_path / "removed.jsonl"
+        options = ["-o", kept, "--removed", removed, "--id-field", "id", "--store", store]
+        assert run("dedupe", first, *options).exit_code == 0
+        result = run("dedupe", second, *options, *more, "--json")
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout), [row["id"] for row in lines(kept)], lines(removed)
+
+    counts, kept, removed = deduped("--on-existing", "replace")
+    assert (counts["kept"], counts["updated"], kept, removed) == (1, 1, ["a", "c"], [])
+
+    counts, kept, removed = deduped("--on-existing", "keep")
+    assert (counts["kept"], counts["updated"], counts["removed_old"], kept) == (1, 0, 1, ["c"])
+    assert [(row["id"], row["duplicate_of"], row["similarity"]) for row in removed] == [
+        ("a", "a", None)
+    ]
+
+    store = tmp_path / "refused.simdb"
+    options = ["-o", tmp_path / "kept.jsonl", "--id-field", "id", "--store", store]
+    assert run("dedupe", first, *options).exit_code == 0
+    told = failed("dedupe", second, *options)
+    assert "line 1: key 'a' is stored with other content" in told
+    assert "--on-existing replace updates it, or --on-existing keep removes the row" in told

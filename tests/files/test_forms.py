@@ -1,0 +1,155 @@
+"""Delimiters and encodings of CSV, fields of nested objects, and keys that are made."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simdb
+from simdb.errors import BadItemError, ConfigurationError
+from simdb.files import open_rows
+from simdb.files.compression import InputStream
+from simdb.files.rows import ReadingOptions, Row
+from simdb.files.separated import iter_records
+
+
+def rows_of(path: Path, content: bytes, **options: Any) -> list[Row]:
+    path.write_bytes(content)
+    with open_rows(str(path), ReadingOptions(**options)) as reader:
+        return list(reader)
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter", "mark"),
+    [("a.csv", ";", ";"), ("a.csv", "\t", "\t"), ("a.tsv", None, "\t"), ("a.tsv.gz", "|", "|")],
+)
+def test_a_delimiter_stands_between_the_fields(tmp_path, name, delimiter, mark):
+    content = 'id,text,more\na,"x, ""y""\nz","1,2"\nb,plain,\n'
+    table = list(csv.reader(io.StringIO(content, newline="")))
+    written = io.StringIO(newline="")
+    csv.writer(written, delimiter=mark, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(table)
+    packed = written.getvalue().encode()
+    if name.endswith(".gz"):
+        packed = gzip.compress(packed)
+    rows = rows_of(tmp_path / name, packed, id_field="id", delimiter=delimiter)
+    found = [(row.line, row.key, row.item, row.metadata) for row in rows]
+    assert found == [(2, "a", 'x, "y"\nz', {"more": "1,2"}), (4, "b", "plain", {"more": ""})]
+
+
+@given(content=st.text(st.sampled_from('a;,"\n\r'), max_size=14).map(str.encode))
+def test_records_by_another_delimiter_are_those_of_the_csv_module(content):
+    records = [raw for _, raw, _ in iter_records(InputStream("input", content), delimiter=";")]
+    assert b"".join(records) == content
+    text = io.StringIO(content.decode(), newline="")
+    expected = [row for row in csv.reader(text, delimiter=";") if row]
+    found = [
+        next(csv.reader(io.StringIO(raw.decode(), newline=""), delimiter=";")) for raw in records
+    ]
+    assert [row for row in found if row] == expected
+
+
+@pytest.mark.parametrize("delimiter", ['"', "", ";;", "\n", "§"])
+def test_what_cannot_be_a_delimiter_is_refused(delimiter):
+    with pytest.raises(ConfigurationError, match="the delimiter must be one character"):
+        ReadingOptions(delimiter=delimiter)
+
+
+def test_an_encoding_says_what_bytes_mean_and_they_stay_as_they_are(tmp_path):
+    content = "id;text\na;naïve café\nb;Ärger\n".encode("cp1252")
+    rows = rows_of(tmp_path / "a.csv", content, id_field="id", delimiter=";", encoding="cp1252")
+    assert [row.item for row in rows] == ["naïve café", "Ärger"]
+    assert b"".join(row.raw for row in rows) == content.partition(b"\n")[2]
+    refused = rows_of(tmp_path / "a.csv", content, id_field="id", delimiter=";")
+    assert refused[0].problem == "not UTF-8: byte 0xef at position 4"
+    wrong = rows_of(tmp_path / "b.jsonl", b'{"text": "\x81"}\n', encoding="cp1252")
+    assert wrong[0].problem == "not CP1252: byte 0x81 at position 10"
+    (whole,) = rows_of(tmp_path / "c.txt", "Ärger".encode("latin-1"), encoding="latin-1")
+    assert whole.item == "Ärger"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "shift_jis", "iso2022_jp", "utf-7", "hex", "nil"])
+def test_an_encoding_that_cannot_be_cut_at_line_ends_is_refused(encoding):
+    with pytest.raises(ConfigurationError, match="a byte a character that holds ASCII"):
+        ReadingOptions(encoding=encoding)
+
+
+NESTED = {
+    "meta": {"id": 7, "text": "one", "url": "u"},
+    "messages": [{"role": "user", "content": "two"}, {"role": "model", "content": "three"}],
+    "a.b": "four",
+}
+
+
+def nested(tmp_path: Path, fields: dict[str, Any], *names: str, **options: Any) -> Row:
+    content = json.dumps(fields).encode()
+    (row,) = rows_of(tmp_path / "a.jsonl", content, text_fields=names, **options)
+    return row
+
+
+def test_a_field_may_be_one_of_a_nested_object(tmp_path):
+    row = nested(tmp_path, NESTED, "meta.text", id_field="meta.id")
+    assert (row.key, row.item) == (7, "one")
+    others = {name: NESTED[name] for name in ("messages", "a.b")}
+    assert row.metadata == {"meta": {"url": "u"}, **others}
+
+
+def test_the_values_of_a_list_of_objects_are_joined(tmp_path):
+    row = nested(tmp_path, NESTED, "messages.content", "a.b")
+    assert row.item == "two\nthree\nfour"
+    assert row.metadata == {
+        "meta": NESTED["meta"],
+        "messages": [{"role": "user"}, {"role": "model"}],
+    }
+    sets = {"parts": [{"set": [1, 2]}, {"set": [2, 3]}]}
+    assert nested(tmp_path, sets, "parts.set", kind=simdb.Set()).item == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"meta": {"x": 1}}, "the field 'meta.text' is missing"),
+        ({"meta": []}, "the field 'meta.text' is missing"),
+        ({"meta": [{"text": "a"}, {}]}, "the field 'meta.text' is missing"),
+        ({"meta": "text"}, "the field 'meta.text' is missing"),
+        ({"meta": {"text": 1}}, "the field 'meta.text' is a number, not text"),
+    ],
+)
+def test_a_nested_field_that_is_not_there_is_a_problem(tmp_path, fields, problem):
+    assert nested(tmp_path, fields, "meta.text").problem == problem
+
+
+def test_a_key_is_one_value(tmp_path):
+    row = nested(tmp_path, {**NESTED, "text": "x"}, "text", id_field="messages.role")
+    assert row.problem == "the field 'messages.role' has 2 values, of which one is it"
+
+
+def test_made_keys_are_of_the_content_or_of_the_place(tmp_path):
+    content = b'{"text": "x"}\n{"text": "y"}\r\n{"text": "x"}'
+    path = tmp_path / "a.jsonl"
+    first, second, third = rows_of(path, content, made_keys="content", key_prefix="p-")
+    assert first.key == third.key != second.key
+    assert isinstance(first.key, str)
+    assert len(first.key) == len("p-") + 32
+    assert rows_of(path, b'\n{"text": "x"}\n', made_keys="content", key_prefix="p-")[0].key == (
+        first.key
+    )
+    placed = rows_of(path, content, made_keys="place")
+    assert [row.key for row in placed] == [f"{path}:{line}" for line in (1, 2, 3)]
+    assert rows_of(tmp_path / "b.dat", b"1 2\n", made_keys="place", kind=simdb.Set())[0].key == (
+        f"{tmp_path / 'b.dat'}:1"
+    )
+    with pytest.raises(ConfigurationError, match="either made or those of a field"):
+        ReadingOptions(made_keys="place", id_field="id")
+
+
+def test_a_header_tells_what_it_has_by_its_delimiter(tmp_path):
+    with pytest.raises(BadItemError, match="no field 'text'; it has 'id;text'"):
+        rows_of(tmp_path / "a.csv", b"id;text\na;b\n")
