@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from simdb import starting
 from simdb.collection import Collection, CollectionView
-from simdb.database import Database, Snapshot
+from simdb.database import Database, Snapshot, load
 from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
 from simdb.errors import (
     BadItemError,
@@ -61,6 +61,7 @@ from simdb.errors import (
     UsageError,
     WrongTypeError,
 )
+from simdb.frames import dedupe, link, pairs
 from simdb.kinds import (
     Bag,
     Bits,
@@ -81,6 +82,7 @@ from simdb.recovery.repair import repair
 from simdb.recovery.restore import restore
 from simdb.results import (
     AddReport,
+    Answers,
     AuditBin,
     AuditReport,
     CheckReport,
@@ -103,6 +105,7 @@ from simdb.upkeep.calibrate import Calibration
 
 __all__ = [
     "AddReport",
+    "Answers",
     "AuditBin",
     "AuditReport",
     "BadItemError",
@@ -162,7 +165,11 @@ __all__ = [
     "Vector",
     "WordShingles",
     "WrongTypeError",
+    "dedupe",
+    "link",
+    "load",
     "open",
+    "pairs",
     "plan",
     "plan_exact",
     "repair",

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simdb import kinds
+from simdb import arrow, kinds
 from simdb.answers import method as methods
 from simdb.answers.choose import (
     AskedGuarantee,
@@ -45,6 +45,7 @@ from simdb.opened.settings import changed_settings
 from simdb.opened.signer import Signer
 from simdb.results import (
     AddReport,
+    Answers,
     AuditReport,
     CheckReport,
     Entry,
@@ -287,34 +288,37 @@ class CollectionView:
         Raises:
             ThresholdTooLowError: no index serves the threshold; the message names the remedy.
         """
-        return self.search_many(
-            [item],
-            threshold=threshold,
-            max_distance=max_distance,
-            limit=limit,
-            min_recall=min_recall,
-            guarantee=guarantee,
-            measure=measure,
-        )[0]
+        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+        return self._search_many([item], limit, asked)[0]
 
     def search_many(
         self,
         items: Iterable[object],
         *,
+        item: str | Sequence[str] | None = None,
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
         limit: int | None = None,
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
         measure: str = "jaccard",
+    ) -> Answers:
+        """Search for each of several items in one snapshot; see ``search``.
+
+        Args:
+            items: what to look for; of a table, the column that ``item`` names.
+        """
+        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+        return Answers(self._search_many(arrow.items_of(items, item), limit, asked))
+
+    def _search_many(
+        self, items: Iterable[object], limit: int | None, asked: _Asked
     ) -> list[Matches]:
-        """Search for each of several items in one snapshot; see ``search``."""
         if limit is not None:
             _require_positive("limit", limit)
         with self._opened() as opened:
-            asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
             method = _method(opened.settings, "search", asked)
-            encoded = [opened.signer.items.encode(item) for item in items]
+            encoded = list(map(opened.signer.items.encode, items))
             return method.search_many(opened, encoded, limit)
 
     def pairs(
@@ -361,9 +365,12 @@ class CollectionView:
             OperationInterruptedError: while iterating: the budget is spent.
         """
         asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
-        method = _method(self._present.settings, "pairs", asked, resume)
+        settings = self._present.settings
+        method = _method(settings, "pairs", asked, resume)
         first = 0 if since is None else read_since(since)
-        return _streamed(partial(self._pair_batches, method, first, resume), method, budget, resume)
+        batches = partial(self._pair_batches, method, first, resume)
+        is_distance = settings.kind.is_distance
+        return _streamed(batches, method, budget, resume, is_distance=is_distance)
 
     def _pair_batches(
         self, method: Method, since: int, resume: str | None, work: Work
@@ -449,7 +456,8 @@ class CollectionView:
         asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
         method = _method(settings, "join", asked, resume)
         batches = partial(self._joined_batches, other, method, resume)
-        return _streamed(batches, method, budget, resume)
+        is_distance = settings.kind.is_distance
+        return _streamed(batches, method, budget, resume, is_distance=is_distance)
 
     def _joined_batches(
         self, other: CollectionView, method: Method, resume: str | None, work: Work
@@ -638,6 +646,9 @@ class Collection(CollectionView):
         self,
         rows: Iterable[Any],
         *,
+        key: str | None = None,
+        item: str | Sequence[str] | None = None,
+        metadata: str | Sequence[str] = (),
         on_existing: OnExisting = "error",
         on_duplicate: OnDuplicate = "keep",
         on_bad: OnBad = "error",
@@ -653,7 +664,12 @@ class Collection(CollectionView):
         early, all batches before are stored; with ``on_existing="skip"`` it can be run again.
 
         Args:
-            rows: (key, item) or (key, item, metadata) each; any iterable.
+            rows: (key, item) or (key, item, metadata) each; any iterable. Or a table: a frame of
+                pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of Hugging
+                Face, whatever has ``__arrow_c_stream__``.
+            key, item, metadata: of a table, the names of the columns that are these; several for
+                ``item`` make an object of each row, as records are. Without ``key`` the number of
+                the row is the key, from 0. A null is a bad row.
             on_existing, on_duplicate, find_duplicates, threshold, max_distance: as for ``add``,
                 earlier rows being stored items.
             on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves it
@@ -673,12 +689,16 @@ class Collection(CollectionView):
             drop_duplicates=on_duplicate == "skip",
             skip_bad=_skips_bad(on_bad),
         )
-        return self._load(rows, policy, progress, outcomes)
+        found = arrow.rows_of(rows, key, item, metadata)
+        return self._load(found, policy, progress, outcomes)
 
     def dedupe(
         self,
         rows: Iterable[Any],
         *,
+        key: str | None = None,
+        item: str | Sequence[str] | None = None,
+        metadata: str | Sequence[str] = (),
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
         on_bad: OnBad = "error",
@@ -694,7 +714,7 @@ class Collection(CollectionView):
         threads and interruptions change nothing.
 
         Args:
-            rows, progress: as for ``add_many``.
+            rows, key, item, metadata, progress: as for ``add_many``.
             threshold, max_distance: what is similar enough; the collection's if not given.
             on_bad: as for ``add_many``.
             on_existing: a key that was stored before with other content makes a row bad
@@ -712,7 +732,8 @@ class Collection(CollectionView):
             drop_duplicates=True,
             skip_bad=_skips_bad(on_bad),
         )
-        return self._load(rows, policy, progress, outcomes)
+        found = arrow.rows_of(rows, key, item, metadata)
+        return self._load(found, policy, progress, outcomes)
 
     def _duplicate_bound(
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
@@ -928,10 +949,19 @@ def _streamed(
     method: Method,
     budget: int | None,
     token: str | None,
+    *,
+    is_distance: bool,
 ) -> Pairs:
     require_whole("budget", budget, 1)
     work = Work(budget)
-    return Pairs(partial(batches, work), method.guarantee, method.recall, work=work, token=token)
+    return Pairs(
+        partial(batches, work),
+        method.guarantee,
+        method.recall,
+        work=work,
+        token=token,
+        is_distance=is_distance,
+    )
 
 
 def _method(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from math import isnan, nan
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from simdb import arrow
 from simdb.work import Work
 
 Key: TypeAlias = str | int
@@ -90,6 +92,42 @@ class Matches(Sequence[Match]):
     def __getitem__(self, index: slice) -> Sequence[Match]: ...
     def __getitem__(self, index: int | slice) -> Match | Sequence[Match]:
         return self.matches[index]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Stream the matches as Arrow columns; see ``to_arrow``."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> Any:
+        """Return the matches as a ``pyarrow.Table``: ``key``, and ``similarity`` or ``distance``.
+
+        The schema's metadata has the promise, as that of ``Pairs.to_arrow``.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        return arrow.table(_columns_of_matches(self.matches), _promised(self))
+
+
+class Answers(list[Matches]):
+    """The answers of several searches, in the order of the items that were searched for."""
+
+    def to_arrow(self) -> Any:
+        """Return all matches as a ``pyarrow.Table``: ``probe``, ``key``, and the measured value.
+
+        ``probe`` is the place of the item that was searched for, int64 from 0.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        probes = np.repeat(np.arange(len(self)), list(map(len, self)))
+        columns = _columns_of_matches([match for found in self for match in found])
+        return arrow.table({"probe": probes, **columns}, _promised(self[0]) if self else None)
+
+
+def _columns_of_matches(matches: Sequence[Match]) -> dict[str, Any]:
+    measured = "distance" if matches and matches[0].similarity is None else "similarity"
+    values = np.array([match.value for match in matches], np.float64)
+    return {"key": arrow.keys_column([match.key for match in matches]), measured: values}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -349,8 +387,10 @@ class RepairReport:
         return whole and self.certain and not self.lost_collections
 
 
-# Batches, what turns each into pairs with keys, and a token to go on after it.
-PairSource = Callable[[], Iterator[tuple[PairBatch, Callable[[], list[Pair]], str | None]]]
+KeysOf: TypeAlias = Callable[[npt.NDArray[np.uint32]], list[Key]]
+
+# Batches, what looks up the keys of their left and of their right items, a token to go on after.
+PairSource = Callable[[], Iterator[tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]]]
 
 
 class Pairs:
@@ -371,9 +411,11 @@ class Pairs:
         *,
         work: Work,
         token: str | None,
+        is_distance: bool = False,
     ) -> None:
         self._source = source
         self._work = work
+        self._measured = "distance" if is_distance else "similarity"
         self.token = token
         self.guarantee = guarantee
         self.expected_recall = expected_recall
@@ -399,8 +441,8 @@ class Pairs:
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield one ``Pair`` after the other."""
-        for _, pairs, token in self._source():
-            yield from pairs()
+        for batch, keys_of, token in self._source():
+            yield from _with_keys(batch, *keys_of)
             self.token = token
 
     def batches(self) -> Iterator[PairBatch]:
@@ -408,6 +450,48 @@ class Pairs:
         for batch, _, token in self._source():
             self.token = token
             yield batch
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Stream the pairs as Arrow columns, found as they are read; see ``to_arrow``."""
+        return self._reader().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> Any:
+        """Return the pairs as a ``pyarrow.Table``: ``left``, ``right`` and the measured value.
+
+        Keys are int64 or texts. Under ``simdb`` the metadata of the schema has, as JSON,
+        the guarantee and the expected recall at the threshold.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            UsageError: some keys are texts and some are numbers.
+        """
+        return self._reader().read_all()
+
+    def _reader(self) -> Any:
+        none = {"left": [], "right": [], self._measured: np.empty(0)}
+        return arrow.reader(self._columns(), none, _promised(self))
+
+    def _columns(self) -> Iterator[dict[str, Any]]:
+        """Yield the pairs as columns by name, one batch after the other."""
+        for batch, (left, right), token in self._source():
+            yield {
+                "left": arrow.keyed(batch.left, left),
+                "right": arrow.keyed(batch.right, right),
+                self._measured: getattr(batch, self._measured),
+            }
+            self.token = token
+
+
+def _with_keys(batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf) -> list[Pair]:
+    """Look the keys of a batch up; of one collection these are read at once."""
+    if left_keys is right_keys:
+        keys = left_keys(np.concatenate([batch.left, batch.right]))
+        lefts, rights = keys[: len(batch)], keys[len(batch) :]
+    else:
+        lefts, rights = left_keys(batch.left), right_keys(batch.right)
+    if batch.is_of_distances:
+        return [Pair(*pair) for pair in zip(lefts, rights, repeat(None), batch.distance.tolist())]
+    return list(map(Pair, lefts, rights, batch.similarity.tolist()))
 
 
 class Groups:
@@ -431,6 +515,24 @@ class Groups:
         """Describe the answer."""
         return f"<{len(self):,} simdb groups, {_promise(self.guarantee, self.expected_recall)}>"
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Stream the groups as Arrow columns; see ``to_arrow``."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> Any:
+        """Return the groups as a ``pyarrow.Table``, a row a member: ``representative``, ``key``.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        sizes = list(map(len, self._keys))
+        places = np.repeat(np.cumsum([0, *sizes[:-1]]) if sizes else [], sizes).astype(np.int64)
+        members = arrow.keys_column([key for keys in self._keys for key in keys])
+        return arrow.table(
+            {"representative": members.take(arrow.library().array(places)), "key": members},
+            _promised(self),
+        )
+
     def __len__(self) -> int:
         """Return how many groups there are."""
         return len(self._keys)
@@ -439,6 +541,12 @@ class Groups:
         """Yield the groups by the insertion of their first items."""
         for keys in self._keys:
             yield Group(keys[0], tuple(keys))
+
+
+def _promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:
+    """Return what an answer promises, as JSON has it: no nan."""
+    recall = None if isnan(answer.expected_recall) else answer.expected_recall
+    return {"guarantee": answer.guarantee, "expected_recall": recall}
 
 
 def _promise(guarantee: Guarantee, expected_recall: float) -> str:

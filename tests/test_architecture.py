@@ -18,7 +18,7 @@ import simdb.kinds
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-BOTTOM = {"arrays", "errors", "ragged", "results", "work"}
+BOTTOM = {"arrays", "arrow", "errors", "ragged", "results", "work"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
 ROOMS = ("opened", "answers", "ingest", "upkeep", "recovery")
@@ -27,10 +27,11 @@ BELOW_ROOMS = {"kinds", "storage"} | MATHEMATICS | BOTTOM
 # What each part of simdb may import of simdb, besides itself. "" is the package: the public names.
 ALLOWED_IMPORTS = {
     "errors": set(),
+    "arrow": {"arrays", "errors"},
     "work": {"errors"},
     "arrays": set(),
     "ragged": {"arrays"},
-    "results": {"arrays", "errors", "work"},
+    "results": {"arrays", "arrow", "errors", "work"},
     "kernels": {"arrays"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
@@ -40,10 +41,20 @@ ALLOWED_IMPORTS = {
     "planning": {"kinds", "storage"} | MATHEMATICS | BOTTOM,
     "collection": {*ROOMS[:-1]} | BELOW_ROOMS,
     "database": {"collection", *ROOMS} | BELOW_ROOMS,
+    "frames": {"collection", "database", "exact", "kinds"} | BOTTOM,
     # It writes what it could read into a new store, as a user would.
     "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,
     "starting": set(),
-    "": {"collection", "database", "kinds", "lsh", "planning", "recovery", "recovery.repair"}
+    "": {
+        "collection",
+        "database",
+        "frames",
+        "kinds",
+        "lsh",
+        "planning",
+        "recovery",
+        "recovery.repair",
+    }
     | {"starting", "upkeep"}
     | BOTTOM,
     "files": {"kinds"} | BOTTOM,
@@ -58,6 +69,7 @@ OUTSIDE = {
         f"simdb.storage.file.{module}"
         for module in ("creation", "environment", "errors", "preflight")
     ),
+    "pyarrow": ("simdb.arrow",),
     "msgpack": ("simdb.storage.tables.layout",),
     "numba": ("simdb.kernels",),
     "llvmlite": ("simdb.kernels",),
@@ -68,7 +80,7 @@ OUTSIDE = {
 KIND_FOLDER = re.compile(r"(simdb\.kinds\.\w+)\.\w+")
 
 # Libraries that take long to load: imported on use, inside functions.
-LAZY = ("scipy", "backports", "compression", "simdb.kernels.")
+LAZY = ("scipy", "pyarrow", "backports", "compression", "simdb.kernels.")
 
 
 def module_name(path: Path) -> str:

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Kind
 from simdb.opened.opened import Opened
-from simdb.results import Guarantee, Key, Matches, Pair, PairBatch, Progress
+from simdb.results import Guarantee, Key, KeysOf, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.tables.layout import decode_user_key
 
@@ -30,8 +29,8 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 # A batch of pairs by item number, in values as the index has them, and the token to go on after it.
 Batches: TypeAlias = Iterator[tuple[PairBatch, str | None]]
 
-# The same in values as callers know them, with what looks their keys up.
-AnsweredBatch: TypeAlias = tuple[PairBatch, Callable[[], list[Pair]], str | None]
+# The same in values as callers know them, with what looks up the keys of each side.
+AnsweredBatch: TypeAlias = tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]
 
 
 @dataclass(frozen=True)
@@ -147,11 +146,13 @@ def answered(
     method: Method, left: Opened, right: Opened, batches: Batches
 ) -> Iterator[AnsweredBatch]:
     """Turn pairs into what callers see; of one collection ``left`` and ``right`` are the same."""
+    left_keys = partial(keys_of_numbers, left.reader)
+    right_keys = left_keys if left is right else partial(keys_of_numbers, right.reader)
     for inner, token in batches:
         batch = inner
         if method.measure is Measure.JACCARD:
             batch = outer_pairs(left.settings.kind, inner)
-        yield batch, partial(pairs_with_keys, left.reader, right.reader, batch), token
+        yield batch, (left_keys, right_keys), token
 
 
 def outer_pairs(kind: Kind, batch: PairBatch) -> PairBatch:
@@ -160,23 +161,6 @@ def outer_pairs(kind: Kind, batch: PairBatch) -> PairBatch:
     if values is batch.similarity:
         return batch
     return PairBatch(batch.left, batch.right, values)
-
-
-def pairs_with_keys(
-    left: CollectionReader, right: CollectionReader, batch: PairBatch
-) -> list[Pair]:
-    """Look the keys of a batch up; of one collection these are read at once."""
-    if left is right:
-        keys = keys_of_numbers(left, np.concatenate([batch.left, batch.right]))
-        lefts, rights = keys[: len(batch)], keys[len(batch) :]
-    else:
-        lefts, rights = keys_of_numbers(left, batch.left), keys_of_numbers(right, batch.right)
-    if batch.is_of_distances:
-        return [Pair(*pair) for pair in zip(lefts, rights, repeat(None), batch.distance.tolist())]
-    return list(map(Pair, lefts, rights, batch.similarity.tolist()))
-
-
-# -- keys --------------------------------------------------------------------------------------
 
 
 def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s) -> list[Key]:

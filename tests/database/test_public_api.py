@@ -16,6 +16,7 @@ import simdb
 
 NAMES = [
     "AddReport",
+    "Answers",
     "AuditBin",
     "AuditReport",
     "BadItemError",
@@ -75,7 +76,11 @@ NAMES = [
     "Vector",
     "WordShingles",
     "WrongTypeError",
+    "dedupe",
+    "link",
+    "load",
     "open",
+    "pairs",
     "plan",
     "plan_exact",
     "repair",

@@ -1,0 +1,371 @@
+"""Tables in and out as Arrow columns: frames, relations and data sets, through pyarrow.
+
+What has ``__arrow_c_stream__`` or ``__arrow_c_array__`` is read batch by batch: tables of pyarrow,
+pandas and polars, relations of DuckDB. A ``Dataset`` of Hugging Face has neither and is read in
+its own Arrow form. pyarrow is the extra ``arrow``, imported when the first table is met.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb.errors import BadItemError, MissingExtraError, UsageError
+
+BATCH_ROWS = 10_000  # of data sets that are asked for batches
+Key = str | int
+MIXED_KEYS = (
+    "some keys are texts and some are numbers, which one Arrow column cannot hold: iterate over "
+    "the answer instead"
+)
+
+
+def library() -> Any:
+    """Return pyarrow.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtraError(
+            'Arrow tables need the arrow extra: pip install "simdb-store[arrow]"'
+        ) from error
+    return pyarrow
+
+
+def parquet() -> Any:
+    """Return pyarrow's module for Parquet files; MissingExtraError if it is not installed."""
+    library()
+    import pyarrow.parquet
+
+    return pyarrow.parquet
+
+
+def is_table(data: object) -> bool:
+    """Whether an object gives Arrow columns."""
+    kind = type(data)
+    return (
+        hasattr(kind, "__arrow_c_stream__")
+        or hasattr(kind, "__arrow_c_array__")
+        or _is_data_set(data)
+    )
+
+
+def _is_data_set(data: object) -> bool:
+    """Whether an object is a ``Dataset`` of Hugging Face; nothing is imported to tell."""
+    return hasattr(data, "with_format") and hasattr(data, "column_names")
+
+
+def batches(data: Any) -> tuple[Any, Iterator[Any]]:
+    """Return the schema of a table and its record batches, which are read as they are asked for.
+
+    Raises:
+        UsageError: it has no named columns, or can be read no more.
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow = library()
+    try:
+        if isinstance(data, arrow.RecordBatchReader):
+            reader = data
+        elif _is_data_set(data):
+            tables = data.with_format("arrow").iter(BATCH_ROWS)
+            return data.features.arrow_schema, (
+                batch for table in tables for batch in table.to_batches()
+            )
+        elif hasattr(type(data), "__arrow_c_stream__"):
+            reader = arrow.RecordBatchReader.from_stream(data)
+        else:
+            batch = arrow.record_batch(data)
+            return batch.schema, iter([batch])
+    except (arrow.ArrowException, TypeError, ValueError) as error:
+        raise UsageError(
+            f"a {type(data).__name__} cannot be read as a table of named columns: {error}"
+        ) from error
+    return reader.schema, iter(reader)
+
+
+def read(data: Any) -> Any:
+    """Return a table as one of pyarrow, whole."""
+    schema, found = batches(data)
+    return library().Table.from_batches(list(found), schema)
+
+
+def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
+    """Return the rows of a table that are to be kept."""
+    arrow = library()
+    fields = [
+        field.with_type(
+            arrow.large_string() if arrow.types.is_string_view(field.type) else field.type
+        )
+        for field in whole.schema
+    ]  # pyarrow cannot pick from string views
+    schema = arrow.schema(fields, whole.schema.metadata)
+    return whole.cast(schema).filter(arrow.array(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table are what.
+
+    Attributes:
+        item: the column of the items, or the columns that together make an object of each row.
+        key: the column of the keys; None makes the number of the row the key, from 0.
+        metadata: the columns that are kept as metadata.
+    """
+
+    item: str | tuple[str, ...]
+    key: str | None = None
+    metadata: tuple[str, ...] = ()
+
+    @classmethod
+    def named(
+        cls, key: str | None, item: str | Sequence[str] | None, metadata: str | Sequence[str]
+    ) -> Columns:
+        """Return the columns that arguments name.
+
+        Raises:
+            UsageError: no column of items is named.
+        """
+        if item is None:
+            raise UsageError(
+                "of a table, item= must name the column of the items, or those of their fields"
+            )
+        items = item if isinstance(item, str) else tuple(item)
+        return cls(items, key, (metadata,) if isinstance(metadata, str) else tuple(metadata))
+
+    def item_names(self) -> list[str]:
+        """Return the names of the columns that are read as items."""
+        return [self.item] if isinstance(self.item, str) else list(self.item)
+
+    def names(self) -> list[str]:
+        """Return the names of all the columns that are read."""
+        return [*self.item_names(), *self.metadata, *([] if self.key is None else [self.key])]
+
+    def require_among(self, names: Sequence[str]) -> None:
+        """Raise unless a table of columns so named has each of these once.
+
+        Raises:
+            UsageError: one is missing, or stands twice.
+        """
+        for name in self.names():
+            count = list(names).count(name)
+            if count != 1:
+                fault = "has no column" if not count else f"has {count} columns"
+                raise UsageError(
+                    f"the table {fault} {name!r}; "
+                    f"it has {', '.join(map(repr, names)) or 'no column'}"
+                )
+
+    def require_in(self, schema: Any) -> None:
+        """Raise unless a table has each of the columns once, and keys of a fitting type.
+
+        Raises:
+            UsageError: one is missing, or stands twice; or keys are neither numbers nor texts.
+        """
+        self.require_among(schema.names)
+        if self.key is not None:
+            kind = _plain_type(schema.field(self.key).type)
+            if not (library().types.is_integer(kind) or _is_text(kind)):
+                raise UsageError(
+                    f"key={self.key!r} is a column of {kind}: keys are whole numbers or texts"
+                )
+
+
+def rows_of(
+    data: Any, key: str | None, item: str | Sequence[str] | None, metadata: str | Sequence[str]
+) -> Iterable[Any]:
+    """Return rows as ``add_many`` takes them; those of a table where one is given.
+
+    Raises:
+        UsageError: columns are named, and there is no table; or none is, and there is one; or a
+            column is missing or wrong.
+        MissingExtraError: it is a table, and pyarrow is not installed.
+    """
+    if is_table(data):
+        return rows(data, Columns.named(key, item, metadata))
+    if key is not None or item is not None or metadata:
+        raise UsageError(
+            "key, item and metadata name columns of a table, but the rows are "
+            f"{type(data).__name__}: give each as (key, item) or (key, item, metadata)"
+        )
+    plain_rows: Iterable[Any] = data
+    return plain_rows
+
+
+def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
+    """Return the items that are given, or the column of a table that is named.
+
+    Raises:
+        UsageError: as ``rows_of``; or an item is null.
+    """
+    for number, row in enumerate(rows_of(data, None, item, ())):
+        if isinstance(row, BadItemError):
+            raise BadItemError(f"row {number}: {row}", row=number)
+        yield row[1] if is_table(data) else row
+
+
+def rows(data: Any, columns: Columns) -> Iterator[Any]:
+    """Yield the rows of a table as ``add_many`` takes them; a null key or item is a bad row.
+
+    Raises:
+        UsageError: a column is missing or wrong.
+        MissingExtraError: pyarrow is not installed.
+    """
+    schema, found = batches(data)
+    columns.require_in(schema)
+    arrow = library()
+    first = 0
+    try:
+        for batch in found:
+            yield from _rows_of(batch, columns, first)
+            first += batch.num_rows
+    except arrow.ArrowException as error:
+        raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
+
+
+def _rows_of(batch: Any, columns: Columns, first: int) -> Iterator[Any]:
+    named = columns.item
+    if isinstance(named, str):
+        items = values(batch.column(named))
+    else:
+        items = list(map(plain, batch.select(list(named)).to_pylist()))
+    keys: Sequence[Any] = range(first, first + batch.num_rows)
+    if columns.key is not None:
+        keys = values(batch.column(columns.key))
+    read = [keys, items]
+    if columns.metadata:
+        read.append(list(map(plain, batch.select(list(columns.metadata)).to_pylist())))
+    found = zip(*read, strict=True)
+    single = [name for name in (columns.key, named) if isinstance(name, str)]
+    if not any(batch.column(name).null_count for name in single):
+        return found
+    return (_without_null(row, columns) for row in found)
+
+
+def _without_null(row: tuple[Any, ...], columns: Columns) -> Any:
+    """Return the row, or what is wrong with it."""
+    for value, name in zip(row, (columns.key, columns.item), strict=False):
+        if value is None:
+            return BadItemError(f"the column {name!r} is null")
+    return row
+
+
+def values(column: Any) -> list[Any]:
+    """Return the values of an Arrow array as items are given: arrays where lists hold numbers."""
+    arrow = library()
+    kind = column.type
+    if arrow.types.is_dictionary(kind):
+        return values(column.dictionary_decode())
+    if arrow.types.is_map(kind):
+        return [None if value is None else dict(value) for value in column.to_pylist()]
+    of_lists = (
+        arrow.types.is_list(kind)
+        or arrow.types.is_large_list(kind)
+        or arrow.types.is_fixed_size_list(kind)
+    )
+    if of_lists and arrow.types.is_primitive(kind.value_type):
+        inner = column.flatten()  # without what lies under a null
+        if inner.null_count == 0 and not arrow.types.is_temporal(kind.value_type):
+            numbers = inner.to_numpy(zero_copy_only=False)
+            lengths = arrow.compute.fill_null(arrow.compute.list_value_length(column), 0)
+            ends = np.cumsum(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+            parts: list[Any] = np.split(numbers, ends[:-1]) if len(column) else []
+            if column.null_count:
+                valid = column.is_valid().to_pylist()
+                return [
+                    part if is_there else None for part, is_there in zip(parts, valid, strict=True)
+                ]
+            return parts
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a table as JSON can express it: dates in ISO's form, decimals as text."""
+    if isinstance(value, dict):
+        return {name: plain(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return list(map(plain, value))
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _plain_type(kind: Any) -> Any:
+    return kind.value_type if library().types.is_dictionary(kind) else kind
+
+
+def _is_text(kind: Any) -> bool:
+    types = library().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+# -- out -----------------------------------------------------------------------------------------
+
+
+def table(columns: Mapping[str, Any], promise: Mapping[str, Any] | None = None) -> Any:
+    """Return a table of columns; what is promised of them stands in the schema's metadata.
+
+    Args:
+        columns: by name, arrays of NumPy or of Arrow, or lists.
+        promise: kept as JSON under ``simdb``.
+    """
+    made = library().table(dict(columns))
+    return made.replace_schema_metadata({"simdb": json.dumps(promise)}) if promise else made
+
+
+def reader(
+    found: Iterator[Mapping[str, Any]], none: Mapping[str, Any], promise: Mapping[str, Any]
+) -> Any:
+    """Return a reader of columns that are found as they are read.
+
+    Args:
+        found: the columns of one batch after the other.
+        none: the columns of a batch without rows, which tell the schema if there is no other.
+        promise: kept as JSON under ``simdb`` in the schema's metadata.
+
+    Raises:
+        UsageError: while reading, a batch has keys of another type than the first.
+    """
+    made = (table(columns, promise) for columns in found)
+    filled = (one for one in made if one.num_rows)
+    first = next(filled, None) or table(none, promise)
+
+    def batches() -> Iterator[Any]:
+        for one in chain([first], filled):
+            if one.schema != first.schema:
+                raise UsageError(MIXED_KEYS)
+            yield from one.to_batches()
+
+    return library().RecordBatchReader.from_batches(first.schema, batches())
+
+
+def keys_column(keys: Sequence[Key]) -> Any:
+    """Return keys as a column: int64 if they are numbers, else texts.
+
+    Raises:
+        UsageError: some are numbers and some are texts, which no column holds.
+    """
+    arrow = library()
+    texts = sum(isinstance(key, str) for key in keys)
+    if 0 < texts < len(keys):
+        raise UsageError(MIXED_KEYS)
+    return arrow.array(keys, arrow.string() if texts or not keys else arrow.int64())
+
+
+def keyed(
+    numbers: npt.NDArray[np.uint32], keys_of: Callable[[npt.NDArray[np.uint32]], list[Key]]
+) -> Any:
+    """Return the column of the keys of item numbers; each key is looked up once."""
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return keys_column(keys_of(distinct)).take(library().array(places))

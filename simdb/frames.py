@@ -1,0 +1,341 @@
+"""Whole tables in one call: near duplicates out of a frame, its similar pairs, two frames linked.
+
+Data are a frame of pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of
+Hugging Face, or a list of dicts; answers are of the same kind. Without ``store`` the items go to a
+file that is removed at the end, so memory is bounded by simdb's setting and not by the data; with
+it they stay, and the next call meets them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import compress
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import arrow
+from simdb.arrow import Columns
+from simdb.collection import Collection, OnBad, OnExisting
+from simdb.database import open_database
+from simdb.errors import UsageError
+from simdb.exact.thresholds import ThresholdLike
+from simdb.kinds import Kind, Text
+from simdb.results import Key, Outcome, Pairs
+
+Names = str | Sequence[str]
+Show = Literal["kept", "all"]
+COLLECTION = "documents"
+
+
+def dedupe(
+    data: Any,
+    *,
+    item: Names,
+    key: str | None = None,
+    kind: Kind | None = None,
+    threshold: ThresholdLike | None = None,
+    max_distance: ThresholdLike | None = None,
+    show: Show = "kept",
+    on_bad: OnBad = "error",
+    store: str | os.PathLike[str] | None = None,
+    collection: str = COLLECTION,
+) -> Any:
+    """Return the rows of a table that are similar to no row kept before them.
+
+    ``Collection.dedupe`` says what is removed; the index finds 99 % of the duplicates at the
+    threshold and more of those above it, and removes nothing that is not one. The same data give
+    the same rows.
+
+    Args:
+        data: a frame of pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of
+            Hugging Face, or a list of dicts.
+        item: the column of the items; several make an object of each row, as records are.
+        key: the column of the keys, which are distinct; without it the number of the row, from 0.
+        kind: what the items are; texts if not given.
+        threshold: what is similar enough; 0.8 if not given.
+        max_distance: the same, of kinds that measure a distance.
+        show: ``"kept"`` rows only, or ``"all"`` with two columns more: ``duplicate_of``, the key
+            of the first row kept that it is similar to, and their ``similarity`` or ``distance``;
+            both are null in rows that are kept.
+        on_bad: ``"skip"`` keeps what cannot be compared, such as a null; ``"error"`` refuses it.
+        store: a database that the rows are added to, and compared with; made if there is none.
+            A row whose key is stored there with the same item is itself, and is kept.
+        collection: its name in the store.
+
+    Returns:
+        A table of the kind that was given, in its order.
+
+    Raises:
+        UsageError: a column is missing; or there is a store and no key.
+        BadItemError, KeyExistsError: a row cannot be stored; ``row`` says which, from 0.
+        MissingExtraError: pyarrow is not installed, and the data are no list.
+    """
+    if show not in ("kept", "all"):
+        raise UsageError(f"show must be 'kept' or 'all', not {show!r}")
+    bound = _bound(threshold, max_distance)
+    table = _Table(data, Columns.named(key, item, ()))
+    with _collection_for(table, kind, bound, store, collection) as target:
+        marks = _Marks()
+        target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **bound)
+        measured = "distance" if target.kind.is_distance else "similarity"
+    if show == "kept":
+        return table.select(np.array([of is None for of in marks.duplicate_of], np.bool_))
+    return table.with_columns({"duplicate_of": marks.duplicate_of, measured: marks.values})
+
+
+def pairs(
+    data: Any,
+    *,
+    item: Names,
+    key: str | None = None,
+    kind: Kind | None = None,
+    threshold: ThresholdLike | None = None,
+    max_distance: ThresholdLike | None = None,
+    on_bad: OnBad = "error",
+    store: str | os.PathLike[str] | None = None,
+    collection: str = COLLECTION,
+) -> Any:
+    """Return the pairs of similar rows of a table: ``left``, ``right``, and how similar they are.
+
+    With ``store``, the pairs that came with these rows: with each other and with those stored.
+
+    Args:
+        data, item, key, kind, threshold, max_distance, store, collection: as for ``dedupe``.
+        on_bad: ``"skip"`` leaves out what cannot be compared.
+
+    Returns:
+        A table of the kind that was given. Keys are those of ``key``, or numbers of rows.
+
+    Raises:
+        UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.
+    """
+    bound = _bound(threshold, max_distance)
+    table = _Table(data, Columns.named(key, item, ()))
+    with _collection_for(table, kind, bound, store, collection) as target:
+        on_existing: OnExisting = "error" if store is None else "skip"
+        report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
+        return table.made_of(target.pairs(since=report.since, **bound))
+
+
+def link(
+    left: Any,
+    right: Any,
+    *,
+    item: Names,
+    right_item: Names | None = None,
+    key: str | None = None,
+    right_key: str | None = None,
+    kind: Kind | None = None,
+    threshold: ThresholdLike | None = None,
+    max_distance: ThresholdLike | None = None,
+    on_bad: OnBad = "error",
+) -> Any:
+    """Return the similar pairs of a row of one table and a row of another.
+
+    Args:
+        left, right: tables, as for ``dedupe``.
+        item, key: columns of ``left``, as for ``dedupe``; and of ``right`` too, unless
+            ``right_item`` or ``right_key`` name others there.
+        kind, threshold, max_distance, on_bad: as for ``pairs``.
+
+    Returns:
+        A table of the kind of ``left``: ``left`` and ``right``, the keys, and how similar they are.
+
+    Raises:
+        UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.
+    """
+    bound = _bound(threshold, max_distance)
+    lefts = _Table(left, Columns.named(key, item, ()))
+    rights = _Table(right, Columns.named(right_key or key, right_item or item, ()))
+    with (
+        _collection_for(lefts, kind, bound) as first,
+        _collection_for(rights, kind, bound) as second,
+    ):
+        for table, target in ((lefts, first), (rights, second)):
+            target.add_many(table.rows(), on_bad=on_bad)
+        return lefts.made_of(first.join(second, **bound))
+
+
+def _bound(threshold: ThresholdLike | None, max_distance: ThresholdLike | None) -> dict[str, Any]:
+    """Return the bound that is given, if one is."""
+    given = {"threshold": threshold, "max_distance": max_distance}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+class _Marks:
+    """What became of each row: the key that it is a duplicate of, and how similar the two are."""
+
+    def __init__(self) -> None:
+        self.duplicate_of: list[Key | None] = []
+        self.values: list[float | None] = []
+
+    def note(self, outcomes: Sequence[Outcome]) -> None:
+        """Note the outcomes of a batch; they come in the order of the rows."""
+        for outcome in outcomes:
+            value = outcome.similarity if outcome.distance is None else outcome.distance
+            self.duplicate_of.append(outcome.duplicate_of)
+            self.values.append(value)
+
+
+@contextmanager
+def _collection_for(
+    table: _Table,
+    kind: Kind | None,
+    bound: dict[str, Any],
+    store: str | os.PathLike[str] | None = None,
+    name: str = COLLECTION,
+) -> Iterator[Collection]:
+    """Open the collection that is meant, or a new one that is gone afterwards."""
+    if store is None:
+        with (
+            tempfile.TemporaryDirectory(prefix="simdb-") as place,
+            open_database(Path(place) / "rows.simdb", sync="batch") as database,
+        ):
+            # The same data give the same answer only under the same hash functions.
+            yield database.create_collection(name, kind or Text(), seed=table.seed(), **bound)
+        return
+    if table.columns.key is None:
+        raise UsageError("a store needs keys that stay: key= must name their column")
+    with open_database(store) as database:
+        if kind is None and name in database:
+            yield database[name]
+        else:
+            yield database.collection(name, kind or Text(), **bound)
+
+
+class _Table:
+    """A table of any library, and how one like it is made.
+
+    Attributes:
+        columns: which of its columns are read.
+    """
+
+    def __init__(self, data: Any, columns: Columns) -> None:
+        """Read the columns that are named.
+
+        Raises:
+            UsageError: the data are no table, or lack a column.
+        """
+        self.columns = columns
+        self._data = data
+        self._library = ""  # that of a list of dicts
+        self._read: Any = data
+        if arrow.is_table(data):
+            self._library = type(data).__module__.partition(".")[0].lstrip("_")
+            if hasattr(data, "columns") and self._library == "pandas":
+                # Others of its columns may not fit into Arrow.
+                columns.require_among(list(map(str, data.columns)))
+                data = data[list(dict.fromkeys(columns.names()))]
+            self._read = arrow.read(data)
+            columns.require_in(self._read.schema)
+        elif isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
+            known = list(dict.fromkeys(name for row in data for name in row))
+            if data:
+                columns.require_among(known)
+        else:
+            raise UsageError(
+                "the data must be a table (pandas, polars, pyarrow, DuckDB, Hugging Face) or a "
+                f"list of dicts, not {type(data).__name__}"
+            )
+
+    def rows(self) -> Iterator[Any]:
+        """Yield the rows as ``add_many`` takes them."""
+        if self._library:
+            yield from arrow.rows(self._read, self.columns)
+            return
+        names = self.columns.item
+        for number, row in enumerate(self._read):
+            item = (
+                row.get(names)
+                if isinstance(names, str)
+                else {name: row.get(name) for name in names}
+            )
+            yield (number if self.columns.key is None else row.get(self.columns.key)), item
+
+    def seed(self) -> int:
+        """Return a seed that only the same items give.
+
+        Whoever writes a row to make it collide with others would have to know all of them.
+        """
+        digest = hashlib.blake2b(digest_size=32)
+        if self._library:
+            for batch in self._read.select(self.columns.item_names()).to_batches():
+                digest.update(batch.serialize())
+        else:
+            for _, item in self.rows():
+                digest.update(repr(item).encode("utf-8", "surrogatepass") + b"\0")
+        return int.from_bytes(digest.digest())
+
+    def select(self, kept: npt.NDArray[np.bool_]) -> Any:
+        """Return the rows that are to be kept, in a table of the same kind."""
+        if not self._library:
+            return list(compress(self._data, kept.tolist()))
+        if self._library == "pandas":
+            return self._data[kept]
+        if self._library == "polars":
+            return self._data[np.flatnonzero(kept)]
+        if self._library == "datasets":
+            return self._data.select(np.flatnonzero(kept))
+        return self._like(arrow.selected(self._read, kept))
+
+    def with_columns(self, added: dict[str, list[Any]]) -> Any:
+        """Return the table with columns more.
+
+        Raises:
+            UsageError: it has a column of such a name already.
+        """
+        names = self._data.columns if self._library == "pandas" else self._names()
+        for name in added:
+            if name in names:
+                raise UsageError(f"the table has a column {name!r} already: rename it")
+        if not self._library:
+            rows = zip(*added.values(), strict=True)
+            marks = (dict(zip(added, row, strict=True)) for row in rows)
+            return [{**row, **mark} for row, mark in zip(self._data, marks, strict=True)]
+        columns = arrow.library().table(added)
+        if self._library == "pandas":
+            whole_numbers = sys.modules["pandas"].Int64Dtype()  # which have a null
+            made = columns.to_pandas(
+                types_mapper=lambda kind: whole_numbers if kind == "int64" else None
+            )
+            return self._data.assign(**{name: made[name].array for name in added})
+        whole = self._read
+        for name in added:
+            whole = whole.append_column(name, columns[name])
+        return self._like(whole)
+
+    def made_of(self, found: Pairs) -> Any:
+        """Return pairs as a table of the same kind."""
+        made = arrow.read(found) if self._library else None
+        if made is not None:
+            return self._like(made)
+        return [
+            {"left": pair.left, "right": pair.right, measured: pair.value}
+            for pair in found
+            for measured in ("similarity" if pair.distance is None else "distance",)
+        ]
+
+    def _names(self) -> Iterable[str]:
+        if self._library:
+            names: list[str] = self._read.schema.names
+            return names
+        return {name for row in self._data for name in row}
+
+    def _like(self, made: Any) -> Any:
+        """Return a table of pyarrow as one of the library that the data are of."""
+        module = sys.modules.get(self._library)  # it made the data, so it is loaded
+        if self._library == "pandas":
+            return made.to_pandas()
+        if module is not None and self._library in ("polars", "duckdb"):
+            return module.from_arrow(made)
+        if module is not None and self._library == "datasets":
+            return module.Dataset(made)
+        return made

@@ -1,0 +1,208 @@
+"""Arrow in and out of a collection: types of columns, nulls, errors, promises in the metadata."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import simdb
+
+A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
+
+
+@pytest.fixture
+def texts(path: Path) -> Iterator[simdb.Collection]:
+    with simdb.open(path) as database:
+        yield database.collection("texts", simdb.Text(), threshold=0.8, seed=1)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([A, B]),
+        pa.array([A, B], pa.large_string()),
+        pa.array([A, B], pa.string_view()),
+        pa.array([A, B, A]).dictionary_encode()[:2],
+        pa.array(["-", A, B])[1:],
+    ],
+    ids=["string", "large_string", "string_view", "dictionary", "slice"],
+)
+def test_texts_of_every_type_are_read(texts, column):
+    texts.add_many(pa.table({"text": column}), item="text")
+    assert [(entry.key, entry.item) for entry in texts.items()] == [(0, A), (1, B)]
+
+
+def collection_of(path: Path, kind: simdb.kinds.Kind, **settings: object) -> simdb.Collection:
+    database = simdb.open(path)
+    return database.collection("items", kind, seed=1, **settings)  # type: ignore[arg-type]
+
+
+SETS = [[3, 1, 2], [], [7]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "expected"),
+    [
+        (simdb.Set(), pa.array(SETS), [{1, 2, 3}, set(), {7}]),
+        (simdb.Set(), pa.array(SETS, pa.large_list(pa.int32())), [{1, 2, 3}, set(), {7}]),
+        (simdb.Set(), pa.array([["x", "y"], ["x"]]), [{"x", "y"}, {"x"}]),
+        (simdb.Bag(), pa.array([{"x": 2}, {"y": 1}], pa.map_(pa.string(), pa.int64())), None),
+        (simdb.Bits(8), pa.array([5, 6], pa.uint8()), None),
+        (simdb.Bits(8), pa.array([b"\x05", b"\x06"]), None),
+        (simdb.Bits(3), pa.array([[True, False, True]], pa.list_(pa.bool_(), 3)), None),
+    ],
+)
+def test_items_of_every_type_are_those_of_python(path, kind, column, expected):
+    bound = {"max_distance": 1} if kind.is_distance else {"threshold": 0.5}
+    of_arrow = collection_of(path, kind, **bound)
+    of_arrow.add_many(pa.table({"item": column}), item="item")
+    plain = collection_of(path.with_name("plain.simdb"), kind, **bound)
+    given = [dict(item) if isinstance(kind, simdb.Bag) else item for item in column.to_pylist()]
+    plain.add_many(list(enumerate(given)))
+    found = [entry.item for entry in of_arrow.items()]
+    assert list(map(str, found)) == [str(entry.item) for entry in plain.items()]
+    if expected is not None:
+        assert found == expected
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 3), pa.list_(pa.float64())])
+def test_vectors_are_read_from_lists(path, kind):
+    vectors = [[1.0, 2.0, 3.0], None, [4.0, 5.0, 6.0]]
+    collection = collection_of(path, simdb.Vector(3, "euclidean"), max_distance=1)
+    report = collection.add_many(pa.table({"v": pa.array(vectors, kind)}), item="v", on_bad="skip")
+    assert report.bad_rows == ((1, "the column 'v' is null"),)
+    assert [entry.item.tolist() for entry in collection.items()] == [vectors[0], vectors[2]]
+
+
+def test_a_null_in_a_list_is_a_bad_row(path):
+    collection = collection_of(path, simdb.Set(), threshold=0.5)
+    table = pa.table({"s": pa.array([[1, 2], [1, None]])})
+    report = collection.add_many(table, item="s", on_bad="skip")
+    assert (report.added, report.bad) == (1, 1)
+
+
+def test_nulls_of_keys_and_items_are_bad_rows(texts):
+    table = pa.table({"id": ["a", None, "c"], "text": [A, B, None]})
+    report = texts.add_many(table, key="id", item="text", on_bad="skip")
+    assert report.bad_rows == ((1, "the column 'id' is null"), (2, "the column 'text' is null"))
+    with pytest.raises(simdb.BadItemError, match="row 1: the column 'id' is null"):
+        texts.add_many(table, key="id", item="text", on_existing="skip")
+
+
+def test_metadata_is_what_json_can_express(texts):
+    table = pa.table(
+        {
+            "text": [A],
+            "day": [datetime.date(2026, 1, 2)],
+            "at": [datetime.datetime(2026, 1, 2, 3, 4)],
+            "price": [decimal.Decimal("1.50")],
+            "tags": [["x"]],
+            "none": pa.nulls(1),
+        }
+    )
+    texts.add_many(table, item="text", metadata=["day", "at", "price", "tags", "none"])
+    assert texts.get(0).metadata == {
+        "day": "2026-01-02",
+        "at": "2026-01-02T03:04:00",
+        "price": "1.50",
+        "tags": ["x"],
+        "none": None,
+    }
+
+
+def test_a_stream_of_several_batches_is_read_as_it_comes(texts):
+    batches = [pa.record_batch({"text": [f"{A} {i}", f"{B} {i}"]}) for i in range(50)]
+    reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
+    assert texts.add_many(reader, item="text").added == 100
+    assert texts.get(99).item == f"{B} 49"
+
+
+def test_arguments_that_do_not_fit_are_refused(texts):
+    table = pa.table({"id": [1.5], "text": [A]})
+    with pytest.raises(simdb.UsageError, match="item="):
+        texts.add_many(table)
+    with pytest.raises(simdb.UsageError, match="'id' is a column of double"):
+        texts.add_many(table, key="id", item="text")
+    with pytest.raises(simdb.UsageError, match="columns of a table"):
+        texts.add_many([(1, A)], item="text")
+    with pytest.raises(simdb.UsageError, match="2 columns 'x'"):
+        texts.add_many(pa.Table.from_arrays([pa.array([A])] * 2, ["x", "x"]), item="x")
+    assert len(texts) == 0
+
+
+def test_pairs_stream_with_their_promise(texts):
+    texts.add_many([("a", A), ("b", A + "!"), ("c", B)])
+    table = pa.table(texts.pairs())
+    assert table.to_pylist() == [
+        {"left": "a", "right": "b", "similarity": next(iter(texts.pairs())).similarity}
+    ]
+    promise = json.loads(table.schema.metadata[b"simdb"])
+    assert promise["guarantee"] == "probable"
+    assert promise["expected_recall"] == texts.pairs().expected_recall
+
+
+def test_columns_of_pairs_equal_the_pairs(path):
+    sets = collection_of(path, simdb.Set(), threshold=0.3, exact_floor=0.3)
+    random = np.random.default_rng(1)
+    sets.add_many((i, random.integers(0, 30, 8).tolist()) for i in range(2_000))
+    pairs = [(pair.left, pair.right, pair.similarity) for pair in sets.pairs()]
+    table = sets.pairs().to_arrow()
+    assert len(pairs) > 10_000
+    assert list(zip(*table.to_pydict().values(), strict=True)) == pairs
+
+
+def test_matches_and_groups_are_columns_too(texts):
+    texts.add_many([("a", A), ("b", A + "!"), ("c", B)])
+    assert pa.table(texts.search(A))["key"].to_pylist() == ["a", "b"]
+    probes = pa.table({"q": [B, A]})
+    found = texts.search_many(probes, item="q").to_arrow()
+    assert found.select(["probe", "key"]).to_pylist() == [
+        {"probe": 0, "key": "c"},
+        {"probe": 1, "key": "a"},
+        {"probe": 1, "key": "b"},
+    ]
+    assert pa.table(texts.groups()).to_pylist() == [
+        {"representative": "a", "key": "a"},
+        {"representative": "a", "key": "b"},
+    ]
+
+
+def test_answers_without_rows_have_columns(texts):
+    assert pa.table(texts.pairs()).column_names == ["left", "right", "similarity"]
+    assert pa.table(texts.search(A)).column_names == ["key", "similarity"]
+    assert texts.search_many([]).to_arrow().column_names == ["probe", "key", "similarity"]
+    assert pa.table(texts.groups()).column_names == ["representative", "key"]
+
+
+def test_keys_of_both_types_are_refused_as_a_column(texts):
+    texts.add_many([("1", A), (1, A + "!"), ("2", A + "?")])
+    with pytest.raises(simdb.UsageError, match="some keys are texts and some are numbers"):
+        texts.pairs().to_arrow()
+    pairs = {(pair.left, pair.right) for pair in texts.pairs()}
+    assert pairs == {("1", 1), ("1", "2"), (1, "2")}
+
+
+def test_without_pyarrow_the_extra_is_named_and_nothing_else_needs_it(tmp_path):
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import simdb\n"
+        "class Table:\n"
+        "    def __arrow_c_stream__(self, schema=None): raise AssertionError\n"
+        "rows = [{'t': 'a b c d e f g h i j k'}] * 2\n"
+        "assert simdb.dedupe(rows, item='t') == rows[:1]\n"
+        "try: simdb.dedupe(Table(), item='t')\n"
+        "except simdb.MissingExtraError as error: print(error)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert 'pip install "simdb-store[arrow]"' in ran.stdout

@@ -1,0 +1,220 @@
+"""Tables of six libraries: deduplicated, paired and linked in one call, given back in kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import datasets
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import simdb
+
+TEXTS = [
+    "the quick brown fox jumps over the lazy dog near the river bank today",
+    "completely different words about the price of copper in London markets",
+    "the quick brown fox jumps over the lazy dog near the river bank today!",
+    "completely different words about the price of copper in London market",
+]
+ROWS: list[dict[str, Any]] = [
+    {"id": f"k{number}", "text": text, "n": number * 10} for number, text in enumerate(TEXTS)
+]
+
+Made = tuple[Callable[[list[dict[str, Any]]], Any], Callable[[Any], list[dict[str, Any]]]]
+
+
+def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def rows_of_pandas(frame: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return found
+
+
+# How each library makes a table of rows, and gives the rows of one; and the class of it.
+LIBRARIES: dict[str, tuple[type, *Made]] = {
+    "list": (list, list, list),
+    "pandas": (
+        pd.DataFrame,
+        lambda rows: pd.DataFrame(rows, index=range(5, 5 + len(rows))),
+        rows_of_pandas,
+    ),
+    "polars": (pl.DataFrame, pl.DataFrame, lambda frame: frame.to_dicts()),
+    "pyarrow": (pa.Table, pa.Table.from_pylist, lambda table: table.to_pylist()),
+    "duckdb": (
+        duckdb.DuckDBPyRelation,
+        lambda rows: duckdb.from_arrow(pa.Table.from_pylist(rows)),
+        lambda relation: pa.table(relation).to_pylist(),
+    ),
+    "datasets": (
+        datasets.Dataset,
+        lambda rows: datasets.Dataset.from_dict(columns_of(rows)),
+        lambda data_set: data_set.to_list(),
+    ),
+}
+
+
+@pytest.fixture(params=LIBRARIES)
+def made(request: pytest.FixtureRequest) -> tuple[type, *Made]:
+    return LIBRARIES[request.param]
+
+
+def test_the_rows_that_are_kept_come_back_in_kind(made):
+    kind, make, rows_of = made
+    kept = simdb.dedupe(make(ROWS), item="text", threshold=0.8)
+    assert isinstance(kept, kind)
+    assert rows_of(kept) == ROWS[:2]
+
+
+def test_all_rows_are_marked_on_demand(made):
+    kind, make, rows_of = made
+    marked = simdb.dedupe(make(ROWS), item="text", key="id", threshold=0.8, show="all")
+    assert isinstance(marked, kind)
+    found = rows_of(marked)
+    assert [row["duplicate_of"] for row in found] == [None, None, "k0", "k1"]
+    assert [row["similarity"] is None for row in found] == [True, True, False, False]
+    assert [{name: row[name] for name in ROWS[0]} for row in found] == ROWS
+
+
+def test_without_keys_the_numbers_of_rows_are_keys(made):
+    _, make, rows_of = made
+    found = rows_of(simdb.dedupe(make(ROWS), item="text", threshold=0.8, show="all"))
+    assert [row["duplicate_of"] for row in found] == [None, None, 0, 1]
+
+
+def test_pairs_come_back_in_kind(made):
+    kind, make, rows_of = made
+    pairs = simdb.pairs(make(ROWS), item="text", key="id", threshold=0.8)
+    assert isinstance(pairs, kind)
+    assert sorted((row["left"], row["right"]) for row in rows_of(pairs)) == [
+        ("k0", "k2"),
+        ("k1", "k3"),
+    ]
+
+
+def test_two_tables_are_linked(made):
+    kind, make, rows_of = made
+    left, right = make(ROWS), make([{"name": "x", "body": TEXTS[1]}] * 1)
+    links = simdb.link(
+        left, right, item="text", key="id", right_item="body", right_key="name", threshold=0.8
+    )
+    assert isinstance(links, kind)
+    assert sorted((row["left"], row["right"]) for row in rows_of(links)) == [
+        ("k1", "x"),
+        ("k3", "x"),
+    ]
+
+
+def test_a_store_remembers_the_rows_of_earlier_calls(made, tmp_path):
+    _, make, rows_of = made
+    store = tmp_path / "corpus.simdb"
+    first = simdb.dedupe(make(ROWS[:1]), item="text", key="id", store=store)
+    second = simdb.dedupe(make(ROWS[1:]), item="text", key="id", store=store)
+    again = simdb.dedupe(make(ROWS[1:]), item="text", key="id", store=store)
+    assert rows_of(first) == ROWS[:1]
+    assert rows_of(second) == rows_of(again) == ROWS[1:2]
+
+
+def test_the_pairs_of_a_store_are_those_that_came_with_the_rows(made, tmp_path):
+    _, make, rows_of = made
+    store = tmp_path / "corpus.simdb"
+    simdb.pairs(make(ROWS[:3]), item="text", key="id", store=store)
+    came = simdb.pairs(make(ROWS[3:]), item="text", key="id", store=store)
+    assert [(row["left"], row["right"]) for row in rows_of(came)] == [("k1", "k3")]
+
+
+def test_a_missing_column_is_named_with_those_there_are(made):
+    _, make, _ = made
+    with pytest.raises(simdb.UsageError, match="has no column 'body'; it has 'id', 'text', 'n'"):
+        simdb.dedupe(make(ROWS), item="body")
+
+
+def test_a_store_needs_keys(made, tmp_path):
+    _, make, _ = made
+    with pytest.raises(simdb.UsageError, match="key="):
+        simdb.dedupe(make(ROWS), item="text", store=tmp_path / "corpus.simdb")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_column_that_marks_would_replace_is_refused(made):
+    _, make, _ = made
+    with pytest.raises(simdb.UsageError, match="'similarity' already"):
+        simdb.dedupe(
+            make([{"text": text, "similarity": 1} for text in TEXTS]), item="text", show="all"
+        )
+
+
+def test_a_null_is_an_error_by_row_or_kept(made):
+    _, make, rows_of = made
+    rows = [*ROWS, {"id": "k4", "text": None, "n": 40}]
+    data = make(rows)
+    with pytest.raises(simdb.BadItemError, match="row 4") as caught:
+        simdb.dedupe(data, item="text")
+    assert caught.value.row == 4
+    kept = rows_of(simdb.dedupe(data, item="text", on_bad="skip"))
+    assert [row["id"] for row in kept] == ["k0", "k1", "k4"]
+
+
+def test_the_same_data_give_the_same_rows():
+    rows = [{"text": " ".join(f"w{i * j % 97}" for j in range(40))} for i in range(300)]
+    kept = [simdb.dedupe(rows, item="text", threshold=0.5) for _ in range(2)]
+    assert kept[0] == kept[1]
+
+
+def test_an_index_of_pandas_may_repeat():
+    frame = pd.DataFrame(ROWS, index=[0, 0, 1, 1])
+    marked = simdb.dedupe(frame, item="text", show="all")
+    assert list(marked.index) == [0, 0, 1, 1]
+    assert marked["duplicate_of"].isna().tolist() == [True, True, False, False]
+
+
+def test_other_columns_need_not_fit_into_arrow():
+    frame = pd.DataFrame({"text": TEXTS, "odd": [1, "x", object(), {2}]})
+    assert len(simdb.dedupe(frame, item="text")) == 2
+
+
+def test_records_take_several_columns():
+    people = pd.DataFrame(
+        {"name": ["Ann Lee", "Ann Lee", "Bo Ek"], "town": ["Ulm", "Ulm", "Bern"], "x": [1, 2, 3]}
+    )
+    fields = [simdb.Field("name", weight=2), simdb.Field("town", weight=1)]
+    kind = simdb.Record(fields, candidates=["town"])
+    kept = simdb.dedupe(people, item=["name", "town"], kind=kind, threshold=0.9)
+    assert kept["x"].tolist() == [1, 3]
+
+
+def test_distances_are_told_as_distances():
+    frame = pl.DataFrame({"hash": [0, 1, 2**60], "name": ["a", "b", "c"]})
+    found = simdb.pairs(frame, item="hash", key="name", kind=simdb.Bits(64), max_distance=2)
+    assert found.sort("left", "right").to_dicts() == [
+        {"left": "a", "right": "b", "distance": 1.0},
+        {"left": "a", "right": "c", "distance": 1.0},
+        {"left": "b", "right": "c", "distance": 2.0},
+    ]
+
+
+@pytest.mark.parametrize("data", [3, "abc", {"a": 1}, [1], pd.Series([1]), iter([{"a": 1}])])
+def test_what_is_no_table_is_refused(data):
+    with pytest.raises(simdb.UsageError):
+        simdb.dedupe(data, item="text")
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    simdb.dedupe(ROWS, item="text")
+    with pytest.raises(simdb.UsageError):
+        simdb.dedupe(ROWS, item="body")
+    assert not list(tmp_path.iterdir())
+
+
+def test_empty_tables_stay_empty():
+    assert simdb.dedupe([], item="text") == []
+    assert len(simdb.dedupe(pd.DataFrame({"text": []}), item="text")) == 0
+    empty = pa.table({"text": pa.array([], pa.string())})
+    assert simdb.pairs(empty, item="text").num_rows == 0
