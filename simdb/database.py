@@ -12,14 +12,17 @@ from uuid import UUID
 
 from simdb import kinds
 from simdb.collection import Collection, CollectionView, require_whole
-from simdb.errors import ConfigurationError, CorruptionError, UnknownKindError
+from simdb.errors import ConfigurationError, CorruptionError, StorageError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds.bounds import parse_floor, planned_bound
 from simdb.opened import catalogue
 from simdb.opened.opened import Handle
 from simdb.opened.settings import plan_settings, require_absent, require_same
+from simdb.recovery import dump
+from simdb.recovery.dump import DumpedPart
 from simdb.recovery.untrusted import require_sound
 from simdb.results import CheckReport, Problem, Progress
+from simdb.storage.file import creation
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.file.preflight import parse_path, resolved_path
 from simdb.upkeep.rebuild import clear_up, collect_garbage
@@ -320,6 +323,35 @@ class Database:
         with self._handle.use() as environment:
             environment.copy(parse_path(target), compact=compact)
 
+    def dump(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """Write the whole store into a new folder of Parquet files, from which ``load`` makes it.
+
+        Items, metadata and settings, not the indexes: a store that is loaded from it answers the
+        same. One state is written, while others read and write. The folder has the secrets of
+        the collections, and only its owner may read it.
+
+        Args:
+            folder: does not exist yet; it appears when it is complete.
+            progress: called now and then.
+
+        Raises:
+            StorageError: the folder exists, or cannot be written.
+            UnknownKindError: this process does not know a kind in the store.
+            MissingExtraError: pyarrow is not installed.
+        """
+        with self._handle.read() as transaction:
+            parts = [
+                DumpedPart(catalogue.require_settings(transaction, name), len(view), view.items)
+                for name in catalogue.names(transaction)
+                for view in (CollectionView(self._handle, name, transaction),)
+            ]
+            dump.write(folder, parts, progress)
+
     def compact(
         self, *, progress: Callable[[Progress], None] | None = None
     ) -> dict[str, dict[str, Any]]:
@@ -395,3 +427,44 @@ def open_database(
         mode=mode,
     )
     return Database(handle)
+
+
+def load(
+    folder: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Make a store of a folder that ``Database.dump`` wrote; it answers what the old one did.
+
+    Keys, items, metadata, settings and secrets are those that were dumped, and the order of
+    insertion; the numbers of items, and so tokens and checkpoints, are new.
+
+    Args:
+        folder: with ``simdb.json``.
+        path: the new store; it appears when it is complete.
+        threads: to sign with; as many as there are processors if not given.
+        progress: called now and then.
+
+    Raises:
+        StorageError: the folder is no dump, or is damaged; or the store exists.
+        FormatVersionError: a newer version wrote the folder.
+        MissingExtraError: pyarrow is not installed.
+    """
+    target = parse_path(path)
+    if target.exists():
+        raise StorageError(f"{target} exists; name a file that does not")
+    collections = dump.read(folder)
+    with creation.temporary_beside(target) as temporary:
+        with open_database(temporary, threads=threads, sync="batch") as database:
+            for one in collections:
+                with database._handle.write() as transaction:
+                    catalogue.create(transaction, one.settings)
+                filled = database[one.settings.name]
+                filled.add_many(one.rows(), progress=progress)
+                if len(filled) != one.count:
+                    raise StorageError(
+                        f"{one.file} has {len(filled):,} items, not {one.count:,} as dumped"
+                    )
+        creation.link_into_place(temporary, target)

@@ -18,7 +18,7 @@ COMMANDS = (
     ("dedupe", "create", "add"),
     ("search", "pairs", "join", "groups"),
     ("get", "delete", "export", "identical"),
-    ("stats", "check", "compact", "backup", "repair", "restore"),
+    ("stats", "check", "compact", "backup", "repair", "restore", "dump", "load"),
     ("rebuild", "audit", "plan"),
 )
 

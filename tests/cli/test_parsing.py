@@ -39,6 +39,8 @@ COMMANDS = [
     "backup",
     "repair",
     "restore",
+    "dump",
+    "load",
     "rebuild",
     "plan",
     "audit",

@@ -1,0 +1,33 @@
+"""The command that writes a store as a folder of Parquet files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simdb.cli.failures import told_when_interrupted
+from simdb.cli.output import Telling, counted
+from simdb.cli.stores import Store
+
+
+def dump(
+    *,
+    store: Store,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The new folder.")],
+    telling: Telling,
+) -> None:
+    """Write a whole store as a folder of Parquet files, to be loaded elsewhere.
+
+    Items, metadata and settings, not the indexes: what 'simdb load' makes of it answers the same.
+    The folder holds the secrets of the collections; only its owner may read it.
+    """
+    with (
+        store.opened(read_only=True) as database,
+        told_when_interrupted(lambda: f"there is no {folder}"),
+        telling.bar() as bar,
+    ):
+        database.dump(folder, progress=bar.callback)
+        count = len(database)
+    told = {"store": store.path, "folder": folder, "collections": count}
+    telling.tell(told, f"{counted(count, 'collection', 'collections')} in {folder}")

@@ -1,0 +1,28 @@
+"""The command that makes a store of a folder that was dumped."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import simdb
+from simdb.cli.failures import told_when_interrupted
+from simdb.cli.output import Telling
+from simdb.cli.stores import settings_of
+
+
+def load(
+    context: typer.Context,
+    *,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="What 'simdb dump' wrote.")],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The new store.")],
+    telling: Telling,
+) -> None:
+    """Make a store of a folder that 'simdb dump' wrote; it appears when it is complete."""
+    with (
+        told_when_interrupted(lambda: f"there is no {store}"),
+        telling.bar() as bar,
+    ):
+        simdb.load(folder, store, threads=settings_of(context).threads, progress=bar.callback)
+    telling.tell({"folder": folder, "store": store}, f"loaded into {store}")

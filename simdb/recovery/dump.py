@@ -1,0 +1,201 @@
+"""A store as a folder of Parquet files and back: between versions, machines and engines.
+
+=============  ====================================================================
+file           what it holds
+=============  ====================================================================
+simdb.json     the format, and of each collection its name, settings and secret
+N.parquet      the items of one collection in order of insertion: key, item, metadata
+=============  ====================================================================
+
+Items are as ``simdb export`` has them: texts and what else is written as text in a column of
+texts, everything else as JSON. Keys are int64 or texts, and JSON where a collection has both.
+Metadata is JSON, null where there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from simdb import arrow as tables
+from simdb.errors import FormatVersionError, StorageError
+from simdb.opened.catalogue import CollectionSettings
+from simdb.results import Entry, Key, Progress
+from simdb.storage.tables import layout
+
+FORMAT = 1
+ROWS_OF_A_GROUP = 10_000
+_CATALOGUE = "simdb.json"
+_NATIVE, _JSON = "native", "json"  # forms of a column
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedCollection:
+    """A collection of a folder: what it is made with, and how many items are to be read."""
+
+    settings: CollectionSettings
+    count: int
+    file: Path
+    keys: str
+    items: str
+
+    def rows(self) -> Iterator[tuple[Key, Any, Any]]:
+        """Yield key, item and metadata of each item, in order of insertion.
+
+        Raises:
+            StorageError: the file is cut short, or is none that ``write`` wrote.
+        """
+        arrow = tables.library()
+        kind = self.settings.kind
+        try:
+            with tables.parquet().ParquetFile(self.file) as source:
+                for batch in source.iter_batches(ROWS_OF_A_GROUP):
+                    keys, items, metadata = (column.to_pylist() for column in batch.columns)
+                    for key, item, noted in zip(keys, items, metadata, strict=True):
+                        plain = json.loads(item) if self.items == _JSON else item
+                        yield (
+                            json.loads(key) if self.keys == _JSON else key,
+                            kind.item_of_json(plain),
+                            None if noted is None else json.loads(noted),
+                        )
+        except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
+            raise StorageError(f"{self.file} cannot be read: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedPart:
+    """A collection that is to be written; ``entries`` begins anew at every call."""
+
+    settings: CollectionSettings
+    count: int
+    entries: Callable[[], Iterable[Entry]]
+
+
+def write(
+    folder: str | os.PathLike[str],
+    parts: Iterable[DumpedPart],
+    progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Write collections into a new folder, which appears when it is complete.
+
+    Only its owner may read the folder: whoever knows a secret can make items that collide.
+
+    Raises:
+        StorageError: the folder exists, or cannot be written.
+        MissingExtraError: pyarrow is not installed.
+    """
+    tables.parquet()
+    with _appearing(Path(folder)) as temporary:
+        described = []
+        for number, part in enumerate(parts):
+            file = temporary / f"{number}.parquet"
+            forms = _write_items(file, part, _NATIVE, progress)
+            forms = forms or _write_items(file, part, _JSON, progress)
+            plain = layout.unpack(part.settings.encode())
+            plain["secret"] = plain["secret"].hex()
+            described.append(
+                {
+                    "name": part.settings.name,
+                    "file": file.name,
+                    "count": part.count,
+                    **(forms or {}),
+                    "settings": plain,
+                }
+            )
+        document = {"format": FORMAT, "collections": described}
+        (temporary / _CATALOGUE).write_text(json.dumps(document, indent=1), encoding="utf-8")
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """Make a folder that gets its name at the end, or is removed."""
+    if target.exists():
+        raise StorageError(f"{target} exists; name a folder that does not")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    try:
+        temporary.mkdir(mode=0o700)
+        yield temporary
+        for file in temporary.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        temporary.rename(target)
+    except OSError as error:
+        raise StorageError(f"{target} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_items(
+    file: Path, part: DumpedPart, keys: str, progress: Callable[[Progress], None] | None
+) -> dict[str, str] | None:
+    """Write items; return in which forms, None where keys of two types are to be native."""
+    arrow = tables.library()
+    kind = part.settings.kind
+    entries = iter(part.entries())
+    rows = list(islice(entries, ROWS_OF_A_GROUP))
+    of_texts = not rows or isinstance(rows[0].key, str)
+    items = _NATIVE if rows and isinstance(kind.plain_item(rows[0].item), str) else _JSON
+    key_type = arrow.string() if of_texts or keys == _JSON else arrow.int64()
+    schema = arrow.schema(
+        [("key", key_type), ("item", arrow.large_string()), ("metadata", arrow.string())]
+    )
+    done = 0
+    with tables.parquet().ParquetWriter(file, schema, compression="zstd") as target:
+        while rows:
+            if keys == _NATIVE and any(isinstance(row.key, str) != of_texts for row in rows):
+                return None
+            plain = (kind.plain_item(row.item) for row in rows)
+            columns = [
+                [row.key if keys == _NATIVE else json.dumps(row.key) for row in rows],
+                [item if items == _NATIVE else json.dumps(item) for item in plain],
+                [None if row.metadata is None else json.dumps(row.metadata) for row in rows],
+            ]
+            target.write_table(arrow.table(columns, schema=schema))
+            done += len(rows)
+            if progress is not None:
+                progress(Progress("writing", done, part.count))
+            rows = list(islice(entries, ROWS_OF_A_GROUP))
+    return {"keys": keys, "items": items}
+
+
+def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
+    """Return the collections of a folder that ``write`` wrote.
+
+    Raises:
+        StorageError: it is no such folder, or was changed.
+        FormatVersionError: a newer version wrote it.
+        UnknownKindError: this process does not know a kind in it.
+        MissingExtraError: pyarrow is not installed.
+    """
+    tables.parquet()
+    source = Path(folder)
+    try:
+        document = json.loads((source / _CATALOGUE).read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise FormatVersionError(
+                f"{source} has format {document['format']!r}; this version reads {FORMAT}"
+            )
+        return [_collection(source, one) for one in document["collections"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StorageError(f"{source} is no dump of a store: {error!r}") from error
+
+
+def _collection(source: Path, described: dict[str, Any]) -> DumpedCollection:
+    plain = {**described["settings"]}
+    plain["secret"] = bytes.fromhex(plain["secret"])
+    settings = CollectionSettings.decode(described["name"], layout.pack(plain))
+    return DumpedCollection(
+        settings,
+        described["count"],
+        source / Path(described["file"]).name,
+        described["keys"],
+        described["items"],
+    )
