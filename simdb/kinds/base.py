@@ -286,6 +286,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         suffixes: formats of files that items are read from, by the ends of their names.
         of_elements: items are collections of integers or of strings, cut from text into tokens.
         of_counts: such a collection may be an object of elements and counts.
+        may_miss_equals: an item may have no bucket; see ``finding_equals``.
         json_form: what stands for an item in JSON, for messages.
         probe_option: the option of ``simdb search`` that gives an item.
         probe_format: how ``simdb search --input`` reads a file; None goes by its name.
@@ -298,6 +299,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     suffixes: ClassVar[Mapping[str, Format]] = JSON_LINES
     of_elements: ClassVar[bool] = False
     of_counts: ClassVar[bool] = False
+    may_miss_equals: ClassVar[bool] = False
     json_form: ClassVar[str] = "an item"
     probe_option: ClassVar[str] = "--item"
     probe_format: ClassVar[Format | None] = None
@@ -330,6 +332,13 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         raise NotImplementedError
 
     # -- what a kind may have --------------------------------------------------------------------
+
+    def finding_equals(self, family: Family) -> Family:
+        """Return a family in which items without a bucket share one with items equal to them.
+
+        Asked for where the kind ``may_miss_equals``, of collections that note it in their settings.
+        """
+        return family
 
     @property
     def name(self) -> str:

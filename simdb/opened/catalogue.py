@@ -60,6 +60,7 @@ class CollectionSettings:
     unicode_version: str  # of the Python that made it; classes of newer characters may differ
     exact_floor: Fraction | None = None  # least threshold of the exact index; None without one
     containment: bool = False  # it posts all symbols, and serves every threshold and measure
+    finds_equal: bool = False  # equal items share a bucket, though the family has none for them
     # How questions are answered under them; see answers/choose.py. Not part of the settings.
     methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -97,13 +98,14 @@ class CollectionSettings:
         """Return the locality-sensitive family of the probable index; None without one."""
         if not self.is_probable:
             return None
-        return self.kind.make_family(
+        family = self.kind.make_family(
             self.threshold,
             bands=self.bands,
             rows=self.rows,
             sketch=self.sketch,
             secret=self.secret,
         )
+        return self.kind.finding_equals(family) if self.finds_equal else family
 
     def require_possible_banding(self) -> None:
         """Raise ValueError for a banding that planning never gives: it would take memory."""
@@ -121,6 +123,8 @@ class CollectionSettings:
         has_floor = self.exact_floor is not None
         for part in ("threshold", "recall", *["exact_floor"] * has_floor):
             stored[part] = str(stored[part])
+        if not self.finds_equal:  # as in what was made before there was this setting
+            del stored["finds_equal"]
         return layout.pack(stored)
 
     @classmethod

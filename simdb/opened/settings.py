@@ -63,6 +63,7 @@ def plan_settings(
         unicode_version=unicodedata.unidata_version,
         exact_floor=None if floor is None else floor.fraction,
         containment=containment,
+        finds_equal=kind.may_miss_equals and planned is not None,
     )
 
 

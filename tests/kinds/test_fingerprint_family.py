@@ -258,7 +258,9 @@ def test_stats_warn_of_prints_that_the_index_cannot_find(tmp_path):
         ]
 
     with simdb.open(tmp_path / "s.simdb") as database:
-        prints = database.collection("prints", kind, threshold=0.5, seed=1)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(simdb.Fingerprint, "may_miss_equals", False)
+            prints = database.collection("prints", kind, threshold=0.5, seed=1)
         assert prints.stats()["in_no_bucket"] == 0
         prints.add_many((f"full {number}", minutiae(60)) for number in range(40))
         rich = prints.stats()
@@ -272,12 +274,16 @@ def test_stats_warn_of_prints_that_the_index_cannot_find(tmp_path):
             if not prints.search(item, threshold=1, guarantee="probable")
         ]
         assert poor["in_no_bucket"] == len(lost) > 1
-        assert f"{len(lost)} of 60 prints are in no bucket" in poor["warnings"][0]
+        assert f"{len(lost)} of 60 prints are in no bucket: " in poor["warnings"][0]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(describing_rules, "MOST_PRINTS", 30)
             estimated = prints.stats()
         assert estimated["in_no_bucket"] % 2 == 0
         assert abs(estimated["in_no_bucket"] - len(lost)) <= 10
         assert estimated["warnings"][0].startswith("about ")
+        prints.rebuild()
+        assert prints.stats()["in_no_bucket"] == len(lost)
+        assert "in no bucket but that of their equals: " in prints.stats()["warnings"][0]
+        assert all(prints.search(item, threshold=1, guarantee="probable") for _, item in stored)
         prints.delete_many(lost)
         assert prints.stats()["in_no_bucket"] == 0

@@ -72,6 +72,7 @@ class Fingerprint(Kind, frozen=True):
         **JSON_LINES,
         **dict.fromkeys((".txt", ".text", ".xyt"), "text"),  # .xyt: of programs that find minutiae
     }
+    may_miss_equals: ClassVar[bool] = True
     json_form: ClassVar[str] = "a list"
 
     def __post_init__(self) -> None:
@@ -115,6 +116,11 @@ class Fingerprint(Kind, frozen=True):
         return self.plate_grid
 
     # -- the contract ----------------------------------------------------------------------------
+
+    def finding_equals(self, family: Family) -> Family:
+        assert isinstance(family, SquaresFamily)
+        family.find_equal()
+        return family
 
     def make_items(self, secret: bytes) -> Items:
         return FingerprintItems(self)

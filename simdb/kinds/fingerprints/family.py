@@ -12,14 +12,16 @@ shift of the finger nor, with ``alignment="turn"``, a turn changes its answer.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simdb import kernels
-from simdb.arrays import Float64s, Int32s, Int64s, UInt16s, UInt64s
+from simdb.arrays import Bools, Float64s, Int32s, Int64s, UInt16s, UInt64s
 from simdb.kinds.fingerprints.items import Prints, grid_settings
-from simdb.lsh.family import BucketKeys, Family, derived_words, mixed
+from simdb.lsh.family import BucketKeys, Family, derived_words, mixed, secret_words
+from simdb.ragged import offsets_of
 
 if TYPE_CHECKING:
     from simdb.kinds.fingerprints import Fingerprint
@@ -36,6 +38,9 @@ class SquaresFamily:
     functions that say yes in any of them, which is smaller than so many grids.
 
     Attributes:
+        finds_equal: in each group where no function says yes to a print it has a key of its own:
+            a hash of its squares or, with grids around minutiae, of its minutiae, which four more
+            words of the signature hold (zeros where it is not needed).
         words: a signature is uint16 (words,), a multiple of 4.
         band_words: 0: a signature has no bands.
         functions: int32 (groups * functions of a group, squares of a function), distinct in a row.
@@ -56,24 +61,76 @@ class SquaresFamily:
         bits = len(self.functions) if self._around else squares
         self.words = (bits + 63) // 64 * _WORDS
         self._secret = derived_words(secret, b"simdb.squares.k", 1)[0]
+        self._equal_secret = secret_words(secret, b"simdb.squares.eq", 4).astype("<u8").tobytes()
+        self.finds_equal = False
+
+    def find_equal(self) -> None:
+        """Give prints keys of their own from now on, where no function says yes."""
+        self.finds_equal = True
+        self.words += _WORDS * self._around
 
     def sign(self, features: Prints) -> UInt16s:
         """Return the signatures, uint16 (n, words), of a batch of prints."""
         if self._around:
-            return kernels.fingerprints.functions_of_minutiae(
+            signatures = kernels.fingerprints.functions_of_minutiae(
                 features.minutiae, features.offsets, self._grid, self._turned, self.functions
             )
+            return self._with_hashes(signatures, features) if self.finds_equal else signatures
         grids = np.ascontiguousarray(features.grids).astype("<u8", copy=False)
         return grids.view("<u2").astype(np.uint16, copy=False)
 
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the keys of the functions that say yes, and their groups.
 
-        A print whose groups do not all have one is in no pair.
+        A print whose groups do not all have one is in no pair, but with its equals.
         """
         numbers, offsets = kernels.fingerprints.members(self.yes(signatures))
         groups = (numbers // self.group_size).astype(np.uint8)
-        return BucketKeys(self.keys_of(numbers), offsets, groups, self.groups)
+        keys = BucketKeys(self.keys_of(numbers), offsets, groups, self.groups)
+        if not self.finds_equal:
+            return keys
+        prints, lacking = np.nonzero(~self._has_key(numbers, offsets))
+        if not prints.size:
+            return keys
+        own = mixed(self._hashes(signatures, prints) + lacking.astype(np.uint64))
+        owners = np.append(np.repeat(np.arange(len(keys)), keys.sizes), prints)
+        order = np.argsort(owners, kind="stable")
+        return BucketKeys(
+            np.append(keys.values, own)[order],
+            offsets_of(keys.sizes + np.bincount(prints, minlength=len(keys))),
+            np.append(groups, lacking.astype(np.uint8))[order],
+            self.groups,
+        )
+
+    def _has_key(self, numbers: Int64s, offsets: Int64s) -> Bools:
+        """Return in which groups functions say yes to prints, (n, groups)."""
+        has_key = np.zeros((offsets.size - 1, self.groups), np.bool_)
+        prints = np.repeat(np.arange(len(has_key)), np.diff(offsets))
+        has_key[prints, numbers // self.group_size] = True
+        return has_key
+
+    def _with_hashes(self, signatures: UInt16s, features: Prints) -> UInt16s:
+        """Add to signatures the hashes of the minutiae of prints without a key in some group."""
+        has_key = self._has_key(*kernels.fingerprints.members(signatures))
+        hashes = np.zeros(len(signatures), "<u8")
+        for place in np.flatnonzero(~has_key.all(axis=1)).tolist():
+            begin, end = features.offsets[place : place + 2]
+            hashes[place] = self._hash(features.minutiae[begin:end].astype("<i4").tobytes())
+        own = hashes.view("<u2").reshape(-1, _WORDS).astype(np.uint16)
+        return np.concatenate((signatures, own), axis=1)
+
+    def _hashes(self, signatures: UInt16s, prints: Int64s) -> UInt64s:
+        """Return what is a print's own, of some prints: a hash of it, which its signature tells."""
+        if self._around:
+            own = np.ascontiguousarray(signatures[prints, -_WORDS:]).astype("<u2")
+            return own.view("<u8").astype(np.uint64).ravel()
+        squares = signatures.astype("<u2")
+        hashes = [self._hash(squares[place].tobytes()) for place in prints.tolist()]
+        return np.array(hashes, np.uint64)
+
+    def _hash(self, content: bytes) -> int:
+        digest = blake2b(self._equal_secret + content, digest_size=8).digest()
+        return int.from_bytes(digest, "little")
 
     def keys_of(self, numbers: Int64s) -> UInt64s:
         """Return the bucket keys of functions by number; two functions never have the same."""
@@ -87,7 +144,8 @@ class SquaresFamily:
                 f"signatures of shape {signatures.shape} do not have {self.words} words"
             )
         if self._around:
-            return signatures
+            of_hash = _WORDS * self.finds_equal
+            return np.ascontiguousarray(signatures[:, : self.words - of_hash])
         return kernels.fingerprints.functions_of_grids(signatures, self.functions)
 
     def first_shared(self, left: UInt16s, right: UInt16s) -> Int64s:
@@ -96,7 +154,9 @@ class SquaresFamily:
         int64 (m,), a function of the first group; -1 if they share none in some group, and are
         thus no candidates.
         """
-        if not self._around:
+        if self._around:
+            left, right = self.yes(left), self.yes(right)
+        else:
             left = right = self.yes(left & right)
         return kernels.fingerprints.first_shared(left, right, self.group_size, self.groups)
 
@@ -118,9 +178,10 @@ def unfindable(family: Family, signatures: Iterator[UInt16s], live: int) -> dict
     warnings = []
     if lost > UNFINDABLE_SHARE * live:
         warnings.append(
-            f"{'about ' * (step > 1)}{lost:,} of {live:,} prints are in no bucket: the probable "
-            "index finds neither them nor what is like them; more functions, larger squares or "
-            "fewer squares a function put them into some"
+            f"{'about ' * (step > 1)}{lost:,} of {live:,} prints are in no bucket"
+            f"{' but that of their equals' * family.finds_equal}: the probable index does not find "
+            "what is like them; more functions, larger squares or fewer squares a function put "
+            "them into some"
         )
     return {"in_no_bucket": lost, "warnings": warnings}
 

@@ -190,6 +190,7 @@ class Record(Kind, frozen=True):
 
     plural: ClassVar[str] = "records"
     suffixes: ClassVar[Mapping[str, Format]] = {**JSON_LINES, ".csv": "csv"}
+    may_miss_equals: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse fields and rules that are wrong, or contradict one another."""
@@ -243,6 +244,11 @@ class Record(Kind, frozen=True):
         return rules
 
     # -- the contract ----------------------------------------------------------------------------
+
+    def finding_equals(self, family: Family) -> Family:
+        assert isinstance(family, RecordFamily)
+        family.finds_equal = True
+        return family
 
     def make_items(self, secret: bytes) -> Items:
         return RecordItems(self)

@@ -7,7 +7,7 @@ candidates, and ``RecordFamily.certain_above`` is the similarity above which a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import combinations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simdb.arrays import UInt16s, UInt64s
-from simdb.kinds.records.items import RecordFeatures
+from simdb.kinds.records.items import RecordColumn, RecordFeatures
 from simdb.kinds.records.measure import HUNDREDTHS
 from simdb.kinds.records.values import chained, transformation
 from simdb.lsh.family import BucketKeys, Family, secret_words
 from simdb.ragged import offsets_of
 
 if TYPE_CHECKING:
-    from simdb.kinds.records import Equal, Field, Record
+    from simdb.kinds.records import Field, Record
 
 
 WORDS_A_RULE = 4
@@ -36,8 +36,12 @@ _KEEPS_SOMETHING = ("lowercase", "first", "last")
 class RecordFamily:
     """Hash what each rule makes of a record; equal hashes are one bucket.
 
-    Two different values of a rule have the same hash with a probability of about 2^-64, whoever
+    Two different values of a rule have the same hash with a probability of about 2^-63, whoever
     chose them.
+
+    Attributes:
+        finds_equal: a record that has a value for no rule has one key, the hash of all its values,
+            in the place of that of the first rule. It is odd, and the keys of rules are even.
     """
 
     def __init__(self, settings: Record, secret: bytes) -> None:
@@ -52,13 +56,16 @@ class RecordFamily:
         # Odd factors, so that multiplying is a bijection; another one in each place of each rule.
         self._factors = secret_words(secret, b"simdb.rule", count) | np.uint64(1)
         self.certain_above = certain_above(settings)
+        self.finds_equal = False
+        self._secret = secret
 
     def sign(self, features: RecordFeatures) -> UInt16s:
         """Return the signatures, uint16 (n, words): a hash of 64 bits a rule, 0 for no bucket."""
         hashed = {
-            equal: _hashes(features, equal, own.tobytes())
+            equal: _hashes(features.columns[equal.field], equal.transformations, own.tobytes())
             for equal, own in zip(self._equals, self._secrets, strict=True)
         }
+        least = np.uint64(2 if self.finds_equal else 1)
         keys = np.zeros((len(features), len(self.rules)), np.uint64)
         place = 0
         for number, rule in enumerate(self.rules):
@@ -68,8 +75,22 @@ class RecordFamily:
                 there &= hashed[equal] != 0
                 state += hashed[equal] * self._factors[place]
                 place += 1
-            keys[there, number] = np.maximum(state[there], np.uint64(1))
+            keys[there, number] = np.maximum(state[there] & ~(least - np.uint64(1)), least)
+        alone = ~keys.any(axis=1)
+        if self.finds_equal and alone.any():
+            keys[alone, 0] = self._hashes_of_all(features)[alone]
         return keys.view(np.uint16)
+
+    def _hashes_of_all(self, features: RecordFeatures) -> UInt64s:
+        """Return an odd hash of all values of each record, 0 of one without any."""
+        secrets = secret_words(self._secret, b"simdb.equal", 5 * len(features.columns))
+        state = np.zeros(len(features), np.uint64)
+        there = np.zeros(len(features), np.bool_)
+        for column, own in zip(features.columns.values(), secrets.reshape(-1, 5), strict=True):
+            hashes = _hashes(column, (), own[:4].astype("<u8").tobytes())
+            there |= hashes != 0
+            state += hashes * (own[4] | np.uint64(1))
+        return np.where(there, state | np.uint64(1), np.uint64(0))
 
     def keys(self, signatures: UInt16s) -> UInt64s:
         """Return the hashes of signatures, uint64 (n, rules)."""
@@ -85,15 +106,14 @@ class RecordFamily:
         return 0
 
 
-def _hashes(features: RecordFeatures, equal: Equal, secret: bytes) -> UInt64s:
+def _hashes(column: RecordColumn, transformations: Sequence[str], secret: bytes) -> UInt64s:
     """Return a hash of what a part of a rule makes of each record; 0 if nothing is left.
 
     The values are hashed by BLAKE2b with the secret before them, each different one once.
     """
-    column = features.columns[equal.field]
     texts: Iterable[str] = column.canonical
-    if equal.transformations:
-        texts = map(chained(tuple(map(transformation, equal.transformations))), texts)
+    if transformations:
+        texts = map(chained(tuple(map(transformation, transformations))), texts)
     digests = b"".join(
         blake2b(secret + text.encode(), digest_size=8).digest() if text else _NO_DIGEST
         for text in texts
@@ -120,7 +140,8 @@ def describe_candidates(
     for number, rule in enumerate(kind.rules):
         parts = [family.keys(rows)[:, [number]].ravel() for rows in signatures()]
         keys = np.concatenate([np.empty(0, np.uint64), *parts])
-        sizes = np.unique_counts(keys[keys != 0]).counts
+        of_rules = keys & np.uint64(family.finds_equal) == 0
+        sizes = np.unique_counts(keys[(keys != 0) & of_rules]).counts
         words = " and ".join(map(str, rule))
         records, largest = int(sizes.sum()), int(sizes.max(initial=0))
         pairs = int((sizes * (sizes - 1) // 2).sum())
