@@ -17,7 +17,8 @@ item numbers in the order of the input.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -34,8 +35,9 @@ from simdb.exact.order import ArrangedSets
 from simdb.kinds import Compared
 from simdb.kinds.bounds import identical_value
 from simdb.lsh.family import BucketKeys
+from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Prefixes, Signed
+from simdb.opened.signer import Prefixes, Signed, Signer
 from simdb.storage.tables.views import NO_LIMIT
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
@@ -182,10 +184,12 @@ class Deduplicator:
             read, compared = compare_batch_with_stored(
                 self._opened, self._items, candidates.probes[which], candidates.numbers[which]
             )
-            met = np.flatnonzero(self._meets(compared))[::-1]
-            hits = which[read[met]]
+            met, found = self._meets(compared), which[read]
+            self._confirm_stored(met, candidates.probes[found], candidates.numbers[found])
+            places = np.flatnonzero(met)[::-1]
+            hits = found[places]
             decisions.stored[candidates.probes[hits]] = candidates.numbers[hits]  # the first stays
-            decisions.value[candidates.probes[hits]] = compared.values()[met]
+            decisions.value[candidates.probes[hits]] = compared.values()[places]
             position[rows] = stops
 
     # -- the batch itself --------------------------------------------------------------------
@@ -202,6 +206,10 @@ class Deduplicator:
             arranged = self._prober.epoch.arrange(self._signer.symbols(items))
             first_equal, other = (first_identical(arranged, rows) for rows in (open_rows, settled))
         first_equal = np.where(settled, other, first_equal)
+        if arranged is not None:
+            copies = np.flatnonzero(first_equal != np.arange(len(items)))
+            apart = copies[~self._confirmed(copies, first_equal[copies], identical=True)]
+            first_equal[apart] = apart
         alike = np.full(len(items), identical_value(self._signer.kind))
         if not self._signer.kind.has_symbols:
             self._keep_apart(first_equal, alike)
@@ -272,6 +280,7 @@ class Deduplicator:
             last_compared[left] = right
             compared = compare_items(self._signer, self._items, rows[left], rows[right])
             met = self._meets(compared) & _in_every_group(keys, left, right)
+            met[met] = self._confirmed(rows[left[met]], rows[right[met]])
             self._decisions.row[rows[left[met]]] = rows[right[met]]
             self._decisions.value[rows[left[met]]] = compared.values()[met]
             if not self._keep:
@@ -290,6 +299,8 @@ class Deduplicator:
             for name in ("left", "right", "similarities")
         )
         dropped = np.zeros(rows.size, np.bool_)
+        confirmed = self._confirmed(rows[left], rows[right])
+        left, right, similarity = left[confirmed], right[confirmed], similarity[confirmed]
         for place in np.lexsort((left, right)).tolist():
             row, earlier = int(right[place]), int(left[place])
             settled = decisions.row[rows[row]] >= 0
@@ -300,6 +311,53 @@ class Deduplicator:
 
     def _meets(self, compared: Compared) -> Bools:
         return self._bound.meets_many(compared.numerators, compared.denominators)
+
+    # -- forged hashes -----------------------------------------------------------------------
+
+    @cached_property
+    def _drawn(self) -> Signer | None:
+        """What hashes items under a secret drawn for the batch; None where nothing is hashed.
+
+        Who knows the secret of a collection, as that of a known ``seed``, makes items that share
+        all hashes of another's. So what is found similar decides again, if it is not equal byte for
+        byte, under a secret that nobody knows: no row is dropped for one that it is not like.
+        """
+        kind = self._signer.kind
+        if not (kind.has_symbols and kind.signs_what_it_compares):
+            return None
+        return Signer(replace(self._opened.settings, secret=secret_of(None)))
+
+    def _confirmed(self, left: Int64s, right: Int64s, *, identical: bool = False) -> Bools:
+        """Return which similar rows are similar, or identical, in truth."""
+        met = np.ones(left.size, np.bool_)
+        if self._drawn is not None:
+            pairs = enumerate(zip(left.tolist(), right.tolist(), strict=True))
+            unequal = [n for n, (row, other) in pairs if self._items[row] != self._items[other]]
+            if unequal:
+                compared = compare_items(self._drawn, self._items, left[unequal], right[unequal])
+                alike = compared.numerators == compared.denominators
+                met[unequal] = alike if identical else self._meets(compared)
+        return met
+
+    def _confirm_stored(self, met: Bools, rows: Int64s, numbers: UInt32s) -> None:
+        """Leave of the rows that are similar to stored items those that are so in truth."""
+        if self._drawn is None or not met.any():
+            return
+        places = np.flatnonzero(met)
+        places = places[np.argsort(numbers[places], kind="stable")]
+        distinct, starts = np.unique(numbers[places], return_index=True)
+        places_of = np.split(places, starts[1:])
+        unequal: list[int] = []
+        for position, document in self._opened.reader.documents_of(distinct):
+            same_item = places_of[position].tolist()
+            unequal += [n for n in same_item if self._items[rows[n]] != document.item]
+        if unequal:
+            chosen = np.array(sorted(unequal), np.int64)
+            opened = Opened(self._opened.settings, self._drawn, self._opened.reader)
+            read, compared = compare_batch_with_stored(
+                opened, self._items, rows[chosen], numbers[chosen]
+            )
+            met[chosen[read]] = self._meets(compared)
 
 
 def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Candidates:

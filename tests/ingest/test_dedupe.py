@@ -370,3 +370,28 @@ def test_thousands_of_equal_and_empty_rows_are_quick(tmp_path):
         report, outcomes = run(collection, rows)
         assert (report.added, report.duplicates_new) == (2_001, 1_999)
         assert {outcome.duplicate_of for outcome in outcomes} == {None, 0}
+
+
+# -- forged hashes -------------------------------------------------------------------------------
+
+VICTIM = "".join(chr(0x4E00 + 1_000 + 500 * place) for place in range(9))
+# What lattice reduction finds for the public secret of seed 1: other letters, the same hash.
+FORGED = "".join(
+    chr(ord(letter) + step)
+    for letter, step in zip(VICTIM, (39, 15, 2, -36, -48, 11, 49, -25, -4), strict=True)
+)
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize("floor", [None, 0.5])
+def test_a_text_with_the_forged_hashes_of_another_does_not_remove_it(tmp_path, floor, calls):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        texts = database.collection("t", simdb.Text(), threshold=0.8, exact_floor=floor, seed=1)
+        rows = [("forged", FORGED), ("victim", VICTIM), ("like it", f" {VICTIM}\n")]
+        parts = [rows] if calls == 1 else [rows[:1], rows[1:]]
+        reports = [texts.add_many(part, on_duplicate="skip") for part in parts]
+        assert sum(report.added for report in reports) == 2
+        assert {entry.key for entry in texts.items()} >= {"forged", "victim"}
+        (duplicate,) = reports[-1].duplicates
+        assert (duplicate.key, duplicate.similarity) == ("like it", 1.0)
+        assert [match.key for match in texts.search(VICTIM)] == ["forged", "victim"]
