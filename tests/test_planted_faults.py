@@ -60,6 +60,20 @@ FAULTS = (
         "tests/lsh/test_banding.py",
     ),
     Fault(
+        "lsh",
+        "lsh/family.py",
+        "words = (words ^ (words >> np.uint64(27))) *",
+        "words = (words ^ (words >> np.uint64(28))) *",
+        "tests/lsh/test_families.py -k splitmix64",
+    ),
+    Fault(
+        "kinds",
+        "kinds/bits.py",
+        "return self.length == other.length",
+        "return True",
+        "tests/kinds/test_stored_alike.py",
+    ),
+    Fault(
         "exact",
         "exact/thresholds.py",
         "return max(1, _ceiling(numerator * total_size, numerator + denominator))",
