@@ -17,7 +17,7 @@ import simdb
 from simdb.cli.options import IntegerKeys
 from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
-from simdb.files import inputs_of, open_rows, told_format
+from simdb.files import TABLES, inputs_of, open_rows, told_format
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.rows import (
     Elements,
@@ -196,11 +196,11 @@ class InputOptions:
         found = [file for name in names for file in inputs_of(name, options)]
         formats = {told_format(file, options) for file in found}
         for option, value, served in (
-            ("--separator", self.separator, formats - {"jsonl"}),
+            ("--separator", self.separator, formats - {"jsonl", *TABLES}),
             ("--id-field", self.id_field, formats - {"text"}),
             ("--text-field", self.text_field, formats - {"text"}),
             ("--delimiter", self.delimiter, formats & {"csv", "baskets"}),
-            ("--encoding", self.encoding, formats - {"numpy"}),
+            ("--encoding", self.encoding, formats - {"numpy", *TABLES}),
             ("--make-keys", self.make_keys, formats - {"text", "numpy"}),
         ):
             if value is not None and formats and not served:

@@ -20,6 +20,7 @@ from simdb.files.separated import (
     SeparatedReader,
     delimiter_of,
 )
+from simdb.files.tables import TableReader
 from simdb.files.texts import TextReader, iter_files, leads_out
 from simdb.kinds.base import Format
 
@@ -29,6 +30,8 @@ _READERS: dict[Format, type[StreamReader]] = {
     "lines": LinesReader,
     "baskets": BasketReader,
 }
+TABLES: tuple[Format, ...] = ("parquet", "arrow")
+_BESIDE_SHARDS = ("dataset_info.json", "state.json")  # in a folder of a data set of Hugging Face
 
 
 def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
@@ -54,6 +57,8 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
         raise ConfigurationError(f"{source} is a folder: folders are read as text files{wholly}")
     if chosen == "numpy":
         return ArrayReader(source, options)
+    if chosen in TABLES:
+        return TableReader(source, options)
     reader = RatingsReader if options.ratings is not None else _READERS[chosen]
     return reader(InputStream(source), options)
 
@@ -88,7 +93,8 @@ def inputs_of(source: str, options: ReadingOptions) -> list[str]:
     """
     if source == STANDARD_STREAM or not Path(source).is_dir() or options.format == "text":
         return [source]
-    files = [str(Path(source, name)) for name in iter_files(Path(source), options.pattern)]
+    names = iter_files(Path(source), options.pattern)
+    files = [str(Path(source, name)) for name in names if name not in _BESIDE_SHARDS]
     formats = {options.format or format_of_name(name, options) for name in files}
     if not formats - {None, "text"}:
         return [source]

@@ -353,9 +353,14 @@ class StreamReader(RowReader):
                 yield self._row(line, raw)
 
     def _row(self, line: int, raw: bytes) -> Row:
+        try:
+            return self._row_of(line, raw, self.fields_of(raw))
+        except RowProblemError as problem:
+            return Row(line, None, None, None, raw, str(problem))
+
+    def _row_of(self, line: int, raw: bytes, fields: Any) -> Row:
         key = None
         try:
-            fields = self.fields_of(raw)
             made = self.options.made_keys is not None
             key = self._made_key(line, raw) if made else self._key(fields, line)
             return Row(line, key, self._item(fields), self._metadata(fields), raw)

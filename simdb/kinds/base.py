@@ -35,11 +35,15 @@ MAXIMUM_ITEM_BYTES = 32 * 2**20
 MOST_COUNTED = 2**53  # sums with lengths of items stay far from the end of 64 bits
 
 # Of files; a user's kind may read some of them.
-Format: TypeAlias = Literal["jsonl", "csv", "text", "lines", "baskets", "numpy"]
+Format: TypeAlias = Literal["jsonl", "parquet", "arrow", "csv", "text", "lines", "baskets", "numpy"]
 
-JSON_LINES: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl"}
+OBJECTS: dict[str, Format] = {
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    ".parquet": "parquet",
+    **dict.fromkeys((".arrow", ".feather"), "arrow"),
+}
 TOKENS: dict[str, Format] = {
-    **JSON_LINES,
+    **OBJECTS,
     ".csv": "csv",
     **dict.fromkeys((".txt", ".text", ".dat"), "lines"),
     ".basket": "baskets",
@@ -296,7 +300,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     is_slow_to_read: ClassVar[bool] = False
     slice_bytes: ClassVar[int] = 131_072
     in_the_name: ClassVar[tuple[str, ...]] = ()
-    suffixes: ClassVar[Mapping[str, Format]] = JSON_LINES
+    suffixes: ClassVar[Mapping[str, Format]] = OBJECTS
     of_elements: ClassVar[bool] = False
     of_counts: ClassVar[bool] = False
     may_miss_equals: ClassVar[bool] = False

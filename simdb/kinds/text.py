@@ -24,9 +24,9 @@ from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.kinds.base import (
-    JSON_LINES,
     MAXIMUM_ITEM_BYTES,
     MOST_COUNTED,
+    OBJECTS,
     Format,
     Items,
     Settings,
@@ -140,7 +140,7 @@ class Text(SymbolKind, frozen=True):
     plural: ClassVar[str] = "texts"
     is_slow_to_read: ClassVar[bool] = True
     suffixes: ClassVar[Mapping[str, Format]] = {
-        **JSON_LINES,
+        **OBJECTS,
         ".csv": "csv",
         **dict.fromkeys((".txt", ".text", ".md", ".rst"), "text"),
     }

@@ -196,4 +196,4 @@ def test_options_that_contradict_themselves_are_refused():
     with pytest.raises(ConfigurationError, match="at least one"):
         ReadingOptions(text_fields=())
     with pytest.raises(ConfigurationError, match="format"):
-        ReadingOptions(format="parquet")  # type: ignore[arg-type]
+        ReadingOptions(format="xml")  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
-from simdb.kinds.base import JSON_LINES, Format, Items, Kind, Measure
+from simdb.kinds.base import OBJECTS, Format, Items, Kind, Measure
 from simdb.kinds.fingerprints.family import SquaresFamily, unfindable
 from simdb.kinds.fingerprints.items import FingerprintItems, FingerprintMeasure, print_of_text
 from simdb.lsh.curves import Curve, UnstatedCurve
@@ -69,7 +69,7 @@ class Fingerprint(Kind, frozen=True):
     plural: ClassVar[str] = "fingerprints"
     in_the_name: ClassVar[tuple[str, ...]] = ("width", "height")
     suffixes: ClassVar[Mapping[str, Format]] = {
-        **JSON_LINES,
+        **OBJECTS,
         **dict.fromkeys((".txt", ".text", ".xyt"), "text"),  # .xyt: of programs that find minutiae
     }
     may_miss_equals: ClassVar[bool] = True

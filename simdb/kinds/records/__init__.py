@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
-from simdb.kinds.base import JSON_LINES, Differences, Format, Items, Kind, Measure, Settings
+from simdb.kinds.base import OBJECTS, Differences, Format, Items, Kind, Measure, Settings
 from simdb.kinds.records.family import RecordFamily, certain_above, describe_candidates
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
@@ -189,7 +189,7 @@ class Record(Kind, frozen=True):
     large_bucket: Annotated[int, Meta(ge=1)] = 1_000
 
     plural: ClassVar[str] = "records"
-    suffixes: ClassVar[Mapping[str, Format]] = {**JSON_LINES, ".csv": "csv"}
+    suffixes: ClassVar[Mapping[str, Format]] = {**OBJECTS, ".csv": "csv"}
     may_miss_equals: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -1,0 +1,146 @@
+"""Parquet and Arrow files: what their rows are, and what is wrong where they cannot be read."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+
+import simdb
+from simdb.errors import BadItemError
+from simdb.files import inputs_of, open_rows
+from simdb.files.rows import ReadingOptions
+from simdb.files.tables import copy_rows
+
+TABLE = pa.table(
+    {
+        "id": ["a", "b", None, "d"],
+        "text": ["one", None, "three", "four"],
+        "day": [datetime.date(2026, 1, 2)] * 4,
+    }
+)
+OPTIONS = ReadingOptions(text_fields=("text",), id_field="id")
+
+
+def arrow_file(path: Path) -> None:
+    with pa.ipc.new_file(path, TABLE.schema) as target:
+        target.write_table(TABLE, max_chunksize=2)
+
+
+def arrow_stream(path: Path) -> None:
+    with pa.ipc.new_stream(path, TABLE.schema) as target:
+        target.write_table(TABLE)
+
+
+WRITERS = {
+    "parquet": lambda path: pq.write_table(TABLE, path, row_group_size=3),
+    "file": arrow_file,
+    "stream": arrow_stream,
+}
+
+
+@pytest.fixture(params=WRITERS)
+def table_file(request, tmp_path):
+    ending = "parquet" if request.param == "parquet" else "arrow"
+    path = tmp_path / f"in.{ending}"
+    WRITERS[request.param](path)
+    return path
+
+
+def test_rows_are_those_of_their_json(table_file):
+    with open_rows(str(table_file), OPTIONS) as reader:
+        rows = list(reader)
+    assert [(row.key, row.item, row.problem) for row in rows] == [
+        ("a", "one", None),
+        ("b", None, "the field 'text' is null, not text"),
+        (None, None, "the field 'id' is null, but a key is text or a whole number"),
+        ("d", "four", None),
+    ]
+    assert rows[0].metadata == {"day": "2026-01-02"}
+    assert reader.place(2) == f"{table_file}, row 2"
+    assert reader.fields(rows[3].raw) == {"id": "d", "text": "four", "day": "2026-01-02"}
+
+
+@pytest.mark.parametrize("keep", [0, 4, 11, 30])
+def test_a_file_that_was_cut_is_told(table_file, keep):
+    table_file.write_bytes(table_file.read_bytes()[:keep])
+    with pytest.raises(BadItemError, match="no Parquet or Arrow file"):
+        list(open_rows(str(table_file), OPTIONS))
+
+
+def test_a_missing_file_and_a_compressed_one_are_told(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        open_rows(str(tmp_path / "none.parquet"), OPTIONS)
+    packed = tmp_path / "in.parquet.gz"
+    packed.write_bytes(b"")
+    with pytest.raises(simdb.ConfigurationError, match="as they are"):
+        open_rows(str(packed), OPTIONS)
+
+
+def test_a_column_that_is_missing_is_a_problem_of_each_row(table_file):
+    options = ReadingOptions(text_fields=("body",), id_field="id")
+    problems = {row.problem for row in open_rows(str(table_file), options) if row.key}
+    assert problems == {"the field 'body' is missing"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "items"),
+    [
+        (simdb.Set(), pa.array([[3, 1], [2]]), [[3, 1], [2]]),
+        (simdb.Vector(2), pa.array([[0.5, 1.0]], pa.list_(pa.float32(), 2)), [[0.5, 1.0]]),
+        (simdb.Bits(8), pa.array([b"\x05"]), [b"\x05"]),
+        (simdb.Bits(4), pa.array(["0101"]), ["0101"]),
+    ],
+)
+def test_items_of_every_kind_are_read(kind, column, items, tmp_path):
+    pq.write_table(pa.table({"x": column}), tmp_path / "in.parquet")
+    options = ReadingOptions(text_fields=("x",), kind=kind)
+    assert [row.item for row in open_rows(str(tmp_path / "in.parquet"), options)] == items
+
+
+def test_rows_are_copied_with_their_schema_and_row_groups(tmp_path):
+    source = tmp_path / "in.parquet"
+    schema = TABLE.schema.with_metadata({"made": "by hand"})
+    pq.write_table(TABLE.cast(schema), source, row_group_size=2, compression="gzip")
+    with (tmp_path / "out.parquet").open("wb") as target:
+        copy_rows({str(source): [1, 4]}, target, as_parquet=True)
+    out = pq.ParquetFile(tmp_path / "out.parquet")
+    assert out.schema_arrow.equals(schema, check_metadata=True)
+    assert out.metadata.num_row_groups == 2
+    assert out.metadata.row_group(0).column(0).compression == "GZIP"
+    assert out.read()["id"].to_pylist() == ["a", "d"]
+
+
+def test_rows_of_several_files_are_copied_in_order(tmp_path):
+    for name in ("1.arrow", "2.arrow"):
+        arrow_file(tmp_path / name)
+    with (tmp_path / "out.arrow").open("wb") as target:
+        kept = {str(tmp_path / "1.arrow"): [2, 4], str(tmp_path / "2.arrow"): [1]}
+        copy_rows(kept, target, as_parquet=False)
+    with pa.ipc.open_file(tmp_path / "out.arrow") as out:
+        assert out.read_all()["text"].to_pylist() == [None, "four", "one"]
+
+
+def test_files_of_other_columns_are_refused(tmp_path):
+    arrow_file(tmp_path / "1.arrow")
+    pq.write_table(TABLE.select(["id"]), tmp_path / "2.parquet")
+    kept = {str(tmp_path / "1.arrow"): [1], str(tmp_path / "2.parquet"): [1]}
+    with (
+        (tmp_path / "out.arrow").open("wb") as target,
+        pytest.raises(BadItemError, match=r"2\.parquet: its columns are not those of"),
+    ):
+        copy_rows(kept, target, as_parquet=False)
+
+
+def test_a_folder_of_a_data_set_is_its_shards(tmp_path):
+    rows = {"id": [f"k{i}" for i in range(10)], "text": [f"text {i}" for i in range(10)]}
+    datasets.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "set"), num_shards=2)
+    sources = inputs_of(str(tmp_path / "set"), OPTIONS)
+    assert len(sources) == 2
+    found = [row.key for source in sources for row in open_rows(source, OPTIONS)]
+    assert found == rows["id"]
