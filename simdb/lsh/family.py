@@ -266,14 +266,12 @@ def derived_words(secret: bytes, purpose: bytes, count: int) -> UInt64s:
 
     (Steele, Lea and Flood, OOPSLA 2014.) Whole numbers only: the same on every machine.
     """
-    with np.errstate(over="ignore"):
-        steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        return mixed(steps + secret_words(secret, purpose, 1)[0])
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed(steps + secret_words(secret, purpose, 1)[0])
 
 
 def mixed(words: UInt64s) -> UInt64s:
-    """Mix the bits of each word by SplitMix64's finalizer, a bijection."""
-    with np.errstate(over="ignore"):
-        words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return words ^ (words >> np.uint64(31))
+    """Mix the bits of each word of an array by SplitMix64's finalizer, a bijection."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

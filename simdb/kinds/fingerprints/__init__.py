@@ -154,12 +154,9 @@ class Fingerprint(Kind, frozen=True):
         return f"{bands} {'group' if bands == 1 else 'groups'} of {rows:,} functions"
 
     def stores_alike(self, other: Self) -> bool:
-        own, others = (
-            (kind.items, kind.width, kind.height)
-            + ((kind.square, kind.sectors) if kind.items == "squares" else ())
-            for kind in (self, other)
-        )
-        return own == others
+        grid = ("square", "sectors") if self.items == "squares" else ()
+        names = ("items", "width", "height", *grid)
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def candidate_stats(
         self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int

@@ -134,8 +134,7 @@ class SquaresFamily:
 
     def keys_of(self, numbers: Int64s) -> UInt64s:
         """Return the bucket keys of functions by number; two functions never have the same."""
-        with np.errstate(over="ignore"):
-            return mixed(numbers.astype(np.uint64) + self._secret)
+        return mixed(numbers.astype(np.uint64) + self._secret)
 
     def yes(self, signatures: UInt16s) -> UInt16s:
         """Return the bit sets of the functions that say yes: uint16 (n, words of functions)."""

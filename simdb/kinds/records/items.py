@@ -182,26 +182,16 @@ class RecordItems(Items):
             if not reader.is_text or type(value) is not str:
                 reader.check(value)
             if type(value) is str:
+                size = len(value)
+                if size > MAXIMUM_VALUE_BYTES or not value.isascii():
+                    size = text_size(reader.field.name, value)
                 forms[place] = STRING
-                numbers.append(len(value))
+                numbers.append(size)
                 texts.append(value)
             else:
                 forms[place], number = _number_of(value)
                 numbers.append(number)
-        joined = "".join(texts)
-        if not joined.isascii() or len(joined) > MAXIMUM_VALUE_BYTES:
-            self._measure(item, forms, numbers)
-        return bytes(forms) + _pattern(bytes(forms))[0].pack(*numbers) + joined.encode()
-
-    def _measure(
-        self, item: Mapping[Any, Any], forms: bytearray, numbers: list[int | float]
-    ) -> None:
-        """Put the lengths in UTF-8 where the numbers have the lengths in characters."""
-        present = [place for place, form in enumerate(forms) if form > NONE]
-        for position, place in enumerate(present):
-            if forms[place] == STRING:
-                name = self._names[place]
-                numbers[position] = text_size(name, item[name])
+        return bytes(forms) + _pattern(bytes(forms))[0].pack(*numbers) + "".join(texts).encode()
 
     def decode(self, data: bytes | memoryview) -> dict[str, Any]:
         stored = bytes(data)
