@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,6 +31,7 @@ from simdb.files import require_there, told_format, written_form
 from simdb.files.rows import ReadingOptions
 from simdb.files.writing import (
     Output,
+    folders_made,
     held,
     json_line,
     remove_abandoned,
@@ -42,6 +43,7 @@ from simdb.results import Outcome
 _DEFAULT_RECALL = "0.99"
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
 _NEARLY_ALL = 0.9
+_MOST_SHARDS = 500  # of an output, all of which are open until all are complete
 _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown away
 
 
@@ -58,7 +60,9 @@ def dedupe(
     ],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="FILE", help="The kept rows; - prints them."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The kept rows; a folder of shards; - prints."
+        ),
     ],
     removed: Annotated[
         str | None,
@@ -98,9 +102,10 @@ def dedupe(
 
     A row is removed if it is similar enough to a row kept before it: in the store first, then in
     the order of the input. Kept rows come out unchanged, byte for byte, and the outputs appear
-    when they are complete. With --store the next file is compared with all files before, and the
-    same file again gives the same output. Of text files and NumPy arrays the output is the list of
-    the keys kept. What is compared by distance needs --max-distance.
+    when they are complete; those of a folder of shards may go to a folder, a file each. With
+    --store the next file is compared with all files before, and the same file again gives the same
+    output. Of text files and NumPy arrays the output is the list of the keys kept. What is compared
+    by distance needs --max-distance.
     """
     outputs = [name for name in (output, removed, reading.bad) if name is not None]
     if telling.as_json and "-" in outputs:
@@ -120,6 +125,9 @@ def dedupe(
         options = reading.of(kind, present)
         sources = reading.sources([source], options)
         require_fitting_name(output, written_form(sources[0], options) if sources else "jsonl")
+        targets = _targets(source, sources, output)
+        outputs = [*targets, *outputs[1:]]
+        require_no_input(targets, sources, reading.pattern)
         if present is not None and reading.id_field is None and reading.make_keys is None:
             _require_line_numbers(present, sources, options)
         feed = Feed(
@@ -130,6 +138,7 @@ def dedupe(
             keep_lines=store is None and (reading.id_field or reading.make_keys) is not None,
         )
         with (
+            folders_made(targets if targets != [output] else []),
             written_together(*outputs) as files,
             told_when_interrupted(lambda: _left_by(feed, output, store)),
             telling.bar(feed.share) as bar,
@@ -141,7 +150,9 @@ def dedupe(
             feed.target = present
             opened = dict(zip(outputs, files, strict=True))
             feed.bad_file = opened.get(reading.bad or "")
-            splitting = _Splitting(feed, files[0], opened.get(removed or ""))
+            kept = targets if len(targets) == len(sources) else targets * len(sources)
+            placed = {name: opened[target] for name, target in zip(sources, kept, strict=True)}
+            splitting = _Splitting(feed, placed, opened.get(removed or ""))
             try:
                 report = present.dedupe(
                     feed.rows(),
@@ -172,6 +183,18 @@ def dedupe(
     fields = {**counts, "bad_rows": feed.bad_rows}
     words = text.format(removed=removed_rows, updates=updates, **counts)
     telling.tell(fields, words, lines=True)
+
+
+def _targets(source: str, sources: list[str], output: str) -> list[str]:
+    """Return the output, or where it is a folder, one for each shard that the input is."""
+    if sources == [source] or not (output.endswith("/") or Path(output).is_dir()):
+        return [output]
+    if len(sources) > _MOST_SHARDS:
+        raise UsageError(
+            f"{source} has {len(sources):,} shards, and at most {_MOST_SHARDS} go to a folder: "
+            "name a file for the output"
+        )
+    return [str(Path(output, Path(name).relative_to(source))) for name in sources]
 
 
 def _require_line_numbers(
@@ -220,6 +243,8 @@ def _workspace(
             target = Path(output)
             beside = output != "-" and (target.is_file() or not target.exists())
             folder = target.parent if beside else None
+            if output.endswith("/") or target.is_dir():
+                folder = next(place for place in (target, *target.parents) if place.is_dir())
             if folder is not None and not folder.is_dir():
                 raise FileNotFoundError(2, "no such folder", str(folder))
             remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
@@ -262,15 +287,23 @@ class _Wanted:
 
 
 class _Splitting:
-    """The rows of the input as they are settled: into the kept and the removed ones."""
+    """The rows of the input as they are settled: into the kept and the removed ones.
 
-    def __init__(self, feed: Feed, kept: Output, removed: Output | None = None) -> None:
+    Args:
+        feed: the rows.
+        kept: the output of each input; of several inputs it may be the same.
+        removed: the output of removed rows.
+    """
+
+    def __init__(
+        self, feed: Feed, kept: Mapping[str, Output], removed: Output | None = None
+    ) -> None:
         self.kept = 0
         self._feed = feed
         self._kept = kept
         self._removed = removed
-        self._begun = False
-        self._unended = False
+        self._begun: set[Output] = set()
+        self._unended: set[Output] = set()
 
     def settle(self, outcomes: Sequence[Outcome]) -> None:
         """Write the rows of a commit."""
@@ -278,18 +311,20 @@ class _Splitting:
             if outcome.action == "duplicate":
                 self._write_removed(outcome, waiting)
             elif outcome.action != "bad":
-                self._begin()
-                if self._unended:  # the last row of a shard
-                    self._kept.write(b"\n")
-                self._kept.write(waiting.raw)
-                self._unended = not waiting.raw.endswith((b"\n", b"\r"))
+                output = self._kept[waiting.reader.source]
+                self._begin(output, waiting.reader.preamble)
+                if output in self._unended:  # the last row of a shard
+                    output.write(b"\n")
+                    self._unended.discard(output)
+                output.write(waiting.raw)
+                if not waiting.raw.endswith((b"\n", b"\r")):
+                    self._unended.add(output)
                 self.kept += 1
 
-    def _begin(self) -> None:
-        # The header of a CSV file is known once its first row was read, which is by now.
-        if not self._begun and self._feed.reader is not None:
-            self._kept.write(self._feed.reader.preamble)
-            self._begun = True
+    def _begin(self, output: Output, preamble: bytes) -> None:
+        if output not in self._begun:
+            output.write(preamble)
+            self._begun.add(output)
 
     def _write_removed(self, outcome: Outcome, waiting: Waiting) -> None:
         if self._removed is not None:
@@ -301,4 +336,5 @@ class _Splitting:
 
     def finish(self) -> None:
         """Write what an output without rows has too."""
-        self._begin()
+        for source, output in self._kept.items():
+            self._begin(output, self._feed.preambles.get(source, b""))

@@ -343,6 +343,7 @@ class Feed:
         bad_file: where the bad rows are written, if they are.
         bad: how many rows could not be read or stored so far.
         done: how many rows have an outcome.
+        preambles: what stood before the rows of each input that was read.
     """
 
     def __init__(
@@ -356,6 +357,7 @@ class Feed:
     ) -> None:
         self.target: simdb.CollectionView | None = None
         self.bad_file: Output | None = None
+        self.preambles: dict[str, bytes] = {}
         self.bad = 0
         self.bad_rows: list[dict[str, str]] = []
         self.done = 0
@@ -401,6 +403,7 @@ class Feed:
                         yield row.key, row.item, row.metadata
                 # The elements of the next input are what those of this one were.
                 self._options = replace(self._options, elements=reader.tokens.elements)
+                self.preambles[source] = reader.preamble
             self._finished += 1
 
     def _refuse(self, row: Waiting, problem: str) -> None:

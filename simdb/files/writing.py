@@ -13,7 +13,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -180,6 +180,24 @@ def require_fitting_name(target: str | None, written: str) -> None:
     if promised is not None and promised != written:
         words = {"text": "a list of files", "numpy": "a list of keys"}.get(written, written)
         raise UsageError(f"the name of {target} promises {promised}, but {words} is written")
+
+
+@contextlib.contextmanager
+def folders_made(targets: Iterable[str]) -> Iterator[None]:
+    """Make the folders of outputs; those that were made go again if the block fails."""
+    made: list[Path] = []
+    try:
+        for parent in {Path(target).parent for target in targets}:
+            missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
+            for folder in reversed(missing):
+                folder.mkdir()
+                made.append(folder)
+        yield
+    except BaseException:
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 @contextlib.contextmanager

@@ -47,7 +47,12 @@ def deduplicating(folder: Path, **options: Any) -> Iterator[subprocess.Popen[byt
 
 @pytest.mark.parametrize(
     "signals",
-    [[signal.SIGHUP], [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], [signal.SIGTERM]],
+    [
+        [signal.SIGINT],
+        [signal.SIGHUP],
+        [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM],
+        [signal.SIGTERM],
+    ],
     ids=lambda signals: " ".join(one.name for one in signals),
 )
 def test_nothing_temporary_is_left_however_often_the_end_is_told(tmp_path, signals):

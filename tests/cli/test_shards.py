@@ -1,10 +1,12 @@
 """Folders as inputs: of rows, their shards, or of texts; and options that would do nothing."""
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
+from simdb.cli import dedupe
 from tests.support.cli_stores import near_copy, text_of
 from tests.support.commands import done, failed, lines_of, run, write_rows
 
@@ -65,6 +67,53 @@ def test_shards_of_csv_have_one_header_and_share_it(tmp_path):
     refused = failed("dedupe", tmp_path / "in", "-o", tmp_path / "no.csv", "--id-field", "id")
     assert "3.csv: its header is not that of" in refused
     assert not (tmp_path / "no.csv").exists()
+
+
+def test_shards_come_out_as_shards(folder, tmp_path):
+    packed = folder / "c.jsonl.gz"
+    packed.write_bytes(gzip.compress(b'{"id": "f", "body": "one that is like no other"}'))
+    out, removed = tmp_path / "new" / "kept", tmp_path / "removed.jsonl"
+    done("dedupe", folder, "-o", f"{out}/", "--removed", removed, *FIELDS)
+
+    found = {
+        str(path.relative_to(out)): [json.loads(line)["id"] for line in lines_in(path)]
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }
+    assert found == {"1.jsonl": ["a", "b"], "a.ndjson": [], "b/2.jsonl": ["e"], "c.jsonl.gz": ["f"]}
+    assert [json.loads(line)["id"] for line in removed.read_text().splitlines()] == ["c", "d"]
+    assert (out / "1.jsonl").read_bytes() == (folder / "1.jsonl").read_bytes()
+
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    done("dedupe", folder, "-o", out, *FIELDS)  # a folder that there is
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def lines_in(path: Path) -> list[bytes]:
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
+
+
+def test_every_shard_of_csv_has_its_header(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, row in (("1.csv", "a,one text"), ("2.csv", "b,one text")):
+        (tmp_path / "in" / name).write_text(f"id,text\n{row}\n")
+    done("dedupe", tmp_path / "in", "-o", f"{tmp_path / 'out'}/", "--id-field", "id")
+    assert (tmp_path / "out" / "1.csv").read_text() == "id,text\na,one text\n"
+    assert (tmp_path / "out" / "2.csv").read_text() == "id,text\n"
+
+
+def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
+    (folder / "z.jsonl").write_text("no JSON\n")
+    out = tmp_path / "new" / "kept"
+    assert "z.jsonl, line 1: not JSON" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
+    assert not (tmp_path / "new").exists()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert "is an input" in failed("dedupe", folder, "-o", folder, *FIELDS, "--on-bad", "skip")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert "is a folder" in failed("dedupe", folder / "1.jsonl", "-o", tmp_path, *FIELDS)
+    monkeypatch.setattr(dedupe, "_MOST_SHARDS", 2)
+    assert "at most 2 go to a folder" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
 
 
 def test_a_folder_of_several_formats_is_refused_until_it_is_said_which(folder, tmp_path):
