@@ -8,8 +8,12 @@ asked for                    items are sets of symbols      others
                              search without one: ``Scan``
 ``guarantee="probable"``     ``Buckets``                    ``Buckets``
 ``"auto"``, the default      ``Exact`` if the exact index   ``Buckets``; one search beyond the plan
-                             serves, else ``Buckets``       and any question without an index: scan
+                             serves, else ``Buckets``       and any question without an index: scan;
+                                                            pairs by what costs less, see below
 ===========================  =============================  =======================================
+
+Where the measure finds near pairs without comparing all (bits, by Hamming distance), ``Pigeonhole``
+takes the place of ``Scan`` for pairs, and of ``Buckets`` too where it is expected to be quicker.
 
 ``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
 question is refused, and the message names its remedies.
@@ -26,6 +30,7 @@ import numpy as np
 from simdb.answers.buckets import Buckets
 from simdb.answers.exact.method import Exact, require_index, serves_exactly
 from simdb.answers.method import Method
+from simdb.answers.pigeonhole import Pigeonhole
 from simdb.answers.scan import Scan
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Measure
@@ -38,6 +43,9 @@ AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
 
 METHODS_KEPT = 256
+# Comparisons of one word in place that take as long as one candidate of the buckets; measured on
+# 60,000 vectors of 64 bits, 1,400 within 12 bits and 2,300 within 8.
+CANDIDATE_COST = 2_000
 SYMMETRIC = (Measure.JACCARD, Measure.DICE, Measure.COSINE)
 
 
@@ -171,13 +179,31 @@ def _choose_without_symbols(
             f"collection {settings.name!r} has no index to find duplicates by",
             remedies=[index_remedy(settings.kind, settings.threshold)],
         )
+    exact: Method = Scan(bound)
+    share = settings.kind.share_looked_at(bound.fraction) if question.is_many_many else None
+    if share is not None:
+        exact = Pigeonhole(bound)
     if wanted == "exact" or not settings.is_probable:
-        return Scan(bound)
+        return exact
+    # Connecting groups, buckets compare no more pairs of equal items than there are items.
+    is_free = wanted == "auto" and question.verb != "groups" and question.min_recall is None
+    if is_free and share is not None and _is_cheaper(settings, share):
+        return exact
     own = bound_of(settings.kind, settings.threshold)
     asks_one = wanted == "auto" and question.verb == "search" and question.min_recall is None
     if asks_one and not admits(own, bound):
         return Scan(bound)
     return _choose_buckets(settings, question, bound)
+
+
+def _is_cheaper(settings: CollectionSettings, share: float) -> bool:
+    """Whether to compare a share of all pairs costs less than what the buckets propose.
+
+    Most pairs are of items that have nothing to do with each other: those are half the largest
+    distance apart, as two bit vectors at random are.
+    """
+    proposed = settings.plan.expected_recall(settings.kind.largest_distance / 2)
+    return share <= CANDIDATE_COST * proposed
 
 
 def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:

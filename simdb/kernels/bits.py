@@ -14,6 +14,7 @@ from simdb.kernels.compiler import inlined, kernel, set_bit_count
 from simdb.kernels.hashes import mixed
 
 _ONE = np.uint64(1)
+_LANES = 16  # first words that are compared without a branch
 _WORD_BITS = 16  # of a word of a signature
 
 
@@ -115,6 +116,77 @@ def scan_tanimoto(
             united[found] = total - both
             found += 1
     return rows[:found].copy(), common[:found].copy(), united[:found].copy()
+
+
+@kernel
+def near_pairs(
+    ones: UInt64s,
+    others: UInt64s,
+    starts: Int64s,
+    stops: Int64s,
+    earlier: UInt64s,
+    limit: int,
+    state: Int64s,
+    left: Int64s,
+    right: Int64s,
+    distances: Int64s,
+) -> int:
+    """List near pairs of vectors that are equal in one chunk of their bits, and in none before.
+
+    Args:
+        ones, others: vectors of both sides, (n, words), sorted by the chunk; may be one array.
+        starts, stops: of each of ``ones`` which of the others are looked at.
+        earlier: (chunks, words), a mask of the bits of each chunk before.
+        limit: the largest distance.
+        state: row of ``ones`` and of the others to go on at; zeros at first, ``len(ones)`` and any
+            when all is done.
+        left, right, distances: room for rows of both sides and in how many bits they differ.
+
+    Returns:
+        how many pairs were written.
+    """
+    # First words lie side by side, and tell of most pairs: the loop over them reads nothing else.
+    heads, other_heads = ones[:, 0].copy(), others[:, 0].copy()
+    row, place = state[0], state[1]
+    count = 0
+    while row < heads.size:
+        head, stop = heads[row], stops[row]
+        place = max(place, starts[row])
+        while place < stop:
+            if stop - place >= _LANES:
+                # Without a branch in it this is compiled to vector instructions, and says of most
+                # blocks that nothing is near.
+                near = 0
+                for one in other_heads[place : place + _LANES]:
+                    near += set_bit_count(head ^ one) <= limit
+                if near == 0:
+                    place += _LANES
+                    continue
+            while place < stop and set_bit_count(head ^ other_heads[place]) > limit:
+                place += 1
+            if place >= stop:
+                break
+            distance = np.int64(0)
+            for word in range(ones.shape[1]):
+                distance += set_bit_count(ones[row, word] ^ others[place, word])
+            # Equal in an earlier chunk too, a pair has come out there already.
+            is_first = distance <= limit
+            for chunk in range(earlier.shape[0]):
+                apart = np.uint64(0)
+                for word in range(ones.shape[1]):
+                    apart |= (ones[row, word] ^ others[place, word]) & earlier[chunk, word]
+                is_first = is_first and apart != np.uint64(0)
+            if is_first:
+                if count == left.size:
+                    state[0], state[1] = row, place
+                    return count
+                left[count], right[count], distances[count] = row, place, distance
+                count += 1
+            place += 1
+        row += 1
+        place = 0
+    state[0], state[1] = row, place
+    return count
 
 
 @kernel

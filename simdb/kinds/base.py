@@ -413,6 +413,13 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """Return a curve over the similarities that the caller knows."""
         return curve
 
+    def share_looked_at(self, bound: Fraction) -> float | None:
+        """Return which share of all pairs ``near_pairs`` of the measure looks at, about.
+
+        Of items at random; None where the measure has no such method, and compares one with many.
+        """
+        return None
+
     def candidate_stats(
         self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int
     ) -> dict[str, Any]:

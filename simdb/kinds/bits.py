@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
@@ -21,6 +21,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt64s
 from simdb.errors import BadItemError
+from simdb.exact import pigeonhole
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
@@ -40,6 +41,7 @@ from simdb.kinds.base import (
 from simdb.lsh.curves import Curve, HammingCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.projections import BitSampling
+from simdb.work import Work
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
 _WORD_BITS = 64
@@ -92,6 +94,9 @@ class Bits(SymbolKind, frozen=True):
 
     def make_curve(self, bound: Fraction) -> Curve:
         return super().make_curve(bound) if self.has_symbols else HammingCurve(self.length)
+
+    def share_looked_at(self, bound: Fraction) -> float | None:
+        return None if self.has_symbols else pigeonhole.share_looked_at(self.length, int(bound))
 
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
@@ -308,6 +313,12 @@ class BitsMeasure(PairedMeasure):
             return places[rising], Compared(*(column[rising] for column in compared))
 
         return find
+
+    def near_pairs(
+        self, ones: UInt64s, others: UInt64s | None, bound: Bound, work: Work
+    ) -> Iterator[pigeonhole.Near]:
+        """Find all pairs within a Hamming distance; see ``exact.pigeonhole.near_pairs``."""
+        return pigeonhole.near_pairs(ones, others, int(bound.fraction), work)
 
     def arranged(self, features: UInt64s) -> UInt64s | ByCount:
         """Return vectors by their number of set bits: too few or too many are similar to no probe.

@@ -102,6 +102,28 @@ def bit_counts(random: np.random.Generator) -> None:
     assert united.tolist() == [len(one | other) for one, other in pairs]
 
 
+@twin_of("bits.near_pairs")
+def near_pairs_of_bits(random: np.random.Generator) -> None:
+    ones, others = some_bits(random, 40, 2), some_bits(random, 50, 2)
+    limit = int(random.integers(0, 128))
+    starts = random.integers(0, 50, 40)
+    stops = np.minimum(50, starts + random.integers(0, 40, 40))
+    masks = np.array([[255, 0], [0, 1 << 63]], np.uint64)[: int(random.integers(0, 3))]
+    expected = []
+    for one, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        for other in range(start, stop):
+            apart = len(bits_of(ones[one]) ^ bits_of(others[other]))
+            different = ones[one] ^ others[other]
+            if apart <= limit and all((different & mask).any() for mask in masks):
+                expected.append((one, other, apart))
+    found: list[tuple[int, int, int]] = []
+    state, room = np.zeros(2, np.int64), [np.empty(7, np.int64) for _ in range(3)]
+    while state[0] < 40:
+        count = kernels.bits.near_pairs(ones, others, starts, stops, masks, limit, state, *room)
+        found += zip(*(column[:count].tolist() for column in room), strict=True)
+    assert found == expected
+
+
 @twin_of("bits.scan_hamming", "bits.scan_tanimoto")
 def bit_scans(random: np.random.Generator) -> None:
     vectors = some_bits(random, 40)
