@@ -516,7 +516,7 @@ class CollectionView:
         _require_positive("sample", sample)
         with self._opened() as own, (self if other is None else other)._opened() as others:
             sides = calibrate.Sides(own, own if other is None else others)
-            bound = parse_bound(sides.settings.kind, threshold)
+            bound = parse_bound(sides.right.settings.kind, threshold)
             return calibrate.calibrate(sides, field, bound, wanted)
 
     def self_audit(

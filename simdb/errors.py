@@ -1,29 +1,4 @@
-"""Every exception that simdb raises on purpose.
-
-::
-
-    SimdbError
-      UsageError                     what the caller asked for cannot be done
-        ConfigurationError             (ValueError) a setting is wrong or contradicts the stored one
-        WrongTypeError                 (TypeError) a key, a name or a setting has the wrong type
-        BadItemError                   (ValueError) an item, key or row cannot be stored or searched
-        KeyExistsError                 (LookupError) the key is stored already
-        KeyNotFoundError               (LookupError) the key is not stored
-        CollectionNotFoundError        (LookupError) the collection is not stored
-        ThresholdTooLowError           (ValueError) below what the index serves
-        DatabaseClosedError            used after close
-        ReadOnlyError                  a write to a database opened read-only
-        UnknownKindError               (LookupError) no such kind of items in this process
-        MissingExtraError              (ImportError) an optional library is not installed
-        OperationInterruptedError      a limit of the caller ended the work early
-      StorageError                   the file, the disk or another process is in the way
-        DatabaseNotFoundError          (FileNotFoundError) no such file
-        NotADatabaseError              the file is something else
-        FormatVersionError             written by another version of the format
-        CorruptionError                a record does not match its checksum
-        DatabaseFailedError            the system failed to write; open the store again
-        DatabaseFullError              the disk or the map is full
-        DatabaseBusyError              another process writes and ``busy_timeout`` has passed
+"""Every exception that simdb raises on purpose: a ``UsageError`` or a ``StorageError``.
 
 Lookups derive from ``LookupError`` and not ``KeyError``, since ``KeyError`` prints its message
 quoted.

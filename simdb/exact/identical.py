@@ -194,11 +194,9 @@ class _Search:
 
 def _read(file: FileIO, offset: int, width: int) -> bytes:
     """Read so many bytes, fewer only at the end of the file: one call may bring less."""
-    content = os.pread(file.fileno(), width, offset)
-    while content and len(content) < width:
+    content = more = os.pread(file.fileno(), width, offset)
+    while more and len(content) < width:
         more = os.pread(file.fileno(), width - len(content), offset + len(content))
-        if not more:
-            break
         content += more
     return content
 

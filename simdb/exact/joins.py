@@ -148,16 +148,11 @@ class _Side:
 
 
 class _Join:
-    """A join under way: the buckets, and the tables of bounds.
-
-    Attributes:
-        sides: the same one twice to join a collection with itself.
-        left, right: their representatives with the first symbols that are posted, or probed.
-    """
+    """A join under way: the buckets, and the tables of bounds."""
 
     def __init__(
         self,
-        sides: tuple[_Side, _Side],
+        sides: tuple[_Side, _Side],  # the same one twice to join a collection with itself
         prefixes: tuple[Int64s, Int64s],
         threshold: Threshold,
         chunk: int,
@@ -165,6 +160,7 @@ class _Join:
     ) -> None:
         self.sides = sides
         self.same = sides[0] is sides[1]
+        # Representatives with the first symbols that are posted, or probed.
         self.left, self.right = sides[0].sets(prefixes[0]), sides[1].sets(prefixes[1])
         self.chunk = chunk
         self.work = work or Work()
@@ -193,12 +189,14 @@ class _Join:
             own = np.flatnonzero(np.diff(side.classes.starts) > 1).astype(np.uint32)
             if own.size:
                 yield OWN_PAIRS, (own, own, side.sizes[own])
-        bounds = divided(self.left_postings, self.right_postings).tolist()
+        postings, buckets = kernels.postings, (self.left_postings, self.right_postings)
+        bounds = divided(*buckets).tolist()
         ranges = (
-            _Range(self, number, bounds[number], bounds[number + 1])
+            _Range(
+                self, number, bounds[number + 1], postings.bucket_state(*buckets, bounds[number])
+            )
             for number in range(max(0, start.range), len(bounds) - 1)
         )
-        postings = kernels.postings
         for number, counts, chunks in in_order(ranges, workers):
             self.work.note(int(counts[postings.SCANNED]))
             self.work.candidates += int(counts[postings.CANDIDATES])
@@ -227,32 +225,28 @@ class _Join:
                 yield PairColumns(one.copy(), other.copy(), overlaps[rows], unions[rows])
 
 
+@dataclass(slots=True)
 class _Range:
     """A range of the buckets of a join, and how far it is joined."""
 
-    def __init__(self, join: _Join, number: int, first: int, stop: int) -> None:
-        self._join = join
-        self._number = number
-        self._stop = stop
-        self._state = kernels.postings.bucket_state(join.left_postings, join.right_postings, first)
-        self._room: tuple[Candidates, Int64s] | None = None
+    join: _Join
+    number: int
+    stop: int
+    state: Int64s
+    room: tuple[Candidates, Int64s] | None = None
 
     @property
     def done(self) -> bool:
         """Whether all its buckets are joined."""
-        return bool(self._state[0] >= self._stop)
+        return bool(self.state[0] >= self.stop)
 
     def advance(self, most: int) -> tuple[int, Int64s, list[Represented]]:
-        """Join on until so many pairs are found or all is done.
-
-        Returns:
-            the number of the range, what it cost, and chunks of pairs.
-        """
-        postings, join = kernels.postings, self._join
-        if self._room is None:
+        """Join on; return the number of the range, what it cost, and chunks of pairs."""
+        postings, join = kernels.postings, self.join
+        if self.room is None:
             columns = (np.empty(join.chunk, np.uint32) for _ in range(4))
-            self._room = postings.Candidates(*columns), np.empty(join.chunk, np.int64)
-        found, overlaps = self._room
+            self.room = postings.Candidates(*columns), np.empty(join.chunk, np.int64)
+        found, overlaps = self.room
         counts = np.zeros(4, np.int64)
         chunks: list[Represented] = []
         pairs = 0
@@ -264,8 +258,8 @@ class _Range:
                 minimum=join.minimum,
                 same=join.same,
                 bounded=True,
-                stop=self._stop,
-                state=self._state,
+                stop=self.stop,
+                state=self.state,
                 found=found,
                 counters=counts,
             )
@@ -282,7 +276,7 @@ class _Range:
                 pairs += kept
                 part = found.left[:kept].copy(), found.right[:kept].copy(), overlaps[:kept].copy()
                 chunks.append(part)
-        return self._number, counts, chunks
+        return self.number, counts, chunks
 
 
 def pairs(
@@ -297,21 +291,13 @@ def pairs(
     """Find every pair of sets with at least the threshold of Jaccard similarity.
 
     Exact; each pair comes once, in an order that depends on the sets, the threshold and
-    ``chunk`` alone. Memory is that of the prefixes and of one chunk (with threads, of what they
-    may work ahead), however many pairs there are. Empty sets are similar to nothing.
+    ``chunk`` alone: the most candidates, and pairs in one batch, of which none is empty. Memory is
+    that of the prefixes and of one chunk (with threads, of what they may work ahead), however many
+    pairs there are. Empty sets are similar to nothing.
 
-    Args:
-        sets: arranged in one order of symbols.
-        threshold: the least similarity.
-        chunk: the largest number of candidates, and of pairs, at a time.
-        work: where to count what was done.
-        workers: who joins the ranges of buckets.
-        start: where to go on: ``after`` of the last columns that were had. Identical sets are
-            found and prefixes posted again; the ranges before are not joined, of the range itself
-            only the batches that were had are found again.
-
-    Yields:
-        columns of at most ``chunk`` pairs, never none.
+    ``start`` is ``after`` of the last columns that were had. Identical sets are found and prefixes
+    posted again; the ranges before are not joined, of the range itself only the batches that were
+    had are found again.
     """
     side = _Side.of(sets)
     # The smaller set of a pair is on the left, and against a set no smaller it needs fewer symbols.
@@ -385,11 +371,7 @@ def numbered(batches: Iterable[tuple[int, T]], start: Place) -> Iterator[tuple[T
 
 
 def divided(left: Postings, right: Postings) -> Int64s:
-    """Divide the buckets of both sides' postings into ranges of about the same weight.
-
-    Returns:
-        the first bucket of each range, and one past the last bucket.
-    """
+    """Return the first buckets of ranges of about the same weight, and one past the last bucket."""
     counts = np.diff(right.starts)
     weights = np.cumsum(counts * np.diff(left.starts) + counts)
     if not weights.size:

@@ -35,14 +35,22 @@ _LARGEST_EXPONENT = 400
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Threshold:
-    """A threshold of Jaccard similarity: a rational number above 0 and at most 1.
-
-    Attributes:
-        fraction: the exact value.
-    """
+class _Rational:
+    """An exact value, in the units of the measure."""
 
     fraction: Fraction
+
+    def __str__(self) -> str:
+        """Give the value as a decimal number where it has a short one, else as a fraction."""
+        decimal = Decimal(self.fraction.numerator) / Decimal(self.fraction.denominator)
+        if Fraction(decimal) == self.fraction:
+            return format(decimal.normalize(), "f")
+        return str(self.fraction)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Threshold(_Rational):
+    """A threshold of Jaccard similarity: a rational number above 0 and at most 1."""
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -68,10 +76,6 @@ class Threshold:
         if not 0 < fraction <= 1:
             raise _out_of_range(name, value)
         return cls(fraction)
-
-    def __str__(self) -> str:
-        """Give the value as a decimal number where it has a short one, else as a fraction."""
-        return _shown(self.fraction)
 
     def order(self, values: Float64s) -> Float64s:
         """Return what rises from the best of the values to the worst."""
@@ -154,14 +158,8 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class MaximumDistance:
-    """A largest distance: a rational number of at least 0.
-
-    Attributes:
-        fraction: the exact value, in the units of the measure.
-    """
-
-    fraction: Fraction
+class MaximumDistance(_Rational):
+    """A largest distance: a rational number of at least 0."""
 
     @classmethod
     def parse(cls, value: ThresholdLike, *, name: str = "max_distance") -> MaximumDistance:
@@ -170,10 +168,6 @@ class MaximumDistance:
         if fraction < 0:
             raise ConfigurationError(f"{name} must be a number of at least 0, not {value!r}")
         return cls(fraction)
-
-    def __str__(self) -> str:
-        """Give the value as a decimal number where it has a short one, else as a fraction."""
-        return _shown(self.fraction)
 
     def meets_many(self, numerators: npt.NDArray[Any], denominators: npt.NDArray[Any]) -> Bools:
         """Tell of every pair of elements whether its ratio is at most the distance.
@@ -226,13 +220,6 @@ def admits(own: Bound, other: Bound) -> bool:
 
 def _out_of_range(name: str, value: object) -> ConfigurationError:
     return ConfigurationError(f"{name} must be a number above 0 and at most 1, not {value!r}")
-
-
-def _shown(fraction: Fraction) -> str:
-    decimal = Decimal(fraction.numerator) / Decimal(fraction.denominator)
-    if Fraction(decimal) == fraction:
-        return format(decimal.normalize(), "f")
-    return str(fraction)
 
 
 def _fraction_of(value: ThresholdLike | np.number | np.bool_) -> Fraction:

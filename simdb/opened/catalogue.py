@@ -120,8 +120,8 @@ class CollectionSettings:
         parts = [part.name for part in fields(self) if part.init and part.name != "name"]
         stored = {part: getattr(self, part) for part in parts}
         stored["kind"] = self.kind.describe()
-        has_floor = self.exact_floor is not None
-        for part in ("threshold", "recall", *["exact_floor"] * has_floor):
+        floor = [] if self.exact_floor is None else ["exact_floor"]
+        for part in ("threshold", "recall", *floor):
             stored[part] = str(stored[part])
         if not self.finds_equal:  # as in what was made before there was this setting
             del stored["finds_equal"]
@@ -133,8 +133,8 @@ class CollectionSettings:
         stored = layout.unpack(payload)
         try:
             stored["kind"] = restore(stored["kind"])
-            has_floor = stored["exact_floor"] is not None
-            for part in ("threshold", "recall", *["exact_floor"] * has_floor):
+            floor = [] if stored["exact_floor"] is None else ["exact_floor"]
+            for part in ("threshold", "recall", *floor):
                 stored[part] = Fraction(stored[part])
             settings = cls(name=name, **stored)
             settings.require_possible_banding()
@@ -231,15 +231,22 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
         index=new_index(transaction, settings),
         item_width=settings.kind.make_items(settings.secret).width,
     )
-    key = manifest_key(number)
-    transaction.put(Table.META, key, layout.seal(Table.META, key, state.encode()))
+    _store(transaction, manifest_key(number), state.encode())
     return settings
 
 
 def write_settings(transaction: WriteTransaction, settings: CollectionSettings) -> None:
     """Store the settings of a collection."""
-    key = collection_key(settings.name)
-    transaction.put(Table.META, key, layout.seal(Table.META, key, settings.encode()))
+    _store(transaction, collection_key(settings.name), settings.encode())
+
+
+def _store(transaction: WriteTransaction, key: bytes, payload: bytes) -> None:
+    transaction.put(Table.META, key, layout.seal(Table.META, key, payload))
+
+
+def _load(transaction: ReadTransaction, key: bytes) -> list[Any]:
+    value = transaction.get(Table.META, key)
+    return [] if value is None else layout.unpack(layout.unseal(Table.META, key, value))
 
 
 def new_index(transaction: WriteTransaction, settings: CollectionSettings) -> IndexManifest:
@@ -288,14 +295,11 @@ def _new_numbers(
     A number used twice would let whoever still works for the first user write to the second's
     records. Stores of earlier versions have no note: their numbers follow those that are taken.
     """
-    value = transaction.get(Table.META, NUMBERS_KEY)
-    payload = None if value is None else layout.unseal(Table.META, NUMBERS_KEY, value)
-    used = [0, 0] if payload is None else layout.unpack(payload)
+    used: list[int] = _load(transaction, NUMBERS_KEY) or [0, 0]
     removed = [owner for _, owner in garbage(transaction)]
     first = 1 + max([used[which], *taken, *removed])
     used[which] = first + count - 1
-    sealed = layout.seal(Table.META, NUMBERS_KEY, layout.pack(used))
-    transaction.put(Table.META, NUMBERS_KEY, sealed)
+    _store(transaction, NUMBERS_KEY, layout.pack(used))
     return first
 
 
@@ -318,10 +322,8 @@ def drop(transaction: WriteTransaction, name: str) -> None:
 
 def index_tables(index: IndexManifest) -> list[tuple[Table, int]]:
     """Return the tables in which an index has records, and under which owners."""
-    owned = [(table, index.number) for table in (Table.SIGNATURES, Table.BANDS)]
-    for number in index.owners[1:]:
-        owned += epoch_tables(number)
-    return owned
+    owned = [(Table.SIGNATURES, index.number), (Table.BANDS, index.number)]
+    return owned + [entry for number in index.owners[1:] for entry in epoch_tables(number)]
 
 
 def epoch_tables(number: int) -> list[tuple[Table, int]]:
@@ -331,11 +333,7 @@ def epoch_tables(number: int) -> list[tuple[Table, int]]:
 
 def garbage(transaction: ReadTransaction) -> list[tuple[Table, int]]:
     """Return tables and owners whose records are to be removed."""
-    value = transaction.get(Table.META, GARBAGE_KEY)
-    if value is None:
-        return []
-    stored = layout.unpack(layout.unseal(Table.META, GARBAGE_KEY, value))
-    return [(Table(table), owner) for table, owner in stored]
+    return [(Table(table), owner) for table, owner in _load(transaction, GARBAGE_KEY)]
 
 
 def add_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
@@ -351,8 +349,8 @@ def keep_from_garbage(transaction: WriteTransaction, owned: list[tuple[Table, in
 
 
 def _write_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
-    payload = layout.pack([[int(table), owner] for table, owner in owned])
-    transaction.put(Table.META, GARBAGE_KEY, layout.seal(Table.META, GARBAGE_KEY, payload))
+    stored = [[int(table), owner] for table, owner in owned]
+    _store(transaction, GARBAGE_KEY, layout.pack(stored))
 
 
 def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:

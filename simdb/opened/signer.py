@@ -143,14 +143,12 @@ class Signer:
             comparable = features.offsets[1:] > features.offsets[:-1]
         else:
             comparable = np.ones(len(features), np.bool_)
-        prefixes = None
-        if epoch is not None:
-            prefixes = epoch.prefixes(features, self.settings.posted_floor)
+        prefixes = None if epoch is None else epoch.prefixes(features, self.settings.posted_floor)
         if self.family is None:
-            nothing = np.empty((len(features), 0), np.uint16)
-            return Signed(nothing, BucketKeys.none(len(features)), comparable, prefixes)
-        signatures = self.family.sign(features)
-        return Signed(signatures, self.family.bucket_keys(signatures), comparable, prefixes)
+            signatures = np.empty((len(features), 0), np.uint16)
+        else:
+            signatures = self.family.sign(features)
+        return Signed(signatures, self.bucket_keys(signatures), comparable, prefixes)
 
     def prefixes(self, epoch: Epoch, items: Sequence[bytes | memoryview]) -> Prefixes:
         """Return what the exact index posts of items, in the order of an epoch."""
@@ -164,8 +162,7 @@ class Signer:
 
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
         """Begin to sign a batch of items; without a pool it is done on return."""
-        parts = self._slices(items)
-        epoch = self.epoch
+        parts, epoch = self._slices(items), self.epoch
         if pool is None:
             return Signing([self._sign_part(part, epoch) for part in parts], [], self)
         return Signing([], [pool.submit(self._sign_part, part, epoch) for part in parts], self)
@@ -189,19 +186,18 @@ class Signer:
         return Signed(np.empty((0, words), np.uint16), BucketKeys.none(0), np.empty(0, np.bool_))
 
 
-class Signing:
+class Signing(NamedTuple):
     """A batch that is being signed."""
 
-    def __init__(self, done: list[Signed], running: list[Future[Signed]], signer: Signer) -> None:
-        self._done = done
-        self._running = running
-        self._signer = signer
+    done: list[Signed]
+    running: list[Future[Signed]]
+    signer: Signer
 
     def result(self) -> Signed:
         """Wait for the signatures."""
-        parts = self._done + [future.result() for future in self._running]
+        parts = self.done + [future.result() for future in self.running]
         if not parts:
-            return self._signer.empty()
+            return self.signer.empty()
         if len(parts) == 1:
             return parts[0]
         prefixes = [part.prefixes for part in parts if part.prefixes is not None]

@@ -7,7 +7,7 @@ the candidates of searches are held against.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from math import fsum, sqrt
 from typing import TypeAlias
 
@@ -20,7 +20,6 @@ from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
-from simdb.kinds import Kind
 from simdb.kinds.bounds import outer_bound
 from simdb.opened.opened import Opened
 from simdb.results import AuditBin, AuditReport, Progress
@@ -58,7 +57,11 @@ def audit(
         true.pop(pair, None)
     found = true.keys() & proposed
     total, shown = len(true), outer_bound(kind, bound)
-    values = [_outer(kind, some) for some in (true.values(), (true[pair] for pair in found))]
+    values = [
+        kind.outer_values(np.array(some, np.float64)).tolist()
+        for some in ([*true.values()], [true[pair] for pair in found])
+    ]
+    by_probe = [Counter(probe for probe, _ in pairs) for pairs in (true, found)]
     return AuditReport(
         sampled=len(items),
         compared=collection.manifest.live,
@@ -66,21 +69,12 @@ def audit(
         true_pairs=total,
         found_pairs=len(found),
         recall=len(found) / total if total else None,
-        recall_interval=recall_interval(_by_probe(true), _by_probe(found)) if total else None,
+        recall_interval=recall_interval(*by_probe) if total else None,
         expected_recall=expected_recall,
         candidates=len(proposed),
         precision=len(found) / len(proposed) if proposed else None,
         bins=() if kind.is_distance else tuple(_bins(shown, *values)),
     )
-
-
-def _outer(kind: Kind, values: Iterable[float]) -> list[float]:
-    outer: list[float] = kind.outer_values(np.array([*values], np.float64)).tolist()
-    return outer
-
-
-def _by_probe(pairs: Iterable[Pair]) -> Counter[int]:
-    return Counter(probe for probe, _ in pairs)
 
 
 def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, float]:
@@ -90,10 +84,7 @@ def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, flo
     as many independent pairs are reckoned with as would make the share as uncertain as the items
     make it (the variance of a ratio of sums; Cochran, Sampling Techniques, 6.3), or, where all or
     none are found and nothing varies, as many as there would be if those of an item were one.
-
-    Args:
-        true: true pairs of each item that has any.
-        found: those of them that were found.
+    Pairs are counted by the item.
     """
     total = true.total()
     share = found.total() / total
@@ -110,10 +101,7 @@ def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, flo
 def wilson_interval(share: float, trials: float, *, freedom: int) -> tuple[float, float]:
     """Return the 95 % interval of a proportion (E. B. Wilson, JASA 1927), by Student's points.
 
-    Args:
-        share: of successes.
-        trials: how many, also between whole numbers.
-        freedom: degrees of freedom in the number of trials, if that is an estimate.
+    The degrees of freedom are those in the number of trials, if that is an estimate.
     """
     from scipy.special import stdtrit  # takes long to load
 
@@ -127,11 +115,9 @@ def wilson_interval(share: float, trials: float, *, freedom: int) -> tuple[float
 
 def _sample(collection: CollectionReader, sample: int, seed: int) -> tuple[UInt32s, list[bytes]]:
     """Choose live items at random; fewer if there are not so many."""
-    generator = np.random.default_rng(seed)
-    chosen = np.empty(0, np.uint32)
     live = collection.live_numbers()
-    if live.size:
-        chosen = np.sort(generator.choice(live, min(sample, live.size), replace=False))
+    generator = np.random.default_rng(seed)
+    chosen = np.sort(generator.choice(live, min(sample, live.size), replace=False))
     items = [bytes(document.item) for _, document in collection.documents_of(chosen)]
     return chosen, items
 
@@ -170,18 +156,15 @@ def _as_pairs(probes: Int64s, numbers: UInt32s, values: Float64s) -> dict[Pair, 
     return dict(zip(pairs, values.tolist(), strict=True))
 
 
-def _bins(
-    bound: Bound, true_similarities: list[float], found_similarities: list[float]
-) -> Iterator[AuditBin]:
+def _bins(bound: Bound, true: list[float], found: list[float]) -> Iterator[AuditBin]:
     """Count true and found pairs by ranges of similarity from the threshold to 1."""
-    lowest = float(bound.fraction)
-    edges = [lowest]
+    edges = [float(bound.fraction)]
     while edges[-1] + BIN_WIDTH < 1 - 1e-9:
         edges.append(edges[-1] + BIN_WIDTH)
     for begin, end in zip(edges, [*edges[1:], 1.0 + 1e-9], strict=True):
         yield AuditBin(
             lowest=begin,
             highest=min(end, 1.0),
-            true_pairs=sum(begin <= value < end for value in true_similarities),
-            found_pairs=sum(begin <= value < end for value in found_similarities),
+            true_pairs=sum(begin <= value < end for value in true),
+            found_pairs=sum(begin <= value < end for value in found),
         )

@@ -162,8 +162,7 @@ class Calibration:
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest score at which the pairs of it and above have a wanted precision.
 
-        Returns:
-            the low end of a bucket; None if not even the highest scores have that precision.
+        It is the low end of a bucket; None if not even the highest scores have that precision.
 
         Raises:
             ConfigurationError: the precision is not in (0, 1].
@@ -199,14 +198,12 @@ def _falling(buckets: Sequence[ScoreBucket]) -> Iterator[str]:
 def fraction_of_matches(difference: Any, matched: Any, random: Any) -> Any:
     """Compute the fraction of true matches, (h1 - h) / (h1 - h0) (MMDS 3.8.3).
 
-    Of numbers or arrays, h first, then h0 and h1; exact for ``Fraction``. It may lie outside [0, 1]
-    where the means are estimates.
+    Of the mean differences h, h0 and h1, as numbers or arrays; exact for ``Fraction``. It may lie
+    outside [0, 1] where these are estimates. ConfigurationError if h0 and h1 are equal: the field
+    tells nothing.
 
     >>> fraction_of_matches(45, 10, 45)
     0.0
-
-    Raises:
-        ConfigurationError: true matches differ as much as random pairs: the field tells nothing.
     """
     if matched == random:
         raise ConfigurationError(
@@ -217,11 +214,7 @@ def fraction_of_matches(difference: Any, matched: Any, random: Any) -> Any:
 
 
 def require_edges(edges: Sequence[float] | Float64s) -> Float64s:
-    """Return the edges of buckets of scores.
-
-    Raises:
-        ConfigurationError: they do not ascend, or are less than two.
-    """
+    """Return the edges of buckets of scores; ConfigurationError unless two or more ascend."""
     bounds = np.asarray(edges, np.float64)
     if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
         raise ConfigurationError(f"edges must ascend, two at least: {edges!r}")
@@ -235,9 +228,6 @@ def calibrate_sums(
 
     The intervals are by Student's distribution and the propagation of errors; that of a bucket of
     one pair is all of [0, 1].
-
-    Raises:
-        ConfigurationError: h0 and h1 are equal, or the confidence is not between 0 and 1.
     """
     if not 0 < confidence < 1:
         raise ConfigurationError(f"the confidence must lie between 0 and 1: {confidence!r}")
@@ -281,7 +271,7 @@ def _bucket(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be calibrated: arguments of ``Collection.calibrate``, which explains them."""
+    """What is to be calibrated: arguments of ``Collection.calibrate``, which describes them."""
 
     edges: Sequence[float] | None
     certain: float
@@ -293,15 +283,10 @@ class Wanted:
 
 
 class Sides(NamedTuple):
-    """The collections of the left items and of the right ones: one object for pairs within one."""
+    """The collections of the left and right items: the same object for pairs within one."""
 
     left: Opened
-    right: Opened
-
-    @property
-    def settings(self) -> CollectionSettings:
-        """Of the collection whose index proposes the pairs."""
-        return self.right.settings
+    right: Opened  # whose index proposes the pairs
 
     @property
     def is_one(self) -> bool:
@@ -328,13 +313,8 @@ def _differences(
 def calibrate(
     sides: Sides, field: str | Difference, asked: Bound | None, wanted: Wanted
 ) -> Calibration:
-    """Estimate the fraction of true matches among the pairs of each score, from ``asked`` on.
-
-    Raises:
-        ConfigurationError: the collection measures distances or has no probable index; no pair is
-            certain; or nothing is known of random pairs.
-    """
-    settings = sides.settings
+    """Estimate the fraction of true matches by score; see ``Collection.calibrate``."""
+    settings = sides.right.settings
     require_alike(sides.left.settings, settings)
     if settings.kind.is_distance or not settings.is_probable:
         raise ConfigurationError(
@@ -404,13 +384,8 @@ def _read(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:
 
 
 def _called(signer: Signer, difference: Difference) -> Between:
-    """Make what calls a function with two items as they were given."""
+    """Make what calls a function with two items as they were given; None becomes nan."""
     decode = signer.items.decode
-
-    def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:
-        values = (
-            difference(decode(one), decode(other)) for one, other in zip(left, right, strict=True)
-        )
-        return np.array([np.nan if value is None else value for value in values], np.float64)
-
-    return between
+    return lambda left, right: np.array(
+        [*map(difference, map(decode, left), map(decode, right))], np.float64
+    )

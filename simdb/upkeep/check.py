@@ -34,7 +34,7 @@ SIGNATURES_AT_ONCE = 65_536
 def check_collection(
     opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
 ) -> CheckReport:
-    """Check one collection in one snapshot; see ``Checker``."""
+    """Check one collection in one snapshot; deep computes its indexes from the items anew."""
     # What this process has verified before is read and verified again.
     transaction = opened.reader.transaction
     transaction.environment.caches.clear()
@@ -43,13 +43,7 @@ def check_collection(
 
 
 class Checker:
-    """Checks one collection in one snapshot, step by step; collects what is wrong.
-
-    Args:
-        opened: what is checked.
-        deep: also compute every signature and every posting anew from its item.
-        progress: called now and then.
-    """
+    """Checks one collection in one snapshot, step by step; collects what is wrong."""
 
     def __init__(
         self, opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
@@ -184,12 +178,9 @@ class Checker:
             self._note("items", str(number), "is not an item of the collection's kind")
 
     def _check_keys(self) -> None:
-        transaction = self._collection.transaction
         prefix = owner_prefix(self._collection.number)
-        count = 0
-        for key, _ in transaction.scan(Table.KEYS, prefix):
-            if self._collection.find(bytes(key[4:])) is not None:
-                count += 1
+        keys = (bytes(key[4:]) for key, _ in self._collection.transaction.scan(Table.KEYS, prefix))
+        count = sum(self._collection.find(key) is not None for key in keys)
         self._advance(count)
         if count != self._collection.manifest.live:
             self._note("keys", "", f"{count} keys for {self._collection.manifest.live} items")

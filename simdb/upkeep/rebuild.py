@@ -21,7 +21,7 @@ from simdb.results import Progress
 from simdb.storage.collection.manifest import IndexManifest, write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
-from simdb.storage.file.environment import Environment, ReadTransaction, WriteTransaction
+from simdb.storage.file.environment import Environment, ReadTransaction
 from simdb.storage.tables.blocks import BlockWriter
 
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
@@ -51,7 +51,6 @@ def compact(
         dead, index = before.tombstones.copy(), before.manifest.index.number
     collect_garbage(environment, busy_timeout)
     steps = 0
-    report = _Reporter("compacting", progress)
 
     def finish_epoch(writer: CollectionWriter) -> bool:
         present = catalogue.require_settings(writer.transaction, signer.settings.name)
@@ -86,7 +85,8 @@ def compact(
     for work in (finish_epoch, start_full_merge, merge, drop_dead):
         while _step(environment, collection, busy_timeout, work):
             steps += 1
-            report.advance(1)
+            if progress is not None:
+                progress(Progress("compacting", steps, None))
     with environment.write(busy_timeout) as transaction:
         writer = CollectionWriter(transaction, collection)
         if writer.manifest.index.number == index and not catalogue.is_being_built(transaction):
@@ -128,13 +128,10 @@ def clear_up(environment: Environment, busy_timeout: float | None) -> None:
     """Remove what a change that is committed has left, as far as that can be done now.
 
     The rest stays listed, and the next one who collects garbage removes it.
-
-    Raises:
-        DatabaseFailedError: the system failed to write, and may have lost the change as well.
     """
     try:
         collect_garbage(environment, busy_timeout)
-    except DatabaseFailedError:
+    except DatabaseFailedError:  # the change may be lost as well
         raise
     except (StorageError, MemoryError):
         return  # the caller's change has happened: an error would say that it has not
@@ -158,17 +155,8 @@ def rebuild(
     Until then the new index is listed as garbage, so that nothing is left behind if the work is
     cut off, and reserved, so that nobody takes it for that. Items added meanwhile are signed as
     well; the last few of them under the lock. What the old index leaves may stay listed as garbage
-    in its turn.
-
-    Args:
-        environment: the file.
-        before: the present settings, which ``settings`` were made from.
-        settings: the new ones.
-        pool, memory, busy_timeout, progress: as of every long call.
-
-    Raises:
-        StorageError: the collection was rebuilt, or dropped and made anew, meanwhile; nothing has
-            changed.
+    in its turn. StorageError if the present settings are no longer ``before``, which those were
+    made from; nothing has changed then.
     """
     collect_garbage(environment, busy_timeout)
     signer = Signer(settings)
@@ -186,8 +174,7 @@ def rebuild(
             if index.exact is not None:
                 write_frequent(transaction, index.exact.current, order.frequent, made_at)
                 signer.epoch = Epoch(index.exact.current.number, order)
-        work = _Rebuild(signer, index, pool, memory)
-        report = _Reporter("signing", progress)
+        work, done = _Rebuild(signer, index, pool, memory), 0
         while True:
             with environment.read() as snapshot:
                 _require_unchanged(snapshot, before)
@@ -197,9 +184,16 @@ def rebuild(
                 writer = CollectionWriter(transaction, settings.number)
                 work.store(writer, numbers, signed)
                 if work.position == writer.manifest.next_number:
-                    _switch(transaction, writer, settings, index)
+                    catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
+                    old = catalogue.index_tables(writer.manifest.index)
+                    catalogue.add_garbage(transaction, old)
+                    writer.manifest.index = index
+                    writer.save()
+                    catalogue.write_settings(transaction, settings)
                     break
-            report.advance(numbers.size)
+            done += numbers.size
+            if progress is not None:
+                progress(Progress("signing", done, None))
     clear_up(environment, busy_timeout)
 
 
@@ -209,19 +203,6 @@ def _require_unchanged(transaction: ReadTransaction, before: CollectionSettings)
             f"the rebuild was cancelled: collection {before.name!r} was rebuilt, or dropped and "
             "made anew, meanwhile; nothing has changed, run it again"
         )
-
-
-def _switch(
-    transaction: WriteTransaction,
-    writer: CollectionWriter,
-    settings: CollectionSettings,
-    index: IndexManifest,
-) -> None:
-    catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
-    catalogue.add_garbage(transaction, catalogue.index_tables(writer.manifest.index))
-    writer.manifest.index = index
-    writer.save()
-    catalogue.write_settings(transaction, settings)
 
 
 class _Rebuild:
@@ -258,17 +239,3 @@ class _Rebuild:
         if exact is not None and epoch is not None and prefixes is not None:
             exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)
         target.merge_after(numbers.size)
-
-
-class _Reporter:
-    """Calls a progress callback with a growing count."""
-
-    def __init__(self, task: str, progress: ProgressCallback) -> None:
-        self._task = task
-        self._progress = progress
-        self._done = 0
-
-    def advance(self, amount: int) -> None:
-        self._done += amount
-        if self._progress is not None:
-            self._progress(Progress(self._task, self._done, None))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from simdb.arrays import UInt16s
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.collection.manifest import open_postings
@@ -17,8 +15,6 @@ from simdb.storage.tables.views import RunView, largest_bucket
 
 SYMBOL_BYTES = 8
 CHUNK_ENTRY_BYTES = 12  # bucket key and item number
-MOST_PRINTS = 16_384  # looked at
-UNFINDABLE_SHARE = 0.02  # of all prints, above which it is a warning
 
 
 def describe(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:
@@ -119,8 +115,11 @@ def describe_rules(settings: CollectionSettings, collection: CollectionReader) -
     if family is None:
         return {}
 
-    def live_signatures() -> Iterator[UInt16s]:
-        for block in collection.signatures.scan():
-            yield block.as_rows(np.uint16)[collection.alive(block.numbers)]
-
-    return settings.kind.candidate_stats(family, live_signatures, collection.manifest.live)
+    return settings.kind.candidate_stats(
+        family,
+        lambda: (
+            block.as_rows(np.uint16)[collection.alive(block.numbers)]
+            for block in collection.signatures.scan()
+        ),
+        collection.manifest.live,
+    )
