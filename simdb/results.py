@@ -9,9 +9,9 @@ from math import isnan, nan
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb import arrow
+from simdb.arrays import Float64s, UInt32s
 from simdb.work import Work
 
 Key: TypeAlias = str | int
@@ -157,10 +157,10 @@ class PairBatch:
         distance: float64, the true distance, where the collection measures that; else nan.
     """
 
-    left: npt.NDArray[np.uint32]
-    right: npt.NDArray[np.uint32]
-    similarity: npt.NDArray[np.float64]
-    distance: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    left: UInt32s
+    right: UInt32s
+    similarity: Float64s
+    distance: Float64s = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         if self.distance.size != self.similarity.size:
@@ -172,14 +172,7 @@ class PairBatch:
         return self.distance.size > 0 and not isnan(float(self.distance[0]))
 
     @classmethod
-    def of(
-        cls,
-        left: npt.NDArray[np.uint32],
-        right: npt.NDArray[np.uint32],
-        values: npt.NDArray[np.float64],
-        *,
-        is_distance: bool,
-    ) -> PairBatch:
+    def of(cls, left: UInt32s, right: UInt32s, values: Float64s, *, is_distance: bool) -> PairBatch:
         """Return pairs with the similarities, or the distances, that values are."""
         if is_distance:
             return cls(left, right, np.full(values.size, nan), values)
@@ -387,7 +380,7 @@ class RepairReport:
         return whole and self.certain and not self.lost_collections
 
 
-KeysOf: TypeAlias = Callable[[npt.NDArray[np.uint32]], list[Key]]
+KeysOf: TypeAlias = Callable[[UInt32s], list[Key]]
 
 # Batches, what looks up the keys of their left and of their right items, a token to go on after.
 PairSource = Callable[[], Iterator[tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]]]

@@ -32,9 +32,8 @@ _ROUNDS = 3  # of matching and fitting for each
 def _squares_of(x: int, y: int, direction: int, grid: Int64s, found: Int64s) -> int:
     """List the squares in which a minutia counts; return how many, at most 8.
 
-    Places are measured from the corner of the grid.
-    ``grid`` is columns,
-    rows, side of a square, border tolerance, sectors, tolerance of sectors.
+    Places are measured from the corner of the grid. ``grid`` is columns, rows, side of a square,
+    border tolerance, sectors, tolerance of sectors.
     """
     columns, rows, side, border, sectors, sector_border = grid
     count = 0
@@ -55,13 +54,10 @@ def _squares_of(x: int, y: int, direction: int, grid: Int64s, found: Int64s) -> 
 
 @kernel
 def grids_of_minutiae(minutiae: Int32s, offsets: Int64s, grid: Int64s, centre: Int64s) -> UInt64s:
-    """Return the occupied squares of each print, as sets of bits.
+    """Return the occupied squares of each print in a ``grid`` of ``_squares_of``, as sets of bits.
 
-    Args:
-        minutiae: (m, 3).
-        offsets: (n + 1,).
-        grid: see ``_squares_of``.
-        centre: (x, y) to which the mean minutia is moved (MMDS 3.8.4); empty: nothing is moved.
+    ``minutiae`` is (m, 3), ``offsets`` (n + 1,); ``centre`` is (x, y), to which the mean minutia
+    is moved (MMDS 3.8.4), or empty: nothing is moved.
     """
     items = offsets.size - 1
     words = (grid[0] * grid[1] * grid[4] + 63) // 64
@@ -92,15 +88,9 @@ def functions_of_minutiae(
     """Return the functions that say yes to a print in the grid around any of its minutiae.
 
     Every minutia in turn is put into the middle of a grid, which holds the others. 64 grids are
-    tested at once: a word for each square says in which of them it is occupied.
-
-    Args:
-        minutiae, offsets, grid: as for ``grids_of_minutiae``.
-        turned: turn each grid into the direction of its minutia.
-        functions: (f, squares of a function).
-
-    Returns:
-        (n, words), bit i for function i; words is a multiple of 4.
+    tested at once: a word for each square says in which of them it is occupied. ``turned`` turns
+    each into the direction of its minutia. ``functions`` is (f, squares of a function); the answer
+    is (n, words), bit i for function i; words is a multiple of 4.
     """
     items = offsets.size - 1
     signatures = np.zeros((items, (functions.shape[0] + 63) // 64 * 4), np.uint16)
@@ -213,17 +203,10 @@ def first_shared(left: UInt16s, right: UInt16s, group_size: int, groups: int) ->
 
 @kernel
 def in_every_group(items: UInt32s, groups: UInt8s, group_count: int, item_count: int) -> UInt32s:
-    """Unite the buckets of each group and intersect the groups (MMDS 3.8.5).
+    """Return the items that occur in a bucket of every group, ascending (MMDS 3.8.5).
 
-    Args:
-        items: the members of all buckets in any order, with repeats; numbers of ``item_count`` and
-            above are left out.
-        groups: the group of each.
-        group_count: how many.
-        item_count: how many numbers there are; costs ``group_count`` bits each.
-
-    Returns:
-        the items that occur in every group, ascending.
+    ``items`` are the members of all buckets in any order, with repeats, and ``groups`` the group of
+    each. Numbers of ``item_count`` and above are left out; the others cost a bit a group each.
     """
     # A bit for each item and group: sorting the members would cost more than all the words.
     words = (item_count + 63) // 64
@@ -335,13 +318,8 @@ def _match(
 ) -> int:
     """Give each left minutia, in its order, the nearest free right one within the tolerances.
 
-    Args:
-        left, right: (n, 3).
-        pose: turn in units of direction, then the shift.
-        settings: see ``matched_minutiae``.
-        slack: by which both tolerances are multiplied; above 1, a bin of shifts is tolerated.
-        partners: output for each left minutia; -1 without one.
-        taken: scratch for each right minutia.
+    ``pose`` is the turn in units of direction, then the shift. Both tolerances are multiplied by
+    ``slack``; above 1, a bin of shifts is tolerated. ``partners`` become -1 where there is none.
     """
     cosine, sine = math.cos(_RADIANS * pose[0]), math.sin(_RADIANS * pose[0])
     reach = float(settings[0] if slack == 1 else max(settings[0] * slack, _bin_size(settings))) ** 2
@@ -384,12 +362,8 @@ def _fit(left: Int32s, right: Int32s, partners: Int64s, pose: Float64s) -> None:
             left_y += left[one, 1]
             right_x += right[partners[one], 0]
             right_y += right[partners[one], 1]
-    left_x, left_y, right_x, right_y = (
-        left_x / count,
-        left_y / count,
-        right_x / count,
-        right_y / count,
-    )
+    left_x, left_y = left_x / count, left_y / count
+    right_x, right_y = right_x / count, right_y / count
     along, across = 0.0, 0.0
     for one in range(left.shape[0]):
         if partners[one] >= 0:
@@ -461,14 +435,9 @@ def matched_minutiae(
     """Count the minutiae of left[i] that lie on minutiae of right[i] under the best pose found.
 
     Either order of a pair gives the same count, and equal prints that of all. One minutia always
-    matches one, whatever they are, unless the turn is limited.
-
-    Args:
-        minutiae: (m, 3): x, y, direction in [0, 23040).
-        offsets: of prints.
-        left, right: prints of each pair.
-        settings: tolerance in units of length, of direction, largest turn between the prints,
-            width and height of the plate.
+    matches one, whatever they are, unless the turn is limited. ``minutiae`` is (m, 3): x, y,
+    direction in [0, 23040); ``settings`` are the tolerance in units of length, that of direction,
+    the largest turn between the prints, width and height of the plate.
     """
     bin_size = _bin_size(settings)
     side = 2 * int(max(settings[3], settings[4]) // bin_size + 2)

@@ -145,11 +145,9 @@ def compare_rows(
 def scan(probe: Float32s, vectors: Float32s, measure: int, limit: float) -> tuple[Int64s, Float64s]:
     """Find every vector at most ``limit`` from the probe, exactly as ``compare_rows`` has it.
 
-    Of angles only those are computed whose cosine, which takes one reading, is not below that of
-    the limit by more than its error.
-
-    Returns:
-        int64 (m,), their rows, rising; float64 (m,), their distances.
+    Returns int64 (m,), their rows, rising, and float64 (m,), their distances. Of angles only those
+    are computed whose cosine, which takes one reading, is not below that of the limit by more than
+    its error.
     """
     rows = np.empty(vectors.shape[0], np.int64)
     distances = np.empty(vectors.shape[0], np.float64)
@@ -273,20 +271,15 @@ def _set_signs(projected: UInt32s, words: UInt16s, of_bands: UInt16s) -> None:
 def sign_words(
     projections: Float32s, errors: Float32s, vectors: Float32s, directions: Float32s, bands: int
 ) -> UInt16s:
-    """Tell on which side of each hyperplane the vectors lie, a bit each (MMDS 3.7.2).
+    """Tell on which side of each hyperplane the vectors, (n, d), lie, a bit each (MMDS 3.7.2).
 
-    Args:
-        projections: (n, rows * bands), of the vectors onto the directions, about: column
-            r * bands + b is that of row r of band b. Contiguous, as all of these are.
-        errors: (n,), how far a projection of each vector can be from ``product``; infinity where
-            one can be no finite number.
-        vectors: (n, d).
-        directions: (bands * rows, d): the normals of the hyperplanes, band by band.
-        bands: into how many equal parts the directions fall.
+    All arrays are contiguous. ``projections`` onto the directions are (n, rows * bands), about:
+    column r * bands + b is that of row r of band b. ``errors``, (n,), say how far one of each
+    vector can be from ``product``; infinity where one can be no finite number. ``directions``, the
+    normals of the hyperplanes, are (bands * rows, d), band by band.
 
-    Returns:
-        (n, bands * (rows // 16 + 1)): bit j of a band is bit j % 16 of its word j // 16, 1 where
-        the projection is at least 0; the bit after its last is set, so that no band is zero.
+    Of the answer, (n, bands * (rows // 16 + 1)), bit j of a band is bit j % 16 of its word j // 16,
+    1 where the projection is at least 0; the bit after its last is set, so that no band is zero.
     """
     # Sizes of float32 are in the order of their bits, and infinity is above all that are finite.
     bits, limits = projections.view(np.uint32), errors.view(np.uint32)
@@ -364,15 +357,9 @@ def line_words(
 
     The bucket of a projection p is floor((p + shift) / bucket_width). Its word is the bucket modulo
     65,535, plus 1: equal words are equal buckets, but for buckets a multiple of 65,535 apart, or
-    from 2^52 on; and none is zero.
-
-    Args:
-        projections: (n, functions), of the vectors onto the directions, about.
-        errors: (n,), how far a projection of each vector can be from ``product``.
-        vectors: (n, d).
-        directions: (functions, d).
-        shifts: (functions,), from 0 to the bucket width.
-        bucket_width: above 0.
+    from 2^52 on; and none is zero. ``projections`` of the vectors, (n, d), onto the directions,
+    (functions, d), are (n, functions), about; ``errors``, (n,), say how far one of each vector can
+    be from ``product``; ``shifts`` are from 0 to the bucket width.
     """
     signatures = np.empty((vectors.shape[0], shifts.size), np.uint16)
     unsure = np.empty(shifts.size, np.bool_)

@@ -35,11 +35,8 @@ LARGEST_LOCK_FILE = 2**20  # bytes; LMDB's has 64 for each of 1,024 readers
 def require_sound(path: Path) -> None:
     """Refuse a file that LMDB, or simdb, could not read safely, or that contradicts itself.
 
-    Raises:
-        CorruptionError: it is one; the message says what was found first.
-        StorageError: a lock file lies beside it that no store has.
-        NotADatabaseError, FormatVersionError: it is no store of this format.
-        StorageError: no child process could be started.
+    CorruptionError says what was found first. StorageError: a lock file lies beside it that no
+    store has, it is no store of this format, or no child process could be started.
     """
     _require_usual_lock_files(path)
     problems = structure_problems(path)
