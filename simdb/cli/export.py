@@ -36,12 +36,19 @@ def export(
     id_field: Annotated[
         str, typer.Option("--id-field", metavar="FIELD", help="The field for the key.")
     ] = "id",
+    metadata_field: Annotated[
+        str | None,
+        typer.Option(
+            "--metadata-field", metavar="FIELD", help="One field for all metadata, an object."
+        ),
+    ] = None,
     telling: Telling,
 ) -> None:
     """Write all items as JSON lines.
 
-    In order of insertion, with their metadata as fields. What it writes can be added again with
-    the same field names. The file appears when it is complete.
+    In order of insertion, with their metadata as fields, or as one, which also tells no metadata
+    from empty ones. What it writes can be added again with the same field names. The file appears
+    when it is complete.
     """
     if id_field in ((text_field,) if text_field is not None else kinds.known()):
         raise UsageError("the key and the item cannot go to one field: name the item's too")
@@ -60,16 +67,24 @@ def export(
                 raise UsageError("--text-field is not for records: they have fields of their own")
             item_field = None
         for count, record in enumerate(source.items(), 1):
-            target.write(_exported(source.kind, record, id_field, item_field))
+            others: Mapping[str, Any] = record.metadata or {}
+            if metadata_field is not None:
+                others = {metadata_field: record.metadata}
+            target.write(_exported(source.kind, record, others, id_field, item_field))
             if count % 1000 == 0:
                 bar.advance("exporting", count, total)
     told = {"collection": stored.name, "output": output, "items": total}
     telling.tell(told, f"exported {counted(total, 'item', 'items')}")
 
 
-def _exported(kind: kinds.Kind, record: Entry, id_field: str, item_field: str | None) -> bytes:
+def _exported(
+    kind: kinds.Kind,
+    record: Entry,
+    metadata: Mapping[str, Any],
+    id_field: str,
+    item_field: str | None,
+) -> bytes:
     """Return an item as a line; a record, for which there is no field, as fields of the line."""
-    metadata: Mapping[str, Any] = record.metadata or {}
     plain = kind.plain_item(record.item)
     item: dict[str, Any] = plain if item_field is None else {item_field: plain}
     if id_field in item:

@@ -98,6 +98,12 @@ class InputOptions:
         str | None,
         typer.Option("--encoding", metavar="NAME", help="Of text: cp1252, latin-1 (utf-8)."),
     ] = None
+    metadata_field: Annotated[
+        str | None,
+        typer.Option(
+            "--metadata-field", metavar="FIELD", help="The field of the metadata (all others are)."
+        ),
+    ] = None
     make_keys: Annotated[
         MadeKeys | None,
         typer.Option(
@@ -171,6 +177,7 @@ class InputOptions:
             separator=self.separator,
             delimiter="\t" if self.delimiter in ("tab", "\\t") else self.delimiter,
             encoding=self.encoding or "utf-8",
+            metadata_field=self.metadata_field,
             made_keys=self.make_keys,
             key_prefix=self.key_prefix or "",
             ratings=None if self.ratings is None else treatment_from(self.ratings),
@@ -200,6 +207,7 @@ class InputOptions:
             ("--id-field", self.id_field, formats - {"text"}),
             ("--text-field", self.text_field, formats - {"text"}),
             ("--delimiter", self.delimiter, formats & {"csv", "baskets"}),
+            ("--metadata-field", self.metadata_field, formats & {"jsonl", *TABLES}),
             ("--encoding", self.encoding, formats - {"numpy", *TABLES}),
             ("--make-keys", self.make_keys, formats - {"text", "numpy"}),
         ):
@@ -214,6 +222,7 @@ class SampleOptions(InputOptions):
     """How inputs are read that are measured and not stored: the keys do not matter."""
 
     integer_keys: bool = False
+    metadata_field: str | None = None
     make_keys: MadeKeys | None = None
     key_prefix: str | None = None
     ratings: str | None = None

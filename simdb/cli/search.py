@@ -95,6 +95,7 @@ class ProbeOptions(InputOptions):
     """How --input is read."""
 
     pattern: str | None = None
+    metadata_field: str | None = None
     make_keys: MadeKeys | None = None
     key_prefix: str | None = None
     ratings: str | None = None

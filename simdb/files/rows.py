@@ -100,6 +100,7 @@ class ReadingOptions:
         delimiter: what stands between the fields of CSV; None is a comma, or a tab in files whose
             name ends in ``.tsv``.
         encoding: of text: UTF-8, or one of a byte a character that holds ASCII.
+        metadata_field: the field that is the metadata, an object; None takes all other fields.
         made_keys: make the key of a row: of its bytes (``"content"``), or of the name of its input
             and its line (``"place"``).
         key_prefix: what made keys begin with.
@@ -118,6 +119,7 @@ class ReadingOptions:
     separator: str | None = None
     delimiter: str | None = None
     encoding: str = "utf-8"
+    metadata_field: str | None = None
     made_keys: MadeKeys | None = None
     key_prefix: str = ""
     longest: int = LONGEST_RECORD
@@ -147,6 +149,10 @@ class ReadingOptions:
             raise ConfigurationError(
                 "the encoding must be utf-8, or one of a byte a character that holds ASCII, such "
                 f"as latin-1 or cp1252, not {self.encoding!r}"
+            )
+        if self.metadata_field in {self.id_field, *self.text_fields} - {None}:
+            raise ConfigurationError(
+                f"{self.metadata_field!r} cannot be the metadata and the key or the item as well"
             )
         if self.made_keys is not None and self.id_field is not None:
             raise ConfigurationError("keys are either made or those of a field, not both")
@@ -446,7 +452,16 @@ class NamedFieldsReader(StreamReader):
         for name in names:
             if name not in fields and "." in name:
                 others = _without(others, name.split("."))
-        return others or None
+        wanted = self.options.metadata_field
+        if wanted is None:
+            return others or None
+        metadata: Any = others.pop(wanted, None)
+        if metadata is not None and not isinstance(metadata, dict):
+            kind = KINDS_OF_VALUES[type(metadata)]
+            raise RowProblemError(f"the field {wanted!r} is {kind}, not an object")
+        for name in others:
+            raise RowProblemError(f"the field {name!r} is neither key, item nor metadata")
+        return None if metadata is None else dict(metadata)
 
     def _only(self, fields: Mapping[str, Any], name: str) -> Any:
         values = _values(fields, name)

@@ -125,6 +125,25 @@ def test_zst_without_its_library_names_the_extra(source, tmp_path, monkeypatch, 
     assert not (tmp_path / "kept.jsonl").exists()
 
 
+def test_empty_metadata_come_back_where_they_are_a_field(tmp_path):
+    stored: list[dict[str, Any] | None] = [None, {}, {"text": "as the item's field"}]
+    with simdb.open(tmp_path / "a.simdb") as database:
+        collection = database.collection("c", simdb.Text(), threshold=0.8)
+        collection.add_many((key, f"text {key}", one) for key, one in enumerate(stored))
+    out, options = tmp_path / "out.jsonl", ["--metadata-field", "more"]
+    assert run("export", tmp_path / "a.simdb", "c", "-o", out, *options).exit_code == 0
+    assert run("create", tmp_path / "b.simdb", "c").exit_code == 0
+    options += ["--id-field", "id"]
+    assert run("add", tmp_path / "b.simdb", "c", out, *options).exit_code == 0
+    with simdb.open(tmp_path / "b.simdb") as database:
+        assert [entry.metadata for entry in database["c"].items()] == stored
+    table = tmp_path / "t.csv"
+    table.write_text("id,text,more\n7,x,y\n")
+    assert "--metadata-field does nothing" in failed(
+        "add", tmp_path / "b.simdb", "c", table, *options
+    )
+
+
 def test_rows_without_keys_get_some(tmp_path):
     store, source = tmp_path / "s.simdb", tmp_path / "in.jsonl"
     source.write_text('{"meta": {"text": "one two"}}\n{"meta": {"text": "three"}}\n')

@@ -126,6 +126,21 @@ def test_a_nested_field_that_is_not_there_is_a_problem(tmp_path, fields, problem
     assert nested(tmp_path, fields, "meta.text").problem == problem
 
 
+def test_one_field_may_be_the_metadata(tmp_path):
+    for metadata in ({}, {"a": 1}, None):
+        row = nested(tmp_path, {"text": "x", "more": metadata}, "text", metadata_field="more")
+        assert (row.item, row.metadata) == ("x", metadata)
+    assert nested(tmp_path, {"text": "x"}, "text", metadata_field="more").metadata is None
+    for fields, problem in (
+        ({"more": [1]}, "the field 'more' is a list, not an object"),
+        ({"more": {}, "other": 1}, "the field 'other' is neither key, item nor metadata"),
+    ):
+        row = nested(tmp_path, {"text": "x", **fields}, "text", metadata_field="more")
+        assert row.problem == problem
+    with pytest.raises(ConfigurationError, match="cannot be the metadata and the key or the item"):
+        ReadingOptions(metadata_field="text")
+
+
 def test_a_key_is_one_value(tmp_path):
     row = nested(tmp_path, {**NESTED, "text": "x"}, "text", id_field="messages.role")
     assert row.problem == "the field 'messages.role' has 2 values, of which one is it"
