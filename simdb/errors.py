@@ -35,9 +35,7 @@ class Remedy:
 
     def __str__(self) -> str:
         """Put it into the words of the Python API."""
-        given = ""
-        if self.argument is not None:
-            given = f"{self.argument}={self.shown_value}"
+        given = "" if self.argument is None else f"{self.argument}={self.shown_value}"
         call = given if self.method is None else f"{self.method}({given})"
         return f"{call} {self.effect}"
 

@@ -143,11 +143,7 @@ def _encoded(items: Items, part: Sequence[object], first: int) -> Iterator[bytes
 
 
 def posted_symbols(kind: Kind, exact_floor: ThresholdLike, sizes: Sequence[int]) -> list[int]:
-    """Return how many symbols of items of so many symbols an exact index posts.
-
-    Raises:
-        ConfigurationError: the floor is out of range.
-    """
+    """Return how many symbols of items of so many symbols an exact index posts."""
     floor = _floor(kind, exact_floor)
     return [floor.prefix_length(size) for size in sizes]
 

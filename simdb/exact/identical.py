@@ -62,15 +62,9 @@ def identical_files(
 ) -> IdenticalReport:
     """Group files by content, reading in full only those that agree wherever they were sampled.
 
-    Exact but for a collision of 256-bit digests (BLAKE2b). Empty files are identical.
-
-    Args:
-        paths: files, and folders that are searched with all below them.
-        positions: how many positions to sample of each file that shares its size with another.
-        progress: called with the number of files that are settled.
-
-    Raises:
-        ConfigurationError: ``positions`` is below 1.
+    Exact but for a collision of 256-bit digests (BLAKE2b). Empty files are identical. Folders are
+    searched with all below them. So many ``positions``, at least 1, are sampled of each file that
+    shares its size with another. ``progress`` is called with the number of files that are settled.
     """
     if not isinstance(positions, int) or isinstance(positions, bool) or positions < 1:
         raise ConfigurationError(f"positions must be a whole number of at least 1: {positions!r}")

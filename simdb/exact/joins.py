@@ -53,17 +53,11 @@ BEGINNING = Place(OWN_PAIRS, 0)
 
 
 class Workers(NamedTuple):
-    """Who does the work.
+    """Who does the work."""
 
-    Attributes:
-        pool: threads; None does it in the caller's, when the results are asked for.
-        ahead: ranges that may be under way or wait to be delivered.
-        most: results of a range that may wait; it goes on when they are delivered.
-    """
-
-    pool: Executor | None = None
-    ahead: int = 1
-    most: int = 1
+    pool: Executor | None = None  # None does it in the caller's thread, when results are asked for
+    ahead: int = 1  # ranges that may be under way or wait to be delivered
+    most: int = 1  # results of a range that may wait; it goes on when they are delivered
 
     @classmethod
     def within(cls, pool: Executor | None, memory: int) -> Workers:
@@ -89,20 +83,13 @@ ALONE = Workers()
 
 @dataclass(frozen=True, slots=True)
 class PairColumns:
-    """Similar pairs as columns.
+    """Similar pairs as columns."""
 
-    Attributes:
-        left, right: places of the sets in the input, int64; ``left < right`` in a self-join.
-        overlaps: common symbols, int64.
-        unions: symbols that either has, int64.
-        after: where the join goes on after them.
-    """
-
-    left: Int64s
+    left: Int64s  # places of the sets in the input; ``left < right`` in a self-join
     right: Int64s
-    overlaps: Int64s
-    unions: Int64s
-    after: Place = BEGINNING
+    overlaps: Int64s  # common symbols
+    unions: Int64s  # symbols that either has
+    after: Place = BEGINNING  # where the join goes on after them
 
     def __len__(self) -> int:
         return int(self.left.size)

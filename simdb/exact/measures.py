@@ -49,10 +49,6 @@ class Criterion:
     """At least so much of a measure: what it asks of overlaps, sizes and prefixes.
 
     Every number is exact; none is larger than it must be.
-
-    Attributes:
-        measure: the similarity.
-        threshold: the least value of it.
     """
 
     measure: Measure

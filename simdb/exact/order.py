@@ -39,11 +39,9 @@ class SymbolOrder:
     """A fixed order of all 64-bit symbols: those in the table last, by rank.
 
     Two sets may be compared by their keys only if both were arranged in the *same* order.
-
-    Attributes:
-        frequent: the frequent symbols, the least frequent first; uint64, without repetition.
     """
 
+    # The least frequent first, without repetition.
     frequent: UInt64s = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def __post_init__(self) -> None:

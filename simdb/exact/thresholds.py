@@ -61,11 +61,8 @@ class Threshold(_Rational):
         """Read a threshold; a float stands for the decimal number that it prints as.
 
         ``0.8`` is 4/5 and not the binary number next to it. Text may be a decimal number or a
-        fraction (``"4/5"``). Messages call it by ``name``.
-
-        Raises:
-            ConfigurationError: it is not above 0 and at most 1, not a number, or a truth value.
-            TypeError: it is no kind of number and no text.
+        fraction (``"4/5"``). Messages call it by ``name``. ConfigurationError: it is not above 0
+        and at most 1, not a number, or a truth value; TypeError: no kind of number and no text.
 
         >>> Threshold.parse(0.8).needed_overlap(19)
         9

@@ -44,8 +44,7 @@ def jaccard_distance(left: AbstractSet[Hashable], right: AbstractSet[Hashable]) 
 def hamming_distance(left: Sequence[object], right: Sequence[object]) -> int:
     """Count the components in which two vectors of anything differ (MMDS 3.5.6).
 
-    Raises:
-        ValueError: they have different lengths.
+    ValueError if they have different lengths.
 
     >>> hamming_distance("10101", "11110")
     3
@@ -56,11 +55,8 @@ def hamming_distance(left: Sequence[object], right: Sequence[object]) -> int:
 def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2) -> float:
     """Compute the distance by the Lr norm for r = ``order``, also ``math.inf`` (MMDS 3.5.2).
 
-    Differences are scaled by the largest, so that no power overflows.
-
-    Raises:
-        ConfigurationError: r is below 1, where the triangle inequality fails.
-        ValueError: the vectors have different dimensions.
+    Differences are scaled by the largest, so that no power overflows. ConfigurationError: r is
+    below 1, where the triangle inequality fails; ValueError: different dimensions.
 
     >>> lr_distance([2, 7], [6, 4]), lr_distance([2, 7], [6, 4], 1)
     (5.0, 7.0)
@@ -85,9 +81,7 @@ def angle(left: Sequence[float], right: Sequence[float]) -> float:
     """Compute the cosine distance: the angle between two vectors in degrees, 0 to 180 (MMDS 3.5.4).
 
     By half the angle's tangent, and not by the arc cosine, which is blind to small angles.
-
-    Raises:
-        ValueError: the vectors have different dimensions, or one has no direction.
+    ValueError: the vectors have different dimensions, or one has no direction.
 
     >>> round(angle([1, 2, -1], [2, 1, 1]), 12)
     60.0

@@ -97,9 +97,8 @@ class RatingTable:
     def add(self, key: Key, element: Key, rating: Number) -> None:
         """Take the rating that connects ``key``, which becomes a set or bag, and ``element``.
 
-        Raises:
-            BadItemError: one is no key or no number, the elements are not all of one type, or the
-                two are connected already; nothing was taken.
+        BadItemError, and nothing is taken: one is no key or no number, the elements are not all of
+        one type, or the two are connected already.
         """
         key, element = _plain(key), _plain(element)
         if self._type not in (None, type(element)):

@@ -66,10 +66,9 @@ class Curve(ABC):
         return math.nan
 
     def sensitivity(self, near: float, far: float) -> Sensitivity:
-        """State how a base function tells near items from far ones (MMDS 3.6.1).
+        """State how a base function tells items at a near distance from those at a far one.
 
-        Args:
-            near, far: distances; of a similarity, 1 minus it.
+        Of a similarity, the distance is 1 minus it (MMDS 3.6.1).
 
         >>> HammingCurve(10).sensitivity(1, 4)
         Sensitivity(near=1, far=4, near_probability=0.9, far_probability=0.6)
@@ -135,24 +134,16 @@ class LineCurve(Curve):
     How often two vectors share a bucket follows from their Euclidean distance, which is that of the
     measure, or anything between two bounds of it: |x|_1 / sqrt(d) <= |x|_2 <= |x|_1, and
     |x|_inf <= |x|_2 <= sqrt(d) |x|_inf.
-
-    Attributes:
-        width: of a bucket.
-        dimension: d.
-        norm: of the measure: 1, 2 or infinity.
     """
 
-    width: float
-    dimension: int
-    norm: float
+    width: float  # of a bucket
+    dimension: int  # d
+    norm: float  # of the measure: 1, 2 or infinity
     falls = True
     row_budget = 256
 
     def probability(self, value: float) -> float:
-        """Return that points at that distance share a bucket of a line; at least that, but for L2.
-
-        See ``line_probability``.
-        """
+        """Return ``line_probability`` at that distance; at least that, but for L2."""
         return line_probability(implied_radius(value, self.dimension, self.norm), self.width)
 
     def unrelated(self, value: float) -> float:
@@ -179,13 +170,9 @@ class UnstatedCurve(Curve):
 
 @dataclass(frozen=True, slots=True)
 class CertainCurve(Curve):
-    """Candidates by rules: of no stated probability but above a similarity, where all are found.
+    """Candidates by rules: of no stated probability but above a similarity, where all are found."""
 
-    Attributes:
-        above: what is more similar agrees in a rule for certain.
-    """
-
-    above: float
+    above: float  # what is more similar agrees in a rule for certain
     falls = False
     row_budget = 0
 
@@ -218,7 +205,6 @@ def implied_radius(distance: float, dimension: int, norm: float) -> float:
 def bucket_width_for(distance: float, dimension: int, norm: float) -> float:
     """Return a bucket width for finding vectors at most a distance apart: 4 implied radii.
 
-    Then two vectors at that radius share a bucket of a line with probability 0.80, and at twice
-    that radius with 0.61.
+    Vectors at that radius share a bucket with probability 0.80, at twice that radius with 0.61.
     """
     return _WIDTHS_OF_RADIUS * implied_radius(distance, dimension, norm)

@@ -97,11 +97,8 @@ def plan(
 
     Within the family's budget of rows, it takes the fewest false candidates, weighed against the
     size of the index. ``bands`` or ``rows`` that are given stay; when both are, they are taken
-    whatever their recall, which ``Plan.expected_recall`` tells.
-
-    Raises:
-        ConfigurationError: a value is out of range, or the budget does not reach the recall; the
-            message says what it reaches.
+    whatever their recall, which ``Plan.expected_recall`` tells. ConfigurationError: a value is out
+    of range, or the budget does not reach the recall; the message says what it reaches.
     """
     if not family.falls and not 0 < threshold <= 1:
         raise ConfigurationError(f"threshold must be above 0 and at most 1, not {threshold}")

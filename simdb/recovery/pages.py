@@ -55,11 +55,7 @@ class Record(NamedTuple):
 
 
 class DamagedFile:
-    """The pages of a file, for reading only; nothing of it is believed.
-
-    Raises:
-        NotADatabaseError: not a regular file, or no trace of LMDB in it.
-    """
+    """The pages of a file, for reading only; NotADatabaseError without a trace of LMDB in it."""
 
     def __init__(self, path: Path) -> None:
         preflight.require_regular(path)
@@ -96,12 +92,8 @@ class DamagedFile:
             metas = [self._meta(place, page_size) for place in (0, page_size)]
             good = sorted(meta for meta in metas if meta is not None)
             if good:
-                first, second = metas
-                if (
-                    first is None
-                    or second is None
-                    or preflight.contradiction(first.commit, second.commit)
-                ):
+                commits = [meta.commit for meta in metas if meta is not None]
+                if len(commits) < 2 or preflight.contradiction(*commits):
                     self.problems.append(("", "a meta page is damaged"))
                 newest = good[-1]
                 if newest.needed_size > self._size:

@@ -46,17 +46,11 @@ STEPS = tuple(Fraction(step, 20) for step in range(1, 21))
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean of differences and how sure it is.
-
-    Attributes:
-        value: the mean; one that is known and not estimated has the variance 0.
-        variance: of the mean, not of the single difference.
-        spread: the standard deviation of the single difference.
-    """
+    """A mean of differences and how sure it is."""
 
     value: float
-    variance: float = 0.0
-    spread: float = 0.0
+    variance: float = 0.0  # of the mean, not of the single difference; 0 if it is not estimated
+    spread: float = 0.0  # the standard deviation of the single difference
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ def rebuild(
             if index.exact is not None:
                 write_frequent(transaction, index.exact.current, order.frequent, made_at)
                 signer.epoch = Epoch(index.exact.current.number, order)
-        work, done = _Rebuild(signer, index, pool, memory), 0
+        work, done = _Rebuild(signer, index, pool, max(1, memory // SHARE_OF_MEMORY)), 0
         while True:
             with environment.read() as snapshot:
                 _require_unchanged(snapshot, before)
@@ -205,37 +206,35 @@ def _require_unchanged(transaction: ReadTransaction, before: CollectionSettings)
         )
 
 
+@dataclass(slots=True)
 class _Rebuild:
-    """An index that is being made."""
+    """An index that is being made, of the items before a position."""
 
-    def __init__(
-        self, signer: Signer, index: IndexManifest, pool: Executor | None, memory: int
-    ) -> None:
-        self.position = 0
-        self._signer = signer
-        self._index = index
-        self._pool = pool
-        self._most_bytes = max(1, memory // SHARE_OF_MEMORY)
+    signer: Signer
+    index: IndexManifest
+    pool: Executor | None
+    most_bytes: int
+    position: int = 0
 
     def prepare(self, collection: CollectionReader) -> tuple[UInt32s, Signed]:
         """Read and sign the next items; none if there are no more."""
         batches = live_batches(
-            collection, self.position, most_items=REBUILT_AT_ONCE, most_bytes=self._most_bytes
+            collection, self.position, most_items=REBUILT_AT_ONCE, most_bytes=self.most_bytes
         )
         batch = next(batches, None)
         if batch is None:
             self.position = collection.manifest.next_number
-            return np.empty(0, np.uint32), self._signer.empty()
+            return np.empty(0, np.uint32), self.signer.empty()
         self.position = int(batch.numbers[-1]) + 1
-        return batch.numbers, self._signer.sign(batch.items, self._pool)
+        return batch.numbers, self.signer.sign(batch.items, self.pool)
 
     def store(self, writer: CollectionWriter, numbers: UInt32s, signed: Signed) -> None:
         """Write what was prepared; items deleted since have tombstones, as for every index."""
         if not numbers.size:
             return
-        target = IndexWriter(writer.transaction, self._index, writer)
+        target = IndexWriter(writer.transaction, self.index, writer)
         target.insert(numbers, signed.signatures, signed.buckets.values, signed.buckets.sizes)
-        exact, epoch, prefixes = self._index.exact, self._signer.epoch, signed.prefixes
+        exact, epoch, prefixes = self.index.exact, self.signer.epoch, signed.prefixes
         if exact is not None and epoch is not None and prefixes is not None:
             exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)
         target.merge_after(numbers.size)
