@@ -123,6 +123,27 @@ FAULTS = (
         "tests/storage/test_runs.py",
     ),
     Fault(
+        "storage/tables",
+        "storage/tables/runs.py",
+        "(len(idle) > 1 or any(r.dead for r in idle))",
+        "len(idle) > 1",
+        "tests/storage/test_run_merges.py",
+    ),
+    Fault(
+        "storage/file",
+        "storage/file/environment.py",
+        "return bool(commit == self._watch.newest_commit())",
+        "return False",
+        "tests/storage/test_names.py -k killed_there",
+    ),
+    Fault(
+        "storage/file",
+        "storage/file/preflight.py",
+        "if kind != (LEAF if tree.depth == 1 else BRANCH) or not (counted and whole):",
+        "if not whole:",
+        "tests/storage/test_preflight.py -k first_pages",
+    ),
+    Fault(
         "storage/collection",
         "storage/collection/writer.py",
         "written[0] + 1 == self.transaction.identity",
@@ -184,6 +205,20 @@ FAULTS = (
         "    report = database.check(deep=True)\n",
         "    report = database.check()\n",
         "tests/recovery/test_untrusted.py",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "if size != state.item_bytes:",
+        "if False:",
+        "tests/upkeep/test_check.py",
+    ),
+    Fault(
+        "recovery",
+        "recovery/repair.py",
+        "        creation.link_into_place(temporary, target)\n",
+        "        target.hardlink_to(temporary)\n",
+        "tests/recovery/test_repair.py -k synced",
     ),
     Fault(
         "recovery",

@@ -21,6 +21,17 @@ from typing import NamedTuple, Self
 
 from simdb.errors import CorruptionError, NotADatabaseError, StorageError
 from simdb.storage.file import preflight
+from simdb.storage.file.preflight import (
+    BIG_DATA,
+    BRANCH,
+    LEAF,
+    NO_PAGE,
+    OVERFLOW,
+    PAGE_HEADER,
+    SUB_DATABASE,
+    nodes_of,
+    page_head,
+)
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import HEADER_SIZE, Block, split_block
 from simdb.storage.tables.layout import (
@@ -31,20 +42,12 @@ from simdb.storage.tables.layout import (
     pack_numbered,
 )
 
-BRANCH, LEAF, OVERFLOW = 1, 2, 4
-BIG_DATA, SUB_DATABASE = 1, 2
-PAGE_HEADER = 16
 DEEPEST = 32
-NO_PAGE = 2**64 - 1
 MOST_PAGES = 2**18  # of one value that nothing leads to: damage can name any number
-_HEAD = struct.Struct("<QHHHH")
-_NODE = struct.Struct("<HHHH")
-_ROOT = struct.Struct("<32x Q Q")  # entries, root
 _NUMBER = struct.Struct("<Q")
 _PAGES = struct.Struct("<I")
 _BLOCK = struct.Struct("<8x III")  # records, their width, the first item number
 _END = struct.Struct("<Q")
-assert (_HEAD.size, _NODE.size, _ROOT.size) == (16, 8, 48)
 
 
 class Record(NamedTuple):
@@ -98,7 +101,7 @@ class DamagedFile:
                 newest = good[-1]
                 if newest.needed_size > self._size:
                     self.problems.append(("", f"{self._size:,} bytes of {newest.needed_size:,}"))
-                return page_size, newest.root
+                return page_size, newest.main.root
         if self._size < 2 * 4_096:
             raise NotADatabaseError(f"{path}: no LMDB page can be read")
         self.problems.append(("", "both meta pages are damaged"))
@@ -116,8 +119,9 @@ class DamagedFile:
         names = dict(zip(TABLE_NAMES, Table, strict=True))
         if main is not None:
             for key, value, flags in self._walk("", main):
-                if flags & SUB_DATABASE and key in names and len(value) == _ROOT.size:
-                    self.entries[names[key]], self.roots[names[key]] = _ROOT.unpack(value)
+                tree = preflight.Tree.parse(value) if flags & SUB_DATABASE else None
+                if key in names and tree is not None:
+                    self.entries[names[key]], self.roots[names[key]] = tree.entries, tree.root
         for table in set(Table) - set(self.roots):
             self.problems.append((table.name.lower(), "the table cannot be found"))
 
@@ -132,19 +136,6 @@ class DamagedFile:
             return None
         return page
 
-    def _nodes(self, page: bytes) -> Iterator[tuple[int, int, bytes, int]]:
-        """Yield number, flags and key of the nodes of a page, and where each key ends."""
-        lower = _HEAD.unpack_from(page)[3]
-        if not PAGE_HEADER <= lower <= len(page):
-            return
-        for (offset,) in struct.iter_unpack("<H", page[PAGE_HEADER : lower - lower % 2]):
-            if offset + _NODE.size > len(page):
-                continue
-            low, high, flags, key_size = _NODE.unpack_from(page, offset)
-            begin = offset + _NODE.size
-            if begin + key_size <= len(page):
-                yield low | high << 16, flags, page[begin : begin + key_size], begin + key_size
-
     def _value(self, page: bytes, size: int, flags: int, begin: int) -> bytes | None:
         """Return the value of a leaf's node, or None where it is not whole."""
         if not flags & BIG_DATA:
@@ -154,7 +145,7 @@ class DamagedFile:
             return None
         first = _NUMBER.unpack_from(page, begin)[0]
         head = self._page(first)
-        if head is None or not _HEAD.unpack_from(head)[2] & OVERFLOW:
+        if head is None or not page_head(head)[0] & OVERFLOW:
             return None
         pages = -(-(PAGE_HEADER + size) // self._page_size)
         self._seen.update(range(first, min(first + pages, self.page_count)))
@@ -192,14 +183,14 @@ class DamagedFile:
         while pending:
             number, depth = pending.pop()
             page = self._page(number)
-            kind = 0 if page is None else _HEAD.unpack_from(page)[2]
+            kind = 0 if page is None else page_head(page)[0]
             if page is None or number in walked or depth > DEEPEST or not kind & (BRANCH | LEAF):
                 self.problems.append((table, f"page {number} cannot be read"))
                 continue
             walked.add(number)
             self._seen.add(number)
-            nodes = list(self._nodes(page))
-            if len(nodes) != (_HEAD.unpack_from(page)[3] - PAGE_HEADER) // 2:
+            nodes = list(nodes_of(page))
+            if len(nodes) != (page_head(page)[1] - PAGE_HEADER) // 2:
                 self.problems.append((table, f"page {number} is damaged"))
             if kind & BRANCH:
                 children = [size | flags << 32 for size, flags, _, _ in nodes]
@@ -219,7 +210,7 @@ class DamagedFile:
         its checksum none is to be believed, and with it, it may have been changed since.
         """
         for page in self._unreached(LEAF):
-            for size, flags, key, begin in self._nodes(page):
+            for size, flags, key, begin in nodes_of(page):
                 value = self._value(page, size, flags, begin)
                 if value is not None:
                     yield Record(key, value)
@@ -238,7 +229,7 @@ class DamagedFile:
         reached = set(self._seen)
         for number in range(2, self.page_count):
             page = None if number in reached else self._page(number)
-            if page is not None and _HEAD.unpack_from(page)[2] & kind:
+            if page is not None and page_head(page)[0] & kind:
                 yield page
 
 

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import lmdb
 import pytest
 
@@ -106,3 +109,22 @@ def test_repair_waits_for_no_writer(path):
     with environment.write(1), pytest.raises(simdb.DatabaseBusyError):
         simdb.repair(path, path.with_name("new.simdb"))
     environments.release(environment)
+
+
+def test_the_name_of_a_repaired_store_is_synced_after_it_is_given(path, monkeypatch):
+    filled(path)
+    steps = []
+    fsync, link = os.fsync, os.link
+
+    def noted(descriptor):
+        steps.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    def linked(*names, **options):
+        steps.append("linked")
+        link(*names, **options)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "link", linked)
+    repaired(path)
+    assert steps[-2:] == ["linked", str(path.parent)]

@@ -15,6 +15,7 @@ import simdb
 from simdb.recovery import pages
 from simdb.recovery.pages import DamagedFile
 from simdb.storage.file import environment as environments
+from simdb.storage.file import preflight
 from simdb.storage.tables import blocks
 from simdb.storage.tables.blocks import BlockWriter, Tail
 from simdb.storage.tables.layout import Table, pack_numbered
@@ -125,7 +126,7 @@ def test_a_value_on_pages_that_are_none_of_values_is_noted(path, target):
     root = page_of(path, Table.DOCUMENTS)
     node = first_node(path, root)
     flags, key_size = struct.unpack_from("<HH", path.read_bytes(), node + 4)
-    assert flags & pages.BIG_DATA
+    assert flags & preflight.BIG_DATA
     number = root if target == "root" else target
     change(path, node + 8 + key_size, struct.pack("<Q", number))
     with DamagedFile(path) as file:
@@ -139,7 +140,7 @@ def test_pages_that_lead_to_each_other_in_a_circle_end(path):
         database["c"].add_many((100 + number, f"another {number}") for number in range(1_000))
     root = page_of(path, Table.KEYS)
     page = path.read_bytes()[root * PAGE :][:PAGE]
-    assert struct.unpack_from("<H", page, 10)[0] & pages.BRANCH
+    assert struct.unpack_from("<H", page, 10)[0] & preflight.BRANCH
     change(path, first_node(path, root), struct.pack("<HHH", root & 0xFFFF, root >> 16, 0))
     with DamagedFile(path) as file:
         found = list(file.records(Table.KEYS))
@@ -269,7 +270,7 @@ def destroy_leaves_of_big_values(path: Any) -> int:
         if struct.unpack_from("<Q", page)[0] != number:
             continue
         kind, lower = struct.unpack_from("<HH", page, 10)
-        if kind & pages.LEAF and not kind & pages.OVERFLOW and 16 <= lower <= PAGE:
+        if kind & preflight.LEAF and not kind & preflight.OVERFLOW and 16 <= lower <= PAGE:
             offsets = struct.unpack_from(f"<{(lower - 16) // 2}H", page, 16)
             if any(struct.unpack_from("<H", page, offset + 4)[0] & 1 for offset in offsets):
                 leaves.append(number)

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import resource
 import stat
 from typing import Any
 
@@ -308,3 +310,61 @@ def test_without_a_mode_the_umask_decides(path):
 def test_wrong_types_of_new_settings_are_refused(path):
     with pytest.raises((WrongTypeError, simdb.ConfigurationError)):
         simdb.open(path, mode="rw")  # type: ignore[arg-type]
+
+
+# -- few descriptors -------------------------------------------------------------------------------
+
+
+def _store_and_search(store, new):
+    with simdb.open(new, threads=1) as database:
+        texts = database.collection("c", WORDS)
+        texts.add(1, "some words")
+        texts.search("some words")
+
+
+def _back_up(store, new):
+    with simdb.open(store, threads=1) as database:
+        database.backup(new)
+
+
+def _rebuild(store, new):
+    with simdb.open(store, threads=1) as database:
+        database["c"].rebuild(recall=0.9)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        _store_and_search,
+        _back_up,
+        _rebuild,
+        lambda store, new: simdb.repair(store, new, threads=1),
+        simdb.restore,
+    ],
+    ids=["store", "backup", "rebuild", "repair", "restore"],
+)
+def test_too_few_descriptors_are_an_error_that_says_so(path, work):
+    filled(path)
+    work(path, path.with_name("first.simdb"))  # what is imported and compiled on use
+
+    def told(more):
+        def limited():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+            taken = []
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            for descriptor in taken[:more]:
+                os.close(descriptor)
+            work(path, path.with_name(f"new{more}.simdb"))
+            return "done"
+
+        return answer_of(limited)
+
+    answers = [told(more) for more in range(16)]
+    refused = answers[: answers.index("done")]
+    assert set(answers[len(refused) :]) == {"done"}
+    assert len(refused) >= 3
+    for answer in refused:
+        assert answer.startswith("StorageError")
+        assert "ulimit -n" in answer

@@ -216,6 +216,31 @@ def test_a_writer_that_is_killed_between_its_commit_and_the_lock_file_stops_nobo
     assert keys_of(path) == {b"a", b"b"}
 
 
+def test_what_a_writer_that_is_killed_there_has_committed_is_seen_and_kept(path):
+    """LMDB's lock has a dead owner: who may write brings the lock file up to date."""
+    stored(path, b"a")
+    shutil.copyfile(path, before := path.with_name("before"))
+    stored(path, b"b")
+    after = path.read_bytes()
+    path.write_bytes(before.read_bytes())
+    reader = holder(path, read_only=True)  # so that the lock file is not made anew
+    assert ask(reader, "a") == str(b"a")
+
+    def killed(_child):
+        environment = acquire(path)
+        with environment._environment.begin(write=True):
+            with path.open("r+b") as file:
+                file.write(after)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Child(killed).hear_all()
+    assert keys_of(path) == {b"a", b"b"}
+    stored(path, b"c")
+    assert ask(reader, "c") == str(b"c")
+    end(reader)
+    assert keys_of(path) == {b"a", b"b", b"c"}
+
+
 def test_a_second_process_by_the_same_name_is_welcome(path):
     child = holder(path)
     assert ask(child, "a") == "acknowledged"

@@ -12,7 +12,9 @@ import pytest
 
 import simdb
 from simdb.errors import CorruptionError, FormatVersionError, NotADatabaseError
+from simdb.recovery.pages import DamagedFile
 from simdb.storage.file import preflight
+from tests.support.forked import answer_of
 
 
 def nothing_wrong(_path):
@@ -148,8 +150,10 @@ def test_the_newer_meta_page_decides_how_long_the_file_must_be(tmp_path):
     path = tmp_path / "file"
 
     def meta(last_page, transaction):
+        none = 2**64 - 1  # tables without a page
         return struct.pack(
-            "<16x I I 16x I 44x 48x Q Q", 0xBEEFC0DE, 1, 4_096, last_page, transaction
+            *("<16x I I 16x I 36x Q 40x Q Q Q", 0xBEEFC0DE, 1, 4_096, none, none),
+            *(last_page, transaction),
         ).ljust(4_096, b"\0")
 
     for first, second, is_whole in [
@@ -219,3 +223,87 @@ def test_copies_of_stores_have_meta_pages_that_agree(store):
                 target = store.with_name(f"{number}-{compact}.simdb")
                 database.backup(target, compact=compact)
                 preflight.inspect(target, nothing_wrong)
+
+
+# -- pages that opening reads ------------------------------------------------------------------
+
+
+@pytest.fixture
+def roots(tmp_path):
+    """A store with a table of every depth up to two, and the first pages of its tables by name."""
+    path = tmp_path / "store.simdb"
+    with simdb.open(path, sync="batch") as database:
+        collection = database.collection("c", simdb.Set(), seed=1)
+        for first in range(0, 400, 100):
+            collection.add_many(
+                (number, [number, number + 1]) for number in range(first, first + 100)
+            )
+        collection.delete_many(range(30))
+    with DamagedFile(path) as file, path.open("rb") as opened:
+        meta = preflight.newest_meta(path, opened.fileno())
+        found = {table.name: page for table, page in file.roots.items() if page < 2**63}
+    return path, {"free": meta.free.root, "main": meta.main.root, **found}
+
+
+def test_the_first_pages_of_sound_files_are_told_from_those_of_torn_copies(roots):
+    path, pages = roots
+    content = path.read_bytes()
+    assert {"free", "main", "KEYS", "META", "DOCUMENTS"} < set(pages)
+    told = {}
+    for name, page in pages.items():
+        for other in set(pages.values()) - {page}:
+            torn = bytearray(content)
+            torn[page * 4_096 + 8 : (page + 1) * 4_096] = content[other * 4_096 + 8 :][: 4_096 - 8]
+            copy = path.with_name("copy.simdb")
+            copy.write_bytes(torn)
+
+            def work(copy=copy):
+                with simdb.open(copy) as database:
+                    return len(list(database["c"].items()))
+
+            told[name, other] = answer_of(work).partition(":")[0]
+            for file in path.parent.glob("copy.simdb*"):
+                file.unlink()
+    # Nothing ended the process.
+    assert set(told.values()) <= {"CorruptionError", "NotADatabaseError", "370"}
+    assert {said for (name, _), said in told.items() if name in ("free", "main", "KEYS")} == {
+        "CorruptionError"
+    }
+
+
+def test_a_copy_made_while_the_file_was_written_to_is_refused_or_whole(tmp_path):
+    path, images, expected = tmp_path / "store.simdb", [], []
+    with simdb.open(path, sync="batch") as database:
+        collection = database.collection("c", simdb.Set(), seed=1)
+        for step in range(40):
+            collection.add_many((50 * step + place, [step, place]) for place in range(1 + step % 7))
+            images.append(path.read_bytes())
+            expected.append(len(collection))
+    refused = 0
+    for step in range(0, 36, 3):
+        for begin in (2, 4, 8, 16):
+            for later in (1, 3):
+                copy = path.with_name("copy.simdb")
+                copy.write_bytes(
+                    images[step][: begin * 4_096] + images[step + later][begin * 4_096 :]
+                )
+
+                def work(copy=copy):
+                    with simdb.open(copy, read_only=True) as database:
+                        return len(list(database["c"].items()))
+
+                told = answer_of(work).partition(":")[0]
+                refused += told == "CorruptionError"
+                assert told in ("CorruptionError", str(expected[step]))
+                for file in path.parent.glob("copy.simdb*"):
+                    file.unlink()
+    assert refused > 4
+
+
+@pytest.mark.parametrize("name", ["main", "META", "KEYS"])
+def test_a_root_that_is_a_branch_of_one_page_does_not_end_the_process(roots, name):
+    path, pages = roots
+    with path.open("r+b") as file:
+        file.seek(pages[name] * 4_096 + 10)
+        file.write(struct.pack("<2H", preflight.BRANCH, preflight.PAGE_HEADER + 2))
+    assert answer_of(lambda: simdb.open(path).close()).startswith("CorruptionError")

@@ -690,7 +690,8 @@ class Environment:
     def reserve(self, numbers: Sequence[int]) -> Reservation:
         """Let all who have the file open know that numbers are in use; within a transaction."""
         assert self._queue is not None
-        return self._queue.reserve(numbers)
+        with translated(self.path):
+            return self._queue.reserve(numbers)
 
     def is_reserved(self, number: int) -> bool:
         """Whether a number is in use by someone, this process included; within a transaction."""

@@ -27,6 +27,7 @@ CUT_SHORT = 2**21  # with less free space than this a failed write is one cut sh
 
 _FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 _REFUSED = {errno.EACCES, errno.EPERM}
+_TOO_MANY = {errno.EMFILE, errno.ENFILE}
 _FAILED = {errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE}
 
 
@@ -92,6 +93,11 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
         raise StorageError(
             f"{_refused_file(path)}: {os.strerror(code or 0)}; who uses a store, if only to read, "
             "has to write to its lock file, or to its folder where there is none"
+        ) from error
+    if code in _TOO_MANY:
+        raise StorageError(
+            f"{path}: {os.strerror(code or 0)}; a store takes up to eleven descriptors: allow "
+            "this process more ('ulimit -n'), or close files"
         ) from error
     if code == errno.EROFS:
         hint = "; read_only=True opens a store there" if path.exists() else ""

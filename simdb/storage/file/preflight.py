@@ -87,13 +87,35 @@ DATA_FORMAT = 1
 SMALLEST_PAGE = 256
 LARGEST_PAGE = 65_536
 READ_AGAIN = 5  # times: between reading one meta page and the other somebody may commit
-# Magic at byte 16, data format at 20, page size at 40, root of the main table at 128, last page in
-# use at 136, number of the commit at 144.
-_META = struct.Struct("<16x I I 16x I 44x 40x Q Q Q")
+# Magic at byte 16, data format at 20, table of free pages at 40 (with the page size), main table at
+# 88, last page in use at 136, number of the commit at 144.
+_META = struct.Struct("<16x I I 16x 48s 48s Q Q")
+_TREE = struct.Struct("<I H H 24x Q Q")
+_HEAD = struct.Struct("<10x H H 2x")
+_NODE = struct.Struct("<HHHH")
+BRANCH, LEAF, OVERFLOW = 1, 2, 4  # flags of a page
+BIG_DATA, SUB_DATABASE = 1, 2  # flags of a node
+PAGE_HEADER = 16
+NO_PAGE = 2**64 - 1
+DUPLICATES = 4  # flag of a table of which a key has several values; none of simdb's is such
 _NEWER = struct.Struct("<24x I I")
 _COMMIT_OFFSET = 144
 META_BYTES = _META.size
-assert META_BYTES == 152
+assert (META_BYTES, _TREE.size, _HEAD.size, _NODE.size) == (152, 48, 16, 8)
+
+
+class Tree(NamedTuple):
+    """What is written of a table where another page leads to it."""
+
+    flags: int
+    depth: int
+    entries: int
+    root: int
+
+    @classmethod
+    def parse(cls, data: bytes) -> Tree | None:
+        """The fields of 48 bytes, None where these are more or less."""
+        return cls(*_TREE.unpack(data)[1:]) if len(data) == _TREE.size else None
 
 
 class Meta(NamedTuple):
@@ -101,8 +123,9 @@ class Meta(NamedTuple):
 
     commit: int
     last_page: int
-    root: int
     page_size: int
+    free: Tree
+    main: Tree
 
     @property
     def needed_size(self) -> int:
@@ -118,7 +141,8 @@ def parse_meta(path: Path, data: bytes) -> Meta | None:
     """
     if len(data) < META_BYTES:
         return None
-    magic, version, page_size, root, last_page, commit = _META.unpack(data)
+    magic, version, free, main, last_page, commit = _META.unpack(data)
+    page_size, *free_tree = _TREE.unpack(free)
     if magic != MAGIC:
         # LMDB 1.0 has a longer page header.
         magic, version = _NEWER.unpack_from(data)
@@ -131,7 +155,63 @@ def parse_meta(path: Path, data: bytes) -> Meta | None:
         )
     if not SMALLEST_PAGE <= page_size <= LARGEST_PAGE or page_size & (page_size - 1):
         raise CorruptionError(f"{path}: the meta page names a page size of {page_size}")
-    return Meta(commit, last_page, root, page_size)
+    return Meta(commit, last_page, page_size, Tree(*free_tree), Tree(*_TREE.unpack(main)[1:]))
+
+
+def page_head(page: bytes) -> tuple[int, int]:
+    """Flags of a page, and where the offsets of its nodes end."""
+    flags, lower = _HEAD.unpack_from(page)
+    return flags, lower
+
+
+def nodes_of(page: bytes) -> Iterator[tuple[int, int, bytes, int]]:
+    """Yield number, flags and key of the nodes of a page, and where each key ends.
+
+    What leads out of the page is left out.
+    """
+    _, lower = page_head(page)
+    if not PAGE_HEADER <= lower <= len(page):
+        return
+    for (offset,) in struct.iter_unpack("<H", page[PAGE_HEADER : lower - lower % 2]):
+        if offset + _NODE.size > len(page):
+            continue
+        low, high, flags, key_size = _NODE.unpack_from(page, offset)
+        begin = offset + _NODE.size
+        if begin + key_size <= len(page):
+            yield low | high << 16, flags, page[begin : begin + key_size], begin + key_size
+
+
+def roots_contradict(descriptor: int, meta: Meta) -> bool:
+    """Whether the first pages of the tables are not what leads to them says.
+
+    LMDB believes them, and ends the process where they are none. They are pages of other tables in
+    a copy that was made, as ``cp`` does it, while the file was written to.
+    """
+    pending = [meta.free, meta.main]
+    while pending:
+        tree = pending.pop()
+        if tree.root == NO_PAGE:
+            continue
+        if not 2 <= tree.root <= meta.last_page:
+            return True
+        page = os.pread(descriptor, meta.page_size, tree.root * meta.page_size)
+        if len(page) < meta.page_size:
+            return True
+        flags, lower = page_head(page)
+        nodes = list(nodes_of(page))
+        counted = len(nodes) > (tree is not meta.free)  # which LMDB lets have a branch of one
+        if tree.depth == 1 and not tree.flags & DUPLICATES:
+            counted = len(nodes) == tree.entries
+        kind = flags & (BRANCH | LEAF | OVERFLOW)
+        whole = len(nodes) == (lower - PAGE_HEADER) // 2
+        if kind != (LEAF if tree.depth == 1 else BRANCH) or not (counted and whole):
+            return True
+        for size, node_flags, key, end in nodes if kind == LEAF else ():
+            if tree is meta.free and int.from_bytes(key, "little") > meta.commit:
+                return True
+            below = Tree.parse(page[end : end + size]) if node_flags & SUB_DATABASE else None
+            pending += [] if below is None else [below]
+    return False
 
 
 def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
@@ -142,15 +222,26 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
 
     Raises:
         NotADatabaseError, FormatVersionError: not a regular file, or none of this LMDB.
-        CorruptionError: shorter than its own meta page says, or one meta page does not follow the
+        CorruptionError: shorter than its own meta page says, or its first pages contradict each
             other: then the last commit may be lost.
     """
     require_regular(path)
     _require_one_name(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        needed = newest_meta(path, descriptor).needed_size
+        meta = newest_meta(path, descriptor)
+        needed = meta.needed_size
         size = os.fstat(descriptor).st_size
+        for _ in range(READ_AGAIN):
+            if size < needed or not roots_contradict(descriptor, meta):
+                break
+            before, meta = meta, newest_meta(path, descriptor)
+            if before == meta:  # else somebody wrote meanwhile, maybe over what was read
+                raise CorruptionError(
+                    f"{path} is damaged: its first pages contradict each other, as in a copy that "
+                    "was made while the file was written to; not opened. Copy stores with 'simdb "
+                    "backup'; run 'simdb repair' or restore a backup"
+                )
     finally:
         os.close(descriptor)
     if size < needed and verify(str(path)):
