@@ -6,7 +6,9 @@ import contextlib
 import os
 import tempfile
 import time
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,13 +29,15 @@ from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import Telling
 from simdb.cli.stores import Store
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files import require_there, told_format, written_form
+from simdb.files import TABLES, require_there, told_format, written_forms
 from simdb.files.rows import ReadingOptions
+from simdb.files.tables import copy_rows
 from simdb.files.writing import (
     Output,
     folders_made,
     held,
     json_line,
+    promised_form,
     remove_abandoned,
     require_fitting_name,
     written_together,
@@ -124,7 +128,8 @@ def dedupe(
         kind = described.new() if present is None else present.kind
         options = reading.of(kind, present)
         sources = reading.sources([source], options)
-        require_fitting_name(output, written_form(sources[0], options) if sources else "jsonl")
+        forms = written_forms(sources[0], options) if sources else ("jsonl",)
+        require_fitting_name(output, *forms)
         targets = _targets(source, sources, output)
         outputs = [*targets, *outputs[1:]]
         require_no_input(targets, sources, reading.pattern)
@@ -152,7 +157,8 @@ def dedupe(
             feed.bad_file = opened.get(reading.bad or "")
             kept = targets if len(targets) == len(sources) else targets * len(sources)
             placed = {name: opened[target] for name, target in zip(sources, kept, strict=True)}
-            splitting = _Splitting(feed, placed, opened.get(removed or ""))
+            copied = {opened[target] for target in targets if promised_form(target) in TABLES}
+            splitting = _Splitting(feed, placed, opened.get(removed or ""), copied)
             try:
                 report = present.dedupe(
                     feed.rows(),
@@ -293,11 +299,18 @@ class _Splitting:
         feed: the rows.
         kept: the output of each input; of several inputs it may be the same.
         removed: the output of removed rows.
+        copied: of the outputs of kept rows, those that are tables; their rows are copied at the
+            end, with all columns.
     """
 
     def __init__(
-        self, feed: Feed, kept: Mapping[str, Output], removed: Output | None = None
+        self,
+        feed: Feed,
+        kept: Mapping[str, Output],
+        removed: Output | None,
+        copied: AbstractSet[Output],
     ) -> None:
+        self._copied = {source: array("q") for source, output in kept.items() if output in copied}
         self.kept = 0
         self._feed = feed
         self._kept = kept
@@ -311,15 +324,21 @@ class _Splitting:
             if outcome.action == "duplicate":
                 self._write_removed(outcome, waiting)
             elif outcome.action != "bad":
-                output = self._kept[waiting.reader.source]
-                self._begin(output, waiting.reader.preamble)
-                if output in self._unended:  # the last row of a shard
-                    output.write(b"\n")
-                    self._unended.discard(output)
-                output.write(waiting.raw)
-                if not waiting.raw.endswith((b"\n", b"\r")):
-                    self._unended.add(output)
                 self.kept += 1
+                if waiting.reader.source in self._copied:
+                    self._copied[waiting.reader.source].append(waiting.line)
+                else:
+                    self._write_kept(waiting)
+
+    def _write_kept(self, waiting: Waiting) -> None:
+        output = self._kept[waiting.reader.source]
+        self._begin(output, waiting.reader.preamble)
+        if output in self._unended:  # the last row of a shard
+            output.write(b"\n")
+            self._unended.discard(output)
+        output.write(waiting.raw)
+        if not waiting.raw.endswith((b"\n", b"\r")):
+            self._unended.add(output)
 
     def _begin(self, output: Output, preamble: bytes) -> None:
         if output not in self._begun:
@@ -335,6 +354,13 @@ class _Splitting:
             )
 
     def finish(self) -> None:
-        """Write what an output without rows has too."""
+        """Write what an output without rows has too, and the rows that are copied."""
+        tables: dict[Output, dict[str, array[int]]] = {}
         for source, output in self._kept.items():
-            self._begin(output, self._feed.preambles.get(source, b""))
+            if source in self._copied:
+                tables.setdefault(output, {})[source] = self._copied[source]
+            else:
+                self._begin(output, self._feed.preambles.get(source, b""))
+        for output, rows in tables.items():
+            as_parquet = promised_form(output.target) == "parquet"
+            copy_rows(rows, output.file, as_parquet=as_parquet)

@@ -76,10 +76,15 @@ def format_of_name(source: str, options: ReadingOptions) -> Format | None:
     return options.kind.suffixes.get(".csv" if suffix == ".tsv" else suffix)
 
 
-def written_form(source: str, options: ReadingOptions) -> str:
-    """Return the format of the rows of an input, in which ``"tsv"`` is told from ``"csv"``."""
+def written_forms(source: str, options: ReadingOptions) -> tuple[str, ...]:
+    """Return the formats that rows of an input can be written in.
+
+    It is their own, in which ``"tsv"`` is told from ``"csv"``; tables may also become JSON lines.
+    """
     told = told_format(source, options)
-    return "tsv" if told == "csv" and delimiter_of(source, options) == "\t" else told
+    if told in TABLES:
+        return ("jsonl", *TABLES)
+    return ("tsv" if told == "csv" and delimiter_of(source, options) == "\t" else told,)
 
 
 def inputs_of(source: str, options: ReadingOptions) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -115,25 +116,21 @@ def copy_rows(kept: Mapping[str, Sequence[int]], target: IO[bytes], *, as_parque
         BadItemError: the schemas of two files differ, or one cannot be read any more.
     """
     library = arrow.library()
-    writer = wanted = None
-    for source, rows in kept.items():
-        places = np.asarray(rows, np.int64) - 1
-        with _opened(source, in_groups=True) as (schema, parts, packed):
-            if writer is None:
-                wanted = schema
-                if as_parquet:
-                    packing = packed or "zstd"
-                    writer = arrow.parquet().ParquetWriter(target, schema, compression=packing)
-                else:
-                    writer = library.ipc.new_file(target, schema)
-            elif not schema.equals(wanted):
-                raise BadItemError(f"{source}: its columns are not those of {next(iter(kept))}")
-            first = 0
-            for part in parts:
-                begin, end = np.searchsorted(places, (first, first + part.num_rows))
-                if begin < end:
-                    picked = part.take(library.array(places[begin:end] - first))
-                    writer.write(picked)
-                first += part.num_rows
-    if writer is not None:
-        writer.close()
+    wanted = None
+    with ExitStack() as opened:  # the writer is closed in any case, or does so when it is forgotten
+        for source, rows in kept.items():
+            places = np.asarray(rows, np.int64) - 1
+            with _opened(source, in_groups=True) as (schema, parts, packed):
+                if wanted is None:
+                    wanted, make = schema, library.ipc.new_file
+                    if as_parquet:
+                        make = partial(arrow.parquet().ParquetWriter, compression=packed or "zstd")
+                    writer = opened.enter_context(make(target, schema))
+                elif not schema.equals(wanted):
+                    raise BadItemError(f"{source}: its columns are not those of {next(iter(kept))}")
+                first = 0
+                for part in parts:
+                    begin, end = np.searchsorted(places, (first, first + part.num_rows))
+                    if begin < end:
+                        writer.write(part.take(library.array(places[begin:end] - first)))
+                    first += part.num_rows

@@ -98,6 +98,11 @@ class Output:
             os.fchmod(stored.fileno(), stat.S_IMODE(mode))
         return stored
 
+    @property
+    def file(self) -> IO[bytes]:
+        """What is written to, for whoever writes a whole file of his own form."""
+        return self._stream
+
     def write(self, content: bytes) -> None:
         """Append bytes."""
         if self._on_terminal:
@@ -174,11 +179,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def require_fitting_name(target: str | None, written: str) -> None:
-    """Raise if the name of an output promises another format than what is written there."""
-    promised = None if target is None else _PROMISED.get(Path(plain_name(target)).suffix.lower())
-    if promised is not None and promised != written:
-        words = {"text": "a list of files", "numpy": "a list of keys"}.get(written, written)
+def promised_form(target: str) -> str | None:
+    """Return the format that the name of an output promises, None where it promises nothing."""
+    return _PROMISED.get(Path(plain_name(target)).suffix.lower())
+
+
+def require_fitting_name(target: str, *written: str) -> None:
+    """Raise if the name of an output promises another format than can be written there."""
+    promised = promised_form(target)
+    if promised is not None and promised not in written:
+        words = {"text": "a list of files", "numpy": "a list of keys"}.get(written[0], written[0])
         raise UsageError(f"the name of {target} promises {promised}, but {words} is written")
 
 

@@ -1,0 +1,104 @@
+"""Commands on Parquet and Arrow files: the kept rows with their schema, shards, removed rows."""
+
+from __future__ import annotations
+
+import json
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from simdb.cli.app import app
+
+A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
+TABLE = pa.table(
+    {"id": ["a", "b", "c", "d"], "text": [A, A + "!", B, B + "!"], "n": [1, 2, None, 4]}
+).replace_schema_metadata({"made": "by hand"})
+FIELDS = ("--id-field", "id", "--text-field", "text")
+
+
+def dedupe(*arguments: object) -> str:
+    ran = CliRunner().invoke(app, ["dedupe", *map(str, arguments), *FIELDS])
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
+
+
+def test_kept_rows_have_the_schema_of_the_input(tmp_path):
+    pq.write_table(TABLE, tmp_path / "in.parquet", row_group_size=2)
+    dedupe(tmp_path / "in.parquet", "-o", tmp_path / "kept.parquet", "--removed", tmp_path / "r")
+    kept = pq.read_table(tmp_path / "kept.parquet")
+    assert kept.equals(TABLE.take([0, 2]), check_metadata=True)
+    removed = list(map(json.loads, (tmp_path / "r").read_text().splitlines()))
+    assert [(row["id"], row["duplicate_of"]) for row in removed] == [("b", "a"), ("d", "c")]
+    assert removed[0]["row"] == {"id": "b", "text": A + "!", "n": 2}
+
+
+def test_next_month_is_compared_with_this_month(tmp_path):
+    for month, rows in (("1", [0, 2]), ("2", [1, 3])):
+        pq.write_table(TABLE.take(rows), tmp_path / f"{month}.parquet")
+        store, output = tmp_path / "s.simdb", tmp_path / f"kept{month}.parquet"
+        dedupe(tmp_path / f"{month}.parquet", "-o", output, "--store", store)
+    assert pq.read_table(tmp_path / "kept1.parquet").num_rows == 2
+    empty = pq.read_table(tmp_path / "kept2.parquet")
+    assert empty.num_rows == 0
+    assert empty.schema.equals(TABLE.schema, check_metadata=True)
+
+
+def test_shards_go_to_one_file_or_to_shards(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        pq.write_table(TABLE.slice(2 * number, 2), tmp_path / "in" / f"{number}.parquet")
+    dedupe(tmp_path / "in", "-o", tmp_path / "kept.parquet")
+    assert pq.read_table(tmp_path / "kept.parquet")["id"].to_pylist() == ["a", "c"]
+    dedupe(tmp_path / "in", "-o", f"{tmp_path}/out/")
+    for number, key in enumerate("ac"):
+        assert pq.read_table(tmp_path / "out" / f"{number}.parquet")["id"].to_pylist() == [key]
+
+
+def test_a_data_set_of_hugging_face_becomes_parquet(tmp_path):
+    datasets.Dataset(TABLE).save_to_disk(str(tmp_path / "set"), num_shards=2)
+    dedupe(tmp_path / "set", "-o", tmp_path / "kept.parquet")
+    assert pq.read_table(tmp_path / "kept.parquet")["id"].to_pylist() == ["a", "c"]
+
+
+@pytest.mark.parametrize("output", ["-", "kept.jsonl"])
+def test_rows_may_become_lines_of_json(tmp_path, output):
+    pq.write_table(TABLE, tmp_path / "in.parquet")
+    target = "-" if output == "-" else tmp_path / output
+    printed = dedupe(tmp_path / "in.parquet", "-o", target)
+    lines = printed if output == "-" else (tmp_path / output).read_text()
+    assert [json.loads(line)["id"] for line in lines.splitlines()] == ["a", "c"]
+
+
+def test_an_output_of_another_form_is_refused(tmp_path):
+    pq.write_table(TABLE, tmp_path / "in.parquet")
+    arguments = ["dedupe", str(tmp_path / "in.parquet"), "-o", str(tmp_path / "k.csv"), *FIELDS]
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 2
+    assert "promises csv" in ran.stderr
+    assert not (tmp_path / "k.csv").exists()
+
+
+def test_shards_of_other_columns_leave_no_output(tmp_path):
+    (tmp_path / "in").mkdir()
+    pq.write_table(TABLE, tmp_path / "in" / "0.parquet")
+    pq.write_table(TABLE.select(["id", "text"]), tmp_path / "in" / "1.parquet")
+    output = tmp_path / "kept.parquet"
+    arguments = ["dedupe", str(tmp_path / "in"), "-o", str(output), "--on-bad", "skip", *FIELDS]
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 2
+    assert "its columns are not those of" in ran.stderr
+    assert not output.exists()
+
+
+def test_a_file_that_was_cut_is_told_and_nothing_is_written(tmp_path):
+    pq.write_table(TABLE, tmp_path / "in.parquet")
+    whole = (tmp_path / "in.parquet").read_bytes()
+    (tmp_path / "in.parquet").write_bytes(whole[:-30])
+    arguments = ["dedupe", str(tmp_path / "in.parquet"), "-o", str(tmp_path / "k.parquet")]
+    ran = CliRunner().invoke(app, [*arguments, *FIELDS])
+    assert ran.exit_code == 2
+    assert "no Parquet or Arrow file" in ran.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet"]
