@@ -349,8 +349,8 @@ class CollectionView:
             guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
                 items fit into the memory setting. Kinds without symbols are compared all with all,
                 which takes quadratic time.
-            measure: ``"jaccard"``; with an exact index that serves it also ``"dice"`` and
-                ``"cosine"``: then each item is looked up in the index.
+            measure: ``"jaccard"``, or ``"dice"`` or ``"cosine"``, by which answers are exact, as
+                with ``guarantee="exact"``.
             since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned.
             resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
                 the same arguments. Pairs that are done are not compared again; in memory, all items
@@ -444,7 +444,7 @@ class CollectionView:
                 bound it is if not given.
             guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
             measure: as for ``search``, each item of this collection being a probe among the stored
-                items of the other; all but ``"jaccard"`` need an exact index of the other.
+                items of the other; containment needs an exact index of the other.
             resume, budget: as for ``pairs``.
 
         Raises:

@@ -28,7 +28,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from simdb.answers.buckets import Buckets
-from simdb.answers.exact.method import Exact, require_index, serves_exactly
+from simdb.answers.exact.method import SYMMETRIC, Exact, require_index, serves_exactly
 from simdb.answers.method import Method
 from simdb.answers.pigeonhole import Pigeonhole
 from simdb.answers.scan import Scan
@@ -46,7 +46,6 @@ METHODS_KEPT = 256
 # Comparisons of one word in place that take as long as one candidate of the buckets; measured on
 # 60,000 vectors of 64 bits, 1,400 within 12 bits and 2,300 within 8.
 CANDIDATE_COST = 2_000
-SYMMETRIC = (Measure.JACCARD, Measure.DICE, Measure.COSINE)
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
     exact = Exact(bound, measure=question.measure)
     by_jaccard = question.measure is Measure.JACCARD
     serves = serves_exactly(settings, exact.criterion)
-    needs_index = not (question.is_many_many and by_jaccard)
+    needs_index = not (question.is_many_many and question.measure in SYMMETRIC)
     if wanted == "exact":
         if serves or not needs_index:
             return exact
@@ -163,7 +162,8 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
             f"collection {settings.name!r} has no probable index for {question.measure} similarity",
             remedies=helps,
         )
-    require_index(settings, exact.criterion)
+    if by_jaccard or needs_index:
+        require_index(settings, exact.criterion)
     return exact
 
 

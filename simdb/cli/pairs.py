@@ -36,7 +36,7 @@ def pairs(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine",
-            help="Of similarity; all but jaccard need an exact index.",
+            help="Of similarity; by dice and cosine no pair is missing.",
         ),
     ] = "jaccard",
     since: Annotated[

@@ -13,12 +13,15 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from simdb import kernels
+from simdb.answers.exact.measured import are_within, similarities_of
 from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.exact import joins
 from simdb.exact.joins import BEGINNING, Place, Workers, in_order
+from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
+from simdb.kinds import Compared
 from simdb.lsh.family import SymbolSets
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, Signer, open_epoch
@@ -150,15 +153,17 @@ class InMemory:
 
     Args:
         opened: whose work is counted.
-        threshold: least similarity.
+        criterion: what similar enough means, by a measure that has a floor.
         left, right: in one order; the same object for the pairs of one collection.
     """
 
     counted = False  # see ``Sweep``
 
-    def __init__(self, opened: Opened, threshold: Threshold, left: Loaded, right: Loaded) -> None:
+    def __init__(self, opened: Opened, criterion: Criterion, left: Loaded, right: Loaded) -> None:
+        assert criterion.floor is not None
         self._work = opened.work
-        self._threshold = threshold
+        self._criterion = criterion
+        self._threshold: Threshold = criterion.floor
         self._left = left
         self._right = right
 
@@ -171,10 +176,16 @@ class InMemory:
             join = partial(joins.pairs, left.sets)
         else:
             join = partial(joins.join, left.sets, right.sets)
-        found = join(threshold, work=self._work, workers=workers, start=start)
-        for columns in found:
-            numbers = left.numbers[columns.left], right.numbers[columns.right]
-            yield PairBatch(*numbers, columns.similarities), columns.after
+        measure = self._criterion.measure
+        for columns in join(threshold, work=self._work, workers=workers, start=start):
+            ones, others, values = columns.left, columns.right, columns.similarities
+            if measure is not Measure.JACCARD:
+                sizes = left.sets.sizes[ones], right.sets.sizes[others]
+                met = are_within(self._criterion, columns.overlaps, *sizes)
+                compared = Compared(columns.overlaps, columns.unions)
+                values = similarities_of(measure, compared, *sizes)[met]
+                ones, others = ones[met], others[met]
+            yield PairBatch(left.numbers[ones], right.numbers[others], values), columns.after
 
     def edges(self, workers: Workers) -> Iterator[tuple[UInt32s, UInt32s]]:
         """Yield pairs that connect the same items as all pairs do: a copy only with the first."""

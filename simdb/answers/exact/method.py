@@ -15,8 +15,9 @@ import numpy as np
 
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_with_probe, matches
+from simdb.answers.exact.measured import similarities_of
 from simdb.answers.exact.memory import InMemory, join_order, load
-from simdb.answers.exact.probe import Prober, similarities_of
+from simdb.answers.exact.probe import Prober
 from simdb.answers.exact.sweep import Sweep, room_of
 from simdb.answers.method import Batches, Forest, Method, ProgressCallback
 from simdb.arrays import UInt32s
@@ -29,6 +30,7 @@ from simdb.opened.opened import Opened
 from simdb.results import Matches
 
 MEMORY, SWEPT, NEW = "m", "s", "n"  # ways of pairs
+SYMMETRIC = (Measure.JACCARD, Measure.DICE, Measure.COSINE)  # which have a floor to join at
 JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left items up
 
 
@@ -120,7 +122,7 @@ class Exact(Method):
         token = None if resume is None else Token.parse(resume, self.threshold)
         if token is not None:
             token.require(left, right)
-        if self.can_resume and (token is None or token.way == JOINED):
+        if self.measure in SYMMETRIC and (token is None or token.way == JOINED):
             way = self._loaded(left, right)
             if way is not None:
                 token = token or Token.begin(JOINED, self.threshold, left, right)
@@ -150,8 +152,6 @@ class Exact(Method):
         """Whether new items are looked up one by one, rather than all items joined."""
         if token is not None:
             return token.way == NEW
-        if self.measure is not Measure.JACCARD:
-            return True
         few = since > 0 and are_few(opened.reader, since)
         return few and serves_exactly(opened.settings, self.criterion)
 
@@ -168,31 +168,31 @@ class Exact(Method):
                 opened.settings, self.criterion
             )
             if sweeps_first:
-                sweep = Sweep(opened, self.threshold, room_of(opened.resources.memory))
+                sweep = Sweep(opened, self.criterion, room_of(opened.resources.memory))
                 if sweep.count():
                     return sweep
         elif token.way == SWEPT:
-            return Sweep(opened, self.threshold, token.room)
+            return Sweep(opened, self.criterion, token.room)
         way = self._loaded(opened, opened)
         if way is not None:
             return way
         if token is not None:
             raise _no_longer_fits()
         require_index(opened.settings, self.criterion)
-        return sweep or Sweep(opened, self.threshold, room_of(opened.resources.memory))
+        return sweep or Sweep(opened, self.criterion, room_of(opened.resources.memory))
 
     def _loaded(self, left: Opened, right: Opened) -> InMemory | None:
         """Load all items in one order; None if they take too much memory."""
         order = join_order(right)
         if left is right:
             loaded = load(left, order, memory=left.resources.memory)
-            return None if loaded is None else InMemory(left, self.threshold, loaded, loaded)
+            return None if loaded is None else InMemory(left, self.criterion, loaded, loaded)
         share = left.resources.memory // 2
         rights = load(right, order, memory=share)
         lefts = None if rights is None else load(left, order, memory=share)
         if lefts is None or rights is None:
             return None
-        return InMemory(left, self.threshold, lefts, rights)
+        return InMemory(left, self.criterion, lefts, rights)
 
     def _prober(self, opened: Opened, probes: Opened | None = None) -> Prober:
         """What looks items up; the work counts for the collection whose items they are."""

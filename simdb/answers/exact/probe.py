@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simdb import kernels
+from simdb.answers.exact.measured import similarities_of
 from simdb.answers.exact.memory import Loaded, first_identical, live_sets, stored_sets
-from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
+from simdb.arrays import Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK
-from simdb.exact.measures import Criterion, Measure
+from simdb.exact.measures import Criterion
 from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, current_epoch
@@ -175,19 +175,3 @@ def bounds_of(criterion: Criterion, size: int, largest_stored: int) -> Bounds:
         return criterion.bounds(size, largest_stored)
     largest = largest_stored if largest is None else largest
     return _bounds(criterion, size, largest)
-
-
-def similarities_of(
-    measure: Measure, compared: Compared, size: int, stored_sizes: Int64s
-) -> Float64s:
-    """Compute the values of a measure as floating-point numbers, to be shown and sorted by."""
-    overlaps = compared.numerators.astype(np.float64)
-    if measure is Measure.JACCARD:
-        return compared.values()
-    if measure is Measure.DICE:
-        return 2 * overlaps / (size + stored_sizes)
-    if measure is Measure.COSINE:
-        return overlaps / (sqrt(size) * np.sqrt(np.maximum(stored_sizes, 1)))
-    if measure is Measure.STORED_IN_PROBE:
-        return overlaps / np.maximum(stored_sizes, 1)
-    return overlaps / size

@@ -24,11 +24,14 @@ import xxhash
 from simdb import kernels
 from simdb.answers.buckets import are_shared
 from simdb.answers.compare import in_parts
+from simdb.answers.exact.measured import are_within, similarities_of
 from simdb.answers.exact.memory import AtOnce, live_sets, stored_sets
 from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
 from simdb.exact.joins import ALONE, BEGINNING, CHUNK, OWN_PAIRS, Place, Workers, in_order, numbered
+from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
+from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, current_epoch
 from simdb.results import PairBatch
@@ -85,7 +88,7 @@ class Sweep:
 
     Args:
         opened: the collection, with an exact index.
-        threshold: at or above the floor of the index.
+        criterion: what similar enough means; its floor is at or above that of the index.
         room: postings of a slice.
 
     Attributes:
@@ -94,12 +97,15 @@ class Sweep:
         counted: see ``class_pairs``; known when it has given the first ones.
     """
 
-    def __init__(self, opened: Opened, threshold: Threshold, room: int) -> None:
+    def __init__(self, opened: Opened, criterion: Criterion, room: int) -> None:
+        threshold = criterion.floor
+        assert threshold is not None
         epoch = current_epoch(opened.reader)
         assert epoch is not None
         self._opened = opened
         self.epoch: Epoch = epoch
         self.room = room
+        self._criterion = criterion
         self._threshold = threshold
         self._postings = PostingSlices(opened.reader, threshold, room)
         self._classes = classes = classify(opened, epoch, self._postings)
@@ -133,11 +139,11 @@ class Sweep:
         copied = np.unique(classes.representatives[classes.copies])
         if first == OWN_PAIRS and copied.size:
             own = ClassPairs(OWN_PAIRS, copied, copied, classes.sizes[copied])
-            for batch in _members(classes, own):
+            for batch in _members(self._criterion.measure, classes, own):
                 yield OWN_PAIRS, batch
         for pairs in self.class_pairs(workers, max(first, 0), counted=counted):
             if pairs.left.size:
-                for batch in _members(classes, pairs):
+                for batch in _members(self._criterion.measure, classes, pairs):
                     yield pairs.range, batch
 
     def edges(self, workers: Workers) -> Iterator[tuple[UInt32s, UInt32s]]:
@@ -372,15 +378,23 @@ class Sweep:
             counters=counts,
         )
         left, right = numbers[local.left[:kept]], numbers[local.right[:kept]]
-        return ClassPairs(number, left, right, overlaps[:kept]), counts
+        pairs = ClassPairs(number, left, right, overlaps[:kept])
+        if self._criterion.measure is not Measure.JACCARD:
+            sizes = self._classes.sizes[left], self._classes.sizes[right]
+            met = are_within(self._criterion, pairs.overlaps, *sizes)
+            pairs = ClassPairs(number, left[met], right[met], pairs.overlaps[met])
+        return pairs, counts
 
 
-def _members(classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
+def _members(measure: Measure, classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
     chosen = np.unique(np.concatenate([pairs.left, pairs.right]))
     members = classes.members(chosen)
     places = np.searchsorted(chosen, pairs.left), np.searchsorted(chosen, pairs.right)
     sizes = classes.sizes[pairs.left], classes.sizes[pairs.right]
     similarities = pairs.overlaps / (sizes[0] + sizes[1] - pairs.overlaps)
+    if measure is not Measure.JACCARD:
+        compared = Compared(pairs.overlaps, sizes[0] + sizes[1] - pairs.overlaps)
+        similarities = similarities_of(measure, compared, *sizes)
     state = np.zeros(3, np.int64)
     found = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
     while state[0] < pairs.left.size:

@@ -7,13 +7,17 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import simdb
+from simdb.answers.exact.measured import are_within
 from simdb.errors import ConfigurationError, ThresholdTooLowError
+from simdb.exact.measures import Criterion, Measure
+from simdb.exact.thresholds import Threshold
 from tests.cli.test_exact import write_sets
 from tests.support.commands import done, lines_of, run
-from tests.support.exact_stores import exact_store, pairs_found, small_epochs
+from tests.support.exact_stores import WAYS, exact_store, join_by, pairs_found, small_epochs
 
 Value = Callable[[int, int, int], Fraction]
 
@@ -107,7 +111,11 @@ def expected_across(
 @pytest.mark.usefixtures("small_portions")
 @pytest.mark.parametrize("measure", SYMMETRIC)
 @pytest.mark.parametrize("least", THRESHOLDS)
-def test_pairs_are_those_of_brute_force(measure: str, least: Fraction, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_pairs_are_those_of_brute_force(
+    way: str, measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, way)
     lefts, rights = hard_sets(1, measure, least)
     sets = [*lefts, *rights]
     with exact_store(tmp_path / "s") as collection:
@@ -134,7 +142,11 @@ def test_pairs_are_those_of_brute_force(measure: str, least: Fraction, tmp_path:
 @pytest.mark.usefixtures("small_portions")
 @pytest.mark.parametrize("measure", list(VALUES))
 @pytest.mark.parametrize("least", THRESHOLDS)
-def test_joins_are_those_of_brute_force(measure: str, least: Fraction, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_joins_are_those_of_brute_force(
+    way: str, measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, way)
     lefts, rights = hard_sets(2, measure, least)
     containment = measure == "probe-in-stored"
     with (
@@ -191,11 +203,42 @@ def test_an_empty_collection_has_no_pairs(tmp_path: Path) -> None:
         assert not pairs_found(collection.join(collection, 0.8, measure="stored-in-probe"))
 
 
-def test_what_no_index_serves_is_refused_as_a_search_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("measure", SYMMETRIC)
+def test_pairs_in_memory_need_no_index(measure: str, tmp_path: Path) -> None:
+    least = Fraction(3, 4)
+    lefts, rights = hard_sets(4, measure, least)
+    with simdb.open(tmp_path / "s") as db:
+        left = db.collection("left", simdb.Set())
+        right = db.collection("right", simdb.Set(), threshold=None, exact_floor=0.9)
+        left.add_many(enumerate(lefts))
+        right.add_many(enumerate(rights))
+        for guarantee in ("auto", "exact"):
+            own = left.pairs(least, measure=measure, guarantee=guarantee)
+            expected = expected_pairs(measure, lefts, least)
+            assert pairs_found(own) == pytest.approx(expected, rel=1e-15)
+            both = left.join(right, least, measure=measure, guarantee=guarantee)
+            expected = expected_across(measure, lefts, rights, least)
+            assert pairs_found(both) == pytest.approx(expected, rel=1e-15)
+
+
+def test_one_place_in_whole_numbers_decides_where_cosines_are_close() -> None:
+    """Squares of cosines that floating-point numbers cannot tell from the bound."""
+    criterion = Criterion(Measure.COSINE, Threshold(Fraction(1, 3)))
+    sizes = np.array([3 * 10**8, 3 * 10**8, 3 * 10**8])
+    overlaps = np.array([10**8 - 1, 10**8, 10**8 + 1])
+    assert are_within(criterion, overlaps, sizes, sizes).tolist() == [False, True, True]
+
+
+def test_what_no_index_serves_is_refused_as_a_search_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, "sweep")  # as if nothing fitted into memory
     with simdb.open(tmp_path / "s") as db:
         probable = db.collection("probable", simdb.Set())
         exact = db.collection("exact", simdb.Set(), threshold=None, exact_floor=0.6)
         vectors = db.collection("vectors", simdb.Vector(2, "cosine"))
+        for one in (probable, exact):
+            one.add_many(enumerate([{1, 2, 3}, {2, 3, 4}]))
         for one, threshold, measure in (
             (probable, 0.8, "dice"),
             (exact, 0.7, "dice"),  # 7/13 < 0.6
@@ -206,7 +249,7 @@ def test_what_no_index_serves_is_refused_as_a_search_is(tmp_path: Path) -> None:
                 one.search({1}, threshold=threshold, measure=measure)
             for asked in (one.pairs, lambda *a, one=one, **k: one.join(one, *a, **k)):
                 with pytest.raises(type(searched.value)) as paired:
-                    asked(threshold, measure=measure)
+                    list(asked(threshold, measure=measure))
                 assert str(paired.value) == str(searched.value)
         with pytest.raises(ThresholdTooLowError, match="containment=True"):
             exact.join(exact, 0.8, measure="probe-in-stored")
@@ -246,6 +289,9 @@ def test_the_command_line_takes_measures(tmp_path: Path) -> None:
     )
     assert "none is missing" in done("pairs", store, "left", "--measure", "dice").stderr
     assert run("pairs", store, "left", "--measure", "stored-in-probe").exit_code == 2
-    refused = run("join", store, "left", "right", "--measure", "dice", "--threshold", 0.6)
+    by_dice = told("join", store, "left", "right", "--measure", "dice", "--threshold", 0.9)
+    assert by_dice == pytest.approx(dict.fromkeys(by_dice, 10 / 11), rel=1e-15)
+    whole = ("--measure", "probe-in-stored", "--threshold", 0.6)
+    refused = run("join", store, "left", "right", *whole)
     assert refused.exit_code == 2
-    assert "--exact-floor 3/7" in refused.stderr
+    assert "--containment" in refused.stderr
