@@ -30,14 +30,12 @@ def plan(
 ) -> Plan:
     """Choose bands and rows for a threshold, as ``Database.collection`` does.
 
+    The plan has its S-curve as data (``curve``) and its ``expected_recall``.
+
     Args:
         threshold: the similarity to plan for.
         recall: the share of pairs at the threshold that the index is to find.
-        bands: taken as given, if given.
-        rows: taken as given, if given.
-
-    Returns:
-        The plan, with its S-curve as data (``curve``) and its ``expected_recall``.
+        bands, rows: taken as given, if given.
 
     Raises:
         ConfigurationError: a value is out of range, or no plan reaches the recall.

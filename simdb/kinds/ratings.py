@@ -163,16 +163,9 @@ def sets_of_liked(
 ) -> dict[Key, frozenset[Any]]:
     """Make a set of every user, of the items rated highly; or of every item, of such users.
 
-    Low ratings are ignored, as if they had never been given (MMDS 3.1.3, the first option). A user
-    with none but low ones has the empty set.
-
-    Args:
-        ratings: (user, item, rating), every user and item together at most once.
-        least: the lowest rating that counts.
-        by: ``"user"`` makes a set of every user, ``"item"`` of every item.
-
-    Returns:
-        the sets by user or item, in the order of first rating, as ``add_many`` takes their items.
+    Ratings below ``least`` are ignored, as if they had never been given (MMDS 3.1.3, the first
+    option). A user with none but low ones has the empty set. Rows are (user, item, rating), every
+    user and item together at most once. The sets are in the order of first rating.
 
     Raises:
         BadItemError: a row is no rating, or there are two of one pair; ``row`` tells which.

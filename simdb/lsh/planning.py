@@ -34,8 +34,7 @@ class Plan:
 
     Attributes:
         threshold: the similarity, or the distance, that it was made for.
-        bands: how many groups of rows, one bucket key each.
-        rows: base functions a band.
+        bands, rows: groups of base functions, one bucket key each, and functions of a group.
         family: the collision probability of a base function.
     """
 

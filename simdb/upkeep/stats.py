@@ -20,9 +20,8 @@ CHUNK_ENTRY_BYTES = 12  # bucket key and item number
 def describe(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:
     """Return counts, sizes and settings of a collection as plain values."""
     state = collection.manifest
-    entries, chunks = state.index.bands.entries, _chunks(state.index.bands)
     signatures = state.index.signature_width * state.live
-    bands = entries * CHUNK_ENTRY_BYTES + chunks * HEADER_SIZE
+    bands = _size(state.index.bands, CHUNK_ENTRY_BYTES)
     return {
         "name": settings.name,
         "items": state.live,
@@ -48,7 +47,7 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
         ),
         "index": {
             **_described(state.index.bands, collection.bands),
-            "bucket_entries": entries,
+            "bucket_entries": state.index.bands.entries,
             "bucket_bytes": bands,
             "signature_bytes": signatures,
             "bytes_per_item": (bands + signatures) / state.live if state.live else 0.0,
@@ -74,9 +73,8 @@ def describe_exact(
     if exact is None:
         return None
     directory, view = exact.current.postings, open_postings(collection.transaction, exact.current)
-    entries, chunks = directory.entries, _chunks(directory)
-    size = entries * POSTING_BYTES + chunks * HEADER_SIZE + exact.current.frequent * SYMBOL_BYTES
-    building = exact.building
+    size = _size(directory, POSTING_BYTES) + exact.current.frequent * SYMBOL_BYTES
+    entries, building = directory.entries, exact.building
     return {
         "floor": str(Threshold(settings.exact_floor)) if settings.exact_floor else None,
         "epoch": exact.current.number,
@@ -94,8 +92,9 @@ def describe_exact(
     }
 
 
-def _chunks(directory: RunDirectory) -> int:
-    return sum(run.end_chunk - run.first_chunk for run in directory.runs)
+def _size(directory: RunDirectory, entry_bytes: int) -> int:
+    chunks = sum(run.end_chunk - run.first_chunk for run in directory.runs)
+    return directory.entries * entry_bytes + chunks * HEADER_SIZE
 
 
 def _described(directory: RunDirectory, view: RunView) -> dict[str, int]:
