@@ -222,7 +222,8 @@ def written_together(*targets: str) -> Iterator[tuple[Output, ...]]:
     """
     places = [name if name == STANDARD_STREAM else os.path.realpath(name) for name in targets]
     for target, place in zip(targets, places, strict=True):
-        if places.count(place) > 1 and not place.startswith("/dev/"):
+        takes_several = Path(place).exists() and not Path(place).is_file()  # a device, a pipe
+        if places.count(place) > 1 and not takes_several:
             raise UsageError(f"two outputs cannot both go to {target}")
     with contextlib.ExitStack() as opened:
         outputs = []

@@ -133,6 +133,9 @@ def arrays(function: Any) -> tuple[dict[str, tuple[str, ...]], list[tuple[str, .
 
 def _of_hint(name: str, hint: Any) -> dict[str, tuple[str, ...]]:
     """Element types of the arrays in an annotation, by name."""
+    alias = getattr(get_origin(hint), "__value__", None)
+    if alias is not None:  # ``NDArray`` from NumPy 2.5 on
+        hint = alias[get_args(hint)]
     if get_origin(hint) is np.ndarray:
         (element,) = get_args(get_args(hint)[1])
         return {name: _numbers(element)}

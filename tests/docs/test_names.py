@@ -27,6 +27,7 @@ SOURCES = sorted(
 
 QUOTED = re.compile(r"``([^`\n]+)``|`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+WORD = re.compile(r"[^\W\d]\w*")
 COMMENT = re.compile(r"(?:^|\s)#(.*)$", re.MULTILINE)
 FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|c|md|toml)\Z")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -38,15 +39,15 @@ ELSEWHERE = {"mdb.c", "MDB_meta", "MDB_page", "MDB_NOSUBDIR", "NO_COLOR", "NaN",
 
 @cache
 def known() -> frozenset[str]:
-    """Every identifier in the Python of the checkout, and every word of its short constants."""
+    """Every word in the Python of the checkout that is neither in a docstring nor in a comment."""
     found = {*dir(builtins), *sys.stdlib_module_names}
     for path in SOURCES:
-        docstrings = {id(node) for node in docstring_nodes(path)}
         found.update(path.with_suffix("").relative_to(ROOT).parts)
-        for node in ast.walk(tree_of(path)):
-            for value in vars(node).values():
-                if isinstance(value, str) and len(value) < 200 and id(node) not in docstrings:
-                    found.update(re.findall(r"\w+", value))
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for node in docstring_nodes(path):
+            for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[number] = ""
+        found.update(WORD.findall(COMMENT.sub("", "\n".join(lines))))
     return frozenset(found)
 
 
@@ -63,17 +64,21 @@ def files() -> frozenset[str]:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
 def docstring_nodes(path: Path) -> tuple[ast.Constant, ...]:
     return tuple(
         node.value
-        for node in ast.walk(tree_of(path))
+        for node in statements(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     )
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements within one, and itself."""
+    yield node
+    for part in ("body", "orelse", "finalbody", "handlers"):
+        inner = getattr(node, part, ())
+        for one in inner if isinstance(inner, list) else ():
+            yield from statements(one)
 
 
 def prose(path: Path) -> Iterator[str]:

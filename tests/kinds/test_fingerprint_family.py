@@ -63,14 +63,14 @@ def test_the_first_shared_function_is_that_of_the_slow_way(kind: Fingerprint) ->
     prints = prints_of(kind, (2, 15, 20, 25, 30))
     signatures = family.sign(items.features([items.encode(one) for one in prints]))
     left, right = np.triu_indices(len(prints))
+    functions = [slow_yes(family, kind, one) for one in prints]
     expected = []
     for one, other in zip(left, right, strict=True):
-        sets = [slow_yes(family, kind, prints[number]) for number in (one, other)]
-        shared = sets[0] & sets[1]
+        shared = functions[one] & functions[other]
         if kind.alignment == "none":
             grids = [oracle.grid_of(prints[number], kind) for number in (one, other)]
             assert shared == oracle.yes([grids[0] & grids[1]], family.functions.tolist())
-        expected.append(oracle.first_shared(sets[0], sets[1], 100, 2))
+        expected.append(oracle.first_shared(functions[one], functions[other], 100, 2))
     first = family.first_shared(signatures[left], signatures[right])
     assert first.tolist() == expected
     assert -1 in expected

@@ -80,8 +80,9 @@ def test_other_pythons_are_found_by_version_but_not_those_that_do_not_start(tmp_
 def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, capfd):
     ran = []
 
-    def run_command(*command):
+    def run_command(*command, variables=None):
         ran.append(command[2])
+        assert Path(variables["TMPDIR"]).is_dir() if command[2] == "pytest" else not variables
         return {"ruff": 0, "tools.campaigns.preparing": 0, "pytest": 5}[command[2]]
 
     monkeypatch.setattr(run, "python_of", lambda _: "false")

@@ -122,7 +122,7 @@ def _ask(folder: Path, seed: int, fault: str | None) -> list[str]:
 
 
 def _large_bags(count: int) -> tuple[Any, Sequence[Any]]:
-    return simdb.Bag("maximum"), [{f"a{number}": 200_000} for number in range(count)]
+    return simdb.Bag("maximum"), [{f"a{number}": 1_000_000} for number in range(count)]
 
 
 def _long_texts(count: int) -> tuple[Any, Sequence[Any]]:
@@ -169,10 +169,12 @@ def hostile(run: Run) -> None:
         run.outcomes[f"{name}: MiB"] = taken // 2**20
         if taken > MOST_MEMORY or not sound:
             run.fail(f"{name}: {taken:,} bytes of memory, sound: {sound}")
+            return
 
 
 def _expanded(run: Run, make: Callable[[int], tuple[Any, Sequence[Any]]]) -> tuple[int, bool]:
     """Return how much memory was taken, and whether the store is sound and finds its items."""
+    sabotage.plant(run.sabotage)
     kind, items = make(run.count)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with simdb.open(run.work / "s.simdb", threads=1, memory=MEMORY) as database:

@@ -69,6 +69,7 @@ def _work(path: Path, seed: str, fault: str | None, until: float, say: Say) -> N
                 elif held:
                     collection, item = generator.choice(held)
                     collection.add(f"{generator.getrandbits(40):x}", item)
+                    _require_sound(database[FLEETING])
                 say([what, "done"])
             except (simdb.UsageError, simdb.StorageError) as error:
                 if isinstance(error, simdb.CorruptionError):
@@ -81,6 +82,12 @@ def _require_found(collection: simdb.Collection, generator: random.Random) -> No
     found = [match.key for match in collection.search(_text(number), threshold=1)]
     if found != [number]:
         raise AssertionError(f"a search of item {number} finds {found}")
+
+
+def _require_sound(collection: simdb.Collection) -> None:
+    problems = collection.check(deep=True).problems
+    if problems:
+        raise AssertionError(f"a handle that was kept has spoilt its collection: {problems[0]}")
 
 
 def _require_whole(copy: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,10 @@ def plant(name: str | None) -> None:
         FAULTS[name].plant()
 
 
+def _put_in_place(owner: Any, name: str, replacement: Any) -> None:
+    setattr(owner, name, replacement)
+
+
 def _opened_without(option: str) -> None:
     import lmdb
 
@@ -37,7 +41,7 @@ def _opened_without(option: str) -> None:
     def unsafe(*arguments: Any, **options: Any) -> Any:
         return original(*arguments, **{**options, option: False})
 
-    setattr(lmdb, "open", unsafe)  # noqa: B010 - it is a class to mypy
+    _put_in_place(lmdb, "open", unsafe)
 
 
 def _without_index_writes() -> None:
@@ -51,7 +55,7 @@ def _without_index_writes() -> None:
         if calls[0] % 5:
             original(self, *arguments)
 
-    setattr(RunWriter, "append", forgetful)  # noqa: B010 - another signature to mypy
+    _put_in_place(RunWriter, "append", forgetful)
 
 
 def _with_narrow_products() -> None:
@@ -63,7 +67,35 @@ def _with_narrow_products() -> None:
         most, unit = (np.array(part).astype(np.int64) for part in self.fraction.as_integer_ratio())
         return numerators.astype(np.int64) * unit <= most * denominators
 
-    setattr(MaximumDistance, "meets_many", meets_many)  # noqa: B010
+    _put_in_place(MaximumDistance, "meets_many", meets_many)
+
+
+def _without_looking_at_names() -> None:
+    from simdb.storage.file import preflight
+
+    _put_in_place(preflight, "require_same_file", lambda path, identity: None)
+
+
+def _without_asking_for_the_kind() -> None:
+    from simdb.ingest import add
+    from simdb.opened import catalogue
+
+    def present(transaction: Any, known: Any) -> Any:
+        found = catalogue.require_settings(transaction, known.name)
+        return replace(known, number=found.number)
+
+    _put_in_place(add, "present_settings", present)
+
+
+def _with_bags_as_they_are_given() -> None:
+    import numpy as np
+
+    from simdb.kinds.bags import BagItems
+
+    def weights(self: Any, items: Any) -> Any:
+        return np.array([len(item) for item in items], np.int64)
+
+    _put_in_place(BagItems, "weights", weights)
 
 
 def _without_page_syncs() -> None:
@@ -78,6 +110,11 @@ FAULTS = {
     "the sync of pages left out": Fault(_without_page_syncs, {"power-fail": 50}),
     "an index write left out": Fault(_without_index_writes, {"machine": 5, "kill": 5}),
     "products of 64 bits": Fault(_with_narrow_products, {"bounds": 40}),
+    "a file that was replaced written to": Fault(_without_looking_at_names, {"names": 24}),
+    "the kind of a stale handle not asked for": Fault(
+        _without_asking_for_the_kind, {"maintenance": 4}
+    ),
+    "bags measured by their bytes": Fault(_with_bags_as_they_are_given, {"hostile": 25}),
 }
 
 

@@ -78,7 +78,7 @@ def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: 
 
 
 def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Workers) -> None:
-    arranged = SymbolOrder().arrange(*columns(corpus(2)))
+    arranged = SymbolOrder().arrange(*columns(corpus(2, 50)))
     batches = list(joins.pairs(arranged, HALF, chunk=4))
     whole = Work()
     list(joins.pairs(arranged, HALF, chunk=4, work=whole))
@@ -94,7 +94,7 @@ def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Wor
 
 
 def test_a_join_of_two_sides_goes_on_at_every_place(workers: Workers) -> None:
-    left, right = corpus(3, 50), corpus(4, 50)
+    left, right = corpus(3, 35), corpus(4, 35)
     sides = [SymbolOrder().arrange(*columns(side)) for side in (left, right)]
     batches = list(joins.join(sides[0], sides[1], HALF, chunk=4))
     expected = similar_across(left, right, HALF.fraction)
