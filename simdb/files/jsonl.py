@@ -18,6 +18,7 @@ from simdb.files.rows import (
     NamedFieldsReader,
     ReadingOptions,
     RowProblemError,
+    decoded,
 )
 from simdb.kinds.base import shortened
 
@@ -60,7 +61,7 @@ class JsonLinesReader(NamedFieldsReader):
         return self._item(value)
 
     def _value(self, raw: bytes) -> Any:
-        text = self._decoded(raw)
+        text = decoded(raw, self.options.encoding)
         try:
             value = _DECODER.decode(text)
         except RowProblemError:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy.typing as npt
@@ -380,9 +381,6 @@ class StreamReader(RowReader):
             made = hashlib.blake2b(raw.rstrip(b"\r\n"), digest_size=16).hexdigest()
         return self.options.key_prefix + made
 
-    def _decoded(self, raw: bytes) -> str:
-        return decoded(raw, self.options.encoding)
-
     @abstractmethod
     def fields_of(self, raw: bytes) -> Any:
         """Return the fields of a record; raise RowProblemError where it has none."""
@@ -420,7 +418,7 @@ class NamedFieldsReader(StreamReader):
         name = self.options.id_field
         if name is None:
             return line
-        key = fields[name] if name in fields else self._only(fields, name)
+        key = fields[name] if name in fields else _only(fields, name)
         if isinstance(key, str):
             return whole_number(key) if self.options.integer_keys else key
         if isinstance(key, int) and not isinstance(key, bool):
@@ -436,21 +434,20 @@ class NamedFieldsReader(StreamReader):
             if not record:
                 raise RowProblemError(f"none of the record's fields is there: {', '.join(names)}")
             return record
-        values = [
-            (name, value)
-            for name in names
-            for value in ([fields[name]] if name in fields else _values(fields, name))
-        ]
+        if self._taken <= fields.keys():
+            values = [(name, fields[name]) for name in names]
+        else:  # one is of a nested object, or missing
+            values = [(name, value) for name in names for value in _values(fields, name)]
         if kind.of_elements:
             return _united([self._elements(*named) for named in values])
         item: Item = kind.joined([self._part(*named) for named in values])
         return item
 
     def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
-        names = [name for name in (*self.options.text_fields, self.options.id_field) if name]
-        others: dict[str, Any] = {name: fields[name] for name in fields if name not in names}
-        for name in names:
-            if name not in fields and "." in name:
+        taken = self._taken
+        others: dict[str, Any] = {name: fields[name] for name in fields if name not in taken}
+        if not taken <= fields.keys():
+            for name in taken.difference(fields):
                 others = _without(others, name.split("."))
         wanted = self.options.metadata_field
         if wanted is None:
@@ -463,19 +460,24 @@ class NamedFieldsReader(StreamReader):
             raise RowProblemError(f"the field {name!r} is neither key, item nor metadata")
         return None if metadata is None else dict(metadata)
 
-    def _only(self, fields: Mapping[str, Any], name: str) -> Any:
-        values = _values(fields, name)
-        if len(values) > 1:
-            raise RowProblemError(
-                f"the field {name!r} has {len(values)} values, of which one is it"
-            )
-        return values[0]
+    @cached_property
+    def _taken(self) -> frozenset[str]:
+        """The names of key and item."""
+        names = (*self.options.text_fields, self.options.id_field)
+        return frozenset(name for name in names if name is not None)
+
+
+def _only(fields: Mapping[str, Any], name: str) -> Any:
+    values = _values(fields, name)
+    if len(values) > 1:
+        raise RowProblemError(f"the field {name!r} has {len(values)} values, of which one is it")
+    return values[0]
 
 
 def _values(fields: Mapping[str, Any], name: str) -> list[Any]:
-    """Return the values of b in the object, or in the list of objects, that ``a.b`` names."""
+    """Return the value of a field, or those of b in the object or list of objects in ``a.b``."""
     found: list[Any] = [fields]
-    for part in name.split("."):
+    for part in [name] if name in fields else name.split("."):
         inner = [each for one in found for each in (one if isinstance(one, list) else [one])]
         if not inner or not all(isinstance(one, Mapping) and part in one for one in inner):
             raise RowProblemError(f"the field {name!r} is missing")

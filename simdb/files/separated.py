@@ -27,6 +27,7 @@ from simdb.files.rows import (
     RowProblemError,
     RowReader,
     StreamReader,
+    decoded,
     present,
     whole_number,
 )
@@ -35,6 +36,7 @@ from simdb.kinds.base import shortened
 from simdb.kinds.ratings import Liked, LikedOrHated, RatingTable, Stars, Treatment
 from simdb.results import Key
 
+_FIELD_LIMIT = 128 * 2**10  # bytes; of the csv module where nobody has changed it
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 # What a quotation mark means next, by what stands before it: at the start of a field it opens a
 # quoted one, within a plain one it is a character, within a quoted one it closes.
@@ -120,10 +122,11 @@ class _CsvReader(StreamReader):
     def _values(self, raw: bytes) -> list[str]:
         """Return the fields of a record; what is no CSV raises RowProblemError."""
         # The module's limit of 128 KiB a field is one for the whole process: it is only raised.
-        if len(raw) > csv.field_size_limit():
-            csv.field_size_limit(len(raw))
+        if len(raw) > _FIELD_LIMIT:
+            csv.field_size_limit(max(csv.field_size_limit(), len(raw)))
+        text = decoded(raw, self.options.encoding)
         try:
-            return next(csv.reader((self._decoded(raw),), delimiter=self._delimiter))
+            return next(csv.reader((text,), delimiter=self._delimiter))
         except csv.Error as error:
             raise RowProblemError(f"not CSV: {error}") from None
 
@@ -202,7 +205,7 @@ class LinesReader(StreamReader):
 
     def fields_of(self, raw: bytes) -> list[str]:
         """Cut a line into tokens."""
-        return self.tokens.split(self._decoded(raw))
+        return self.tokens.split(decoded(raw, self.options.encoding))
 
     def _key(self, fields: list[str], line: int) -> Key:
         """Return the key and take it out of the tokens."""
