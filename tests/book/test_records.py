@@ -21,7 +21,7 @@ from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
 from simdb.upkeep.calibrate import fraction_of_matches
 from tests.support.calibrating import calibrate, mean_difference
-from tests.support.record_candidates import candidate_pairs
+from tests.support.record_stores import candidate_pairs
 
 EXERCISE_3_5_7 = {
     "a": ("abcdef", "bdaefc"),

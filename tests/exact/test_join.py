@@ -28,7 +28,7 @@ from tests.support.exact_oracle import (
     similar_across,
     similar_pairs,
 )
-from tests.support.exact_probes import slow_search, some_order
+from tests.support.exact_stores import slow_search, some_order
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from simdb.kinds.records.family import (
 )
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
-from tests.support.record_candidates import candidate_pairs
+from tests.support.record_stores import candidate_pairs
 
 RULES = (
     "phone",

@@ -15,8 +15,7 @@ from simdb.errors import BadItemError, ConfigurationError
 from simdb.kinds.records.family import RecordFamily, certain_above
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
-from tests.support.record_candidates import candidate_pairs
-from tests.support.record_stores import KIND, Scored, opened, scored, some_people
+from tests.support.record_stores import KIND, Scored, candidate_pairs, opened, scored, some_people
 from tools.benchmarks.record_data import load
 from tools.benchmarks.records import PEOPLE, RESTAURANTS
 

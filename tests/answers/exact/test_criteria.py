@@ -13,7 +13,7 @@ from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
 from tests.support import similarities
 from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, columns, similarity
-from tests.support.exact_probes import slow_search, some_order
+from tests.support.exact_stores import slow_search, some_order
 
 
 @pytest.fixture(autouse=True)
