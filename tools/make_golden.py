@@ -5,8 +5,9 @@ A released format must stay readable, so one such store of each is kept under ``
 
     python tools/make_golden.py
 
-writes ``tests/golden/format-N.simdb`` and ``.json``. The contents are the same every time, the
-UUID is not.
+writes ``tests/golden/format-N.simdb`` and ``.json``; what a later version adds to a format goes to
+a store beside it (``--name format-2b``). The contents are the same every time, the UUID is
+not.
 """
 
 from __future__ import annotations
@@ -106,6 +107,10 @@ def fill(database: simdb.Database) -> None:
         (number, {"name": name, "year": 1950 + number})
         for number, name in enumerate(("Bill Ode", "William Ode", "Bill Odé", "Ann Li"))
     )
+    # The next two have a value for no rule, and find each other all the same.
+    people.add_many((key, {"name": "...", "year": None}) for key in ("x", "y"))
+    prints = database.collection("prints", simdb.Fingerprint(300, 300), threshold=0.4, seed=SEED)
+    prints.add_many((number, [(150.0, 150.0 + number // 2, 10.0)]) for number in range(4))
 
 
 def contents(database: simdb.Database) -> dict[str, Any]:
@@ -147,7 +152,9 @@ def _as_json(item: Any) -> Any:
         return item
     if isinstance(item, Counter):
         return sorted(item.elements())
-    return item.tolist() if isinstance(item, np.ndarray) else sorted(item)
+    if isinstance(item, np.ndarray):
+        return item.tolist()
+    return [list(each) if isinstance(each, tuple) else each for each in sorted(item)]
 
 
 def _exact_pairs(collection: simdb.Collection) -> list[list[Any]]:
@@ -162,9 +169,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Write the store and its contents."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--folder", type=Path, default=FOLDER, help=f"default: {FOLDER}")
+    parser.add_argument(
+        "--name", default=f"format-{FORMAT_VERSION}", help="of a store beside that of the format"
+    )
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    store = options.folder / f"format-{FORMAT_VERSION}.simdb"
+    store = options.folder / f"{options.name}.simdb"
     with (
         tempfile.TemporaryDirectory() as scratch,
         simdb.open(Path(scratch) / "store.simdb", threads=1) as database,
