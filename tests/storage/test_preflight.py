@@ -307,3 +307,16 @@ def test_a_root_that_is_a_branch_of_one_page_does_not_end_the_process(roots, nam
         file.seek(pages[name] * 4_096 + 10)
         file.write(struct.pack("<2H", preflight.BRANCH, preflight.PAGE_HEADER + 2))
     assert answer_of(lambda: simdb.open(path).close()).startswith("CorruptionError")
+
+
+def test_a_table_that_leads_back_to_the_tables_is_not_followed_for_ever(roots):
+    path, pages = roots
+    content = bytearray(path.read_bytes())
+    main = pages["main"] * 4_096
+    place = content.index(struct.pack("<Q", pages["META"]), main)
+    content[place - 8 : place + 8] = struct.pack("<2Q", 9, pages["main"])  # entries and root
+    path.write_bytes(content)
+    assert answer_of(lambda: simdb.open(path).close()).partition(":")[0] in (
+        "CorruptionError",
+        "NotADatabaseError",
+    )

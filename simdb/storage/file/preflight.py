@@ -209,7 +209,9 @@ def roots_contradict(descriptor: int, meta: Meta) -> bool:
         for size, node_flags, key, end in nodes if kind == LEAF else ():
             if tree is meta.free and int.from_bytes(key, "little") > meta.commit:
                 return True
-            below = Tree.parse(page[end : end + size]) if node_flags & SUB_DATABASE else None
+            # Of the main table alone: a page that led to itself would be followed for ever.
+            leads = tree is meta.main and node_flags & SUB_DATABASE
+            below = Tree.parse(page[end : end + size]) if leads else None
             pending += [] if below is None else [below]
     return False
 
