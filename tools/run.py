@@ -118,7 +118,9 @@ def run(*command: str | Path, variables: Mapping[str, str] = MappingProxyType({}
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder for the files of tests, in memory where there is room: no sync waits for a disk."""
     has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM
-    return tempfile.TemporaryDirectory(prefix="simdb-", dir=MEMORY if has_room else None)
+    folder = tempfile.TemporaryDirectory(prefix="simdb-", dir=MEMORY if has_room else None)
+    Path(folder.name).chmod(0o755)  # some tests try what another user may do with a file in it
+    return folder
 
 
 def require(*command: str | Path) -> None:

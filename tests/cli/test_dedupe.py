@@ -138,7 +138,12 @@ def test_csv_keeps_its_header_and_its_bytes(tmp_path, suffix):
         starts.append(target.tell())
         writer.writerow([row["id"], row["text"].replace(" ", "\n", 1), 'quote " and, comma'])
     content = b"\xef\xbb\xbf" + target.getvalue().encode()
-    pack = {"": content, ".gz": gzip.compress(content), ".zst": zstandard().compress(content)}
+    # Without the time in it, of which the secret would be made, and another index.
+    pack = {
+        "": content,
+        ".gz": gzip.compress(content, mtime=0),
+        ".zst": zstandard().compress(content),
+    }
     (tmp_path / f"in.csv{suffix}").write_bytes(pack[suffix])
     # White space is collapsed before texts are compared.
     kept, removed = defined(ROWS)

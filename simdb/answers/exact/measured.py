@@ -8,25 +8,17 @@ from simdb.arrays import Bools, Float64s, Int64s
 from simdb.exact.measures import Criterion, Measure
 from simdb.kinds import Compared
 
-DOUBTFUL = 1e-9  # within so much of the bound whole numbers decide
-
 
 def are_within(criterion: Criterion, overlaps: Int64s, ones: Int64s, others: Int64s) -> Bools:
     """Tell which pairs of sets of these sizes, all at its floor or above, meet a criterion.
 
     The floor of Dice similarity is the criterion itself, d / (2 - d). That of cosine similarity is
-    c^2, which pairs of one size have at less than c.
+    c^2, which a pair meets at less than c: here the overlap's square is compared with the sizes.
     """
-    met = np.ones(overlaps.size, np.bool_)
-    if criterion.measure is not Measure.COSINE:
-        return met
-    squares = overlaps.astype(np.float64) ** 2 / (ones.astype(np.float64) * others)
-    least = float(criterion.threshold.fraction**2)
-    met = squares >= least
-    for place in np.flatnonzero(np.abs(squares - least) <= DOUBTFUL).tolist():
-        needed = criterion.needed_overlap(int(ones[place]), int(others[place]))
-        met[place] = overlaps[place] >= needed
-    return met
+    if criterion.measure is not Measure.COSINE or criterion.floor is None:
+        return np.ones(overlaps.size, np.bool_)
+    squares = overlaps.astype(np.int64) ** 2
+    return criterion.floor.meets_many(squares, ones.astype(np.int64) * others)
 
 
 def similarities_of(
