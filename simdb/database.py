@@ -457,7 +457,7 @@ def load(
         raise StorageError(f"{target} exists; name a file that does not")
     collections = dump.read(folder)
     with creation.temporary_beside(target) as temporary:
-        with open_database(temporary, threads=threads, sync="batch") as database:
+        with open_database(temporary, threads=threads) as database:
             for one in collections:
                 with database._handle.write() as transaction:
                     catalogue.create(transaction, one.settings)

@@ -35,14 +35,13 @@ from simdb.files.tables import copy_rows
 from simdb.files.writing import (
     Output,
     folders_made,
-    held,
     json_line,
     promised_form,
-    remove_abandoned,
     require_fitting_name,
     written_together,
 )
 from simdb.results import Outcome
+from simdb.unfinished import held, remove_abandoned
 
 _DEFAULT_RECALL = "0.99"
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed

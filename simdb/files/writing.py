@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
 import json
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from simdb.errors import UsageError
 from simdb.files.compression import STANDARD_STREAM, compressing, plain_name
+from simdb.unfinished import held, remove_abandoned
 
 # Where the first page of an LMDB file has its magic number, and what that is.
 _MAGIC_AT = 16
@@ -36,7 +34,6 @@ _PROMISED = {
     ".npy": "an array",
     ".npz": "an array",
 }
-_SECONDS_TO_HOLD = 10  # that a folder may be there before it is held
 # Besides those below a blank, which JSON escapes anyway: DEL, the C1 controls, marks of direction.
 _OBEYED = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -138,37 +135,6 @@ class Output:
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
-
-
-def held(descriptor: int) -> bool:
-    """Hold a temporary file or folder while it is open, so that no other run removes it.
-
-    Returns:
-        False if another run has it, or has removed it; True also where files cannot be locked:
-        there nobody removes any.
-    """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return os.fstat(descriptor).st_nlink > 0
-
-
-def remove_abandoned(folder: Path, pattern: str) -> None:
-    """Remove the temporary files and folders of runs that were killed: those that nobody holds."""
-    for path in folder.glob(pattern):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not path.is_dir():
-                    path.unlink()
-                elif time.time() - path.stat().st_mtime > _SECONDS_TO_HOLD:
-                    shutil.rmtree(path)
-            finally:
-                os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

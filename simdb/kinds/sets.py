@@ -10,6 +10,7 @@ set in Python is more than what its elements cost, if they are few.
 
 from __future__ import annotations
 
+import math
 import reprlib
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -202,7 +203,7 @@ class ElementForm:
             hint = f"; a text is no {self._noun} of its characters: split it, or put it into a list"
         elif isinstance(item, Iterator):
             hint = "; make a list of what can be read only once"
-        elif isinstance(item, float) and item != item:  # noqa: PLR0124 - only nan differs from itself
+        elif isinstance(item, float) and math.isnan(item):
             hint = f" (a nan usually stands for a missing {self._noun})"
         raise BadItemError(
             f"a {self._noun} must be a collection of integers or of strings, not "

@@ -14,6 +14,7 @@ Metadata is JSON, null where there is none.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import secrets
@@ -30,6 +31,7 @@ from simdb.errors import FormatVersionError, StorageError
 from simdb.opened.catalogue import CollectionSettings
 from simdb.results import Entry, Key, Progress
 from simdb.storage.tables import layout
+from simdb.unfinished import held, remove_abandoned
 
 FORMAT = 1
 ROWS_OF_A_GROUP = 10_000
@@ -116,21 +118,39 @@ def write(
 
 @contextmanager
 def _appearing(target: Path) -> Iterator[Path]:
-    """Make a folder that gets its name at the end, or is removed."""
+    """Make a folder that gets its name when it is durable, or is removed.
+
+    What killed runs to the same target have left, with its secrets, is removed before.
+    """
     if target.exists():
         raise StorageError(f"{target} exists; name a folder that does not")
+    remove_abandoned(target.parent, f".{glob.escape(target.name)}.*.part")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
         temporary.mkdir(mode=0o700)
-        yield temporary
-        for file in temporary.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        temporary.rename(target)
+        with _opened_folder(temporary) as folder:
+            held(folder)
+            yield temporary
+            for file in temporary.iterdir():
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
+            os.fsync(folder)
+            temporary.rename(target)
+        with _opened_folder(target.parent) as folder:
+            os.fsync(folder)
     except OSError as error:
         raise StorageError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _opened_folder(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _write_items(

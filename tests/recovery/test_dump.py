@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -139,3 +141,19 @@ def test_the_commands_do_the_same(tmp_path):
     assert f"loaded into {new}" in loaded.stderr
     assert CliRunner().invoke(app, ["load", folder, new]).exit_code == 3
     assert CliRunner().invoke(app, ["load", str(tmp_path / "none"), "x.simdb"]).exit_code == 3
+
+
+def test_what_a_killed_dump_has_left_goes_with_the_next(tmp_path):
+    store = filled(tmp_path / "s.simdb")
+    left, held = tmp_path / ".dump.0a.part", tmp_path / ".dump.0b.part"
+    for folder in (left, held):
+        folder.mkdir()
+        (folder / "simdb.json").touch()
+        os.utime(folder, (0, 0))
+    descriptor = os.open(held, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)  # as by a dump that goes on
+    with simdb.open(store) as database:
+        database.dump(tmp_path / "dump")
+    os.close(descriptor)
+    assert held.exists()
+    assert not left.exists()

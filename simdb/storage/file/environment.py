@@ -108,21 +108,21 @@ class ReadTransaction:
         self.require_open()
         try:
             cursor = self._transaction.cursor(self._handles[table])
-            return cursor.getmulti(keys)  # type: ignore[no-any-return]
+            found: list[tuple[memoryview, memoryview]] = cursor.getmulti(keys)
         except lmdb.Error as error:
             self._raise_translated(error)
+        return found
 
     def floor(self, table: Table, key: bytes) -> tuple[memoryview, memoryview] | None:
         """The record with the greatest key that is at most ``key``, or None."""
         self.require_open()
         try:
             cursor = self._transaction.cursor(self._handles[table])
-            if cursor.set_range(key):
-                if cursor.key() == key:
-                    return cursor.item()  # type: ignore[no-any-return]
-                found = cursor.prev()
-            else:
+            found = True
+            if not cursor.set_range(key):
                 found = cursor.last()
+            elif cursor.key() != key:
+                found = cursor.prev()
             return cursor.item() if found else None
         except lmdb.Error as error:
             self._raise_translated(error)

@@ -1,0 +1,43 @@
+"""Files and folders that are being made: told from those that a killed run has left."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from pathlib import Path
+
+_SECONDS_TO_HOLD = 10  # that a folder may be there before it is held
+
+
+def held(descriptor: int) -> bool:
+    """Hold a temporary file or folder while it is open, so that no other run removes it.
+
+    Returns:
+        False if another run has it, or has removed it; True also where files cannot be locked:
+        there nobody removes any.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return os.fstat(descriptor).st_nlink > 0
+
+
+def remove_abandoned(folder: Path, pattern: str) -> None:
+    """Remove the temporary files and folders of runs that were killed: those that nobody holds."""
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not path.is_dir():
+                    path.unlink()
+                elif time.time() - path.stat().st_mtime > _SECONDS_TO_HOLD:
+                    shutil.rmtree(path)
+            finally:
+                os.close(descriptor)
