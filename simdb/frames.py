@@ -2,8 +2,9 @@
 
 Data are a frame of pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of
 Hugging Face, or a list of dicts; answers are of the same kind. Without ``store`` the items go to a
-file that is removed at the end, so memory is bounded by simdb's setting and not by the data; with
-it they stay, and the next call meets them.
+file that is removed at the end; with it they stay, and the next call meets them. A relation, a
+stream or a data set is read whole first; beyond the table, simdb's setting bounds the memory. For
+tables that do not fit there is ``add_many`` of a collection, which reads batch by batch.
 """
 
 from __future__ import annotations
