@@ -163,7 +163,8 @@ class Database:
                 for kinds that are compared by distance.
             max_distance: the distance that the probable index is planned for, where items are
                 compared by one; without it answers come from comparing with all items.
-            recall: the share of pairs at the threshold that the index is to find.
+            recall: the share of pairs at the threshold that the index is to find; 1 for bits by
+                Hamming distance, whose answers are then exact.
             bands: of the index; planned if not given.
             rows: a band; planned if not given.
             sketch: ``"fast"`` similarity sketching, or the ``"classical"`` n hash functions.

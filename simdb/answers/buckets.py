@@ -9,7 +9,15 @@ Memory is bounded by the setting, not by the corpus or by the number of pairs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    runtime_checkable,
+)
 
 import numpy as np
 
@@ -51,6 +59,14 @@ _CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF5847
 NumberPairs: TypeAlias = tuple[UInt32s, UInt32s]
 
 
+@runtime_checkable
+class LooksAround(Protocol):
+    """A family of which a probe looks into more buckets than it has itself."""
+
+    def probe_keys(self, signatures: UInt16s) -> BucketKeys:
+        """Return the keys of all buckets that probes of these signatures look into."""
+
+
 class Buckets(Method):
     """Answers by the probable index; the S-curve of its plan says how probable at which value.
 
@@ -65,7 +81,9 @@ class Buckets(Method):
         probe = signer.features([item])
         hashed = probe if signer.kind.signs_what_it_compares else signer.hashed([item])
         needed = signer.needed_matches(self.bound)
-        candidates = propose(opened.reader, signer.sign_hashed(hashed), needed)
+        probing = as_probes(signer, signer.sign_hashed(hashed))
+        candidates = propose(opened.reader, probing, needed)
+        opened.work.looked_at += candidates.numbers.size
         found = compare_probe_with_stored(opened, probe, candidates.numbers, self.bound)
         return matches(self, opened, found, limit)
 
@@ -169,7 +187,8 @@ class Buckets(Method):
         needed = signer.needed_matches(self.bound)
         for numbers in _live_numbers(reader, since):
             signatures, present = stored_signatures(reader, numbers)
-            signed = Signed(signatures, signer.bucket_keys(signatures), present)
+            own = Signed(signatures, signer.bucket_keys(signatures), present)
+            signed = as_probes(signer, own)
             for probes, others, _ in _candidates_of_probes(reader, signed, needed):
                 opened.work.spend(others.size)
                 before = others < numbers[probes]
@@ -208,8 +227,16 @@ def _signed(signer: Signer, items: Sequence[bytes | memoryview]) -> tuple[Any, S
     """Sign probes; and keep their features, where both need the same."""
     if signer.kind.signs_what_it_compares and isinstance(signer.measure, ComparesBatches):
         features = signer.hashed(items)
-        return features, signer.sign_hashed(features)
-    return None, signer.sign(items)
+        return features, as_probes(signer, signer.sign_hashed(features))
+    return None, as_probes(signer, signer.sign(items))
+
+
+def as_probes(signer: Signer, signed: Signed) -> Signed:
+    """Return what items are looked up by: the keys of all buckets that may hold similar ones."""
+    family: object = signer.family
+    if not isinstance(family, LooksAround):
+        return signed
+    return signed._replace(buckets=family.probe_keys(signed.signatures))
 
 
 def _candidates_of_probes(

@@ -12,6 +12,9 @@ asked for                    items are sets of symbols      others
                                                             pairs by what costs less, see below
 ===========================  =============================  =======================================
 
+Where the buckets miss nothing (bits by Hamming distance, planned for a recall of 1), ``ChunkIndex``
+answers in the place of both, exactly.
+
 Where the measure finds near pairs without comparing all (bits, by Hamming distance), ``Pigeonhole``
 takes the place of ``Scan`` for pairs, and of ``Buckets`` too where it is expected to be quicker.
 
@@ -30,7 +33,7 @@ import numpy as np
 from simdb.answers.buckets import Buckets
 from simdb.answers.exact.method import SYMMETRIC, Exact, require_index, serves_exactly
 from simdb.answers.method import Method
-from simdb.answers.pigeonhole import Pigeonhole
+from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import Scan
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.measures import Measure
@@ -179,6 +182,8 @@ def _choose_without_symbols(
             f"collection {settings.name!r} has no index to find duplicates by",
             remedies=[index_remedy(settings.kind, settings.threshold)],
         )
+    if settings.is_complete and admits(bound_of(settings.kind, settings.threshold), bound):
+        return ChunkIndex(bound)
     exact: Method = Scan(bound)
     share = settings.kind.share_looked_at(bound.fraction) if question.is_many_many else None
     if share is not None:
@@ -187,6 +192,8 @@ def _choose_without_symbols(
         return exact
     # Connecting groups, buckets compare no more pairs of equal items than there are items.
     is_free = wanted == "auto" and question.verb != "groups" and question.min_recall is None
+    if wanted == "auto" and settings.is_complete and not adding:
+        return exact
     if is_free and share is not None and _is_cheaper(settings, share):
         return exact
     own = bound_of(settings.kind, settings.threshold)

@@ -1,24 +1,29 @@
-"""Exact pairs of items whose measure finds them quicker than by comparing all: bit vectors.
+"""Exact answers about bit vectors by the pigeonhole principle: pairs without an index, or by one.
 
-Items are read in slabs that memory allows, as rows of one width, and each slab is joined with
-itself and with the later ones by the measure (for Hamming distance see ``exact.pigeonhole``). One
-item is searched for by comparing it with all, which takes as long as reading them.
+``Pigeonhole`` needs none. Items are read in slabs that memory allows, as rows of one width, and
+each slab is joined with itself and with the later ones by the measure (for Hamming distance see
+``exact.pigeonhole``). One item is searched for by comparing it with all.
+
+``ChunkIndex`` looks items up in an index that misses nothing within its bound (``lsh.chunks``).
+Pairs of many items it leaves to ``Pigeonhole``: to sort is as quick as to sweep an index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import partial
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from simdb.answers.method import Batches
+from simdb.answers.buckets import NEW_SHARE, Buckets, are_few
+from simdb.answers.method import Batches, Forest, ProgressCallback
 from simdb.answers.scan import Scan, live_features
-from simdb.arrays import Float64s, UInt32s, UInt64s
+from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
 from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
-from simdb.results import PairBatch
+from simdb.results import Guarantee, PairBatch, Progress
 from simdb.work import Work
 
 SHARE_OF_MEMORY = 8  # for two slabs, sorted copies of them, and what they are sorted by
@@ -36,10 +41,11 @@ class FindsNearPairs(Protocol):
 
 
 class Slab(NamedTuple):
-    """Live items of ascending numbers, and their features."""
+    """Live items of ascending numbers, their features, and where the next slab begins."""
 
     numbers: UInt32s
     rows: UInt64s
+    end: int
 
 
 class Pigeonhole(Scan):
@@ -48,19 +54,38 @@ class Pigeonhole(Scan):
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""
         assert resume is None
+        for ones, others, distances in self._near_pairs(opened, since, None):
+            yield PairBatch.of(ones, others, distances, is_distance=True), None
+
+    def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
+        """Connect equal items of a slab at once, and compare only different ones."""
+        forest = Forest(opened.reader.manifest.next_number)
+        for ones, others, _ in self._near_pairs(opened, 0, forest):
+            forest.connect(ones, others)
+            if progress is not None:
+                progress(Progress("comparing", opened.work.looked_at, None))
+        return forest.groups()
+
+    def _near_pairs(
+        self, opened: Opened, since: int, forest: Forest | None
+    ) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
+        """Yield pairs by number, the smaller first; of equal items only one if a forest is given.
+
+        The others of a slab are connected with it there.
+        """
+        slabs = partial(_slabs, opened) if forest is None else partial(_distinct, opened, forest)
         begin = 0
-        while (left := next(_slabs(opened, begin), None)) is not None:
-            for right in _slabs(opened, max(begin, since)):
+        while (left := next(slabs(begin), None)) is not None:
+            for right in slabs(max(begin, since)):
                 # Slabs of one beginning are one: each of its pairs is looked at from one side only.
                 is_own = right.numbers[0] == left.numbers[0]
                 for ones, others, distances in _near(
                     self.bound, opened, opened.work, left, None if is_own else right
                 ):
                     earlier = ones < others
-                    columns = ones[earlier], others[earlier], distances[earlier]
                     if earlier.any():
-                        yield PairBatch.of(*columns, is_distance=True), None
-            begin = int(left.numbers[-1]) + 1
+                        yield ones[earlier], others[earlier], distances[earlier]
+            begin = left.end
 
     def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
         """Join each slab of the left collection with each of the right one."""
@@ -69,6 +94,28 @@ class Pigeonhole(Scan):
             for others in _slabs(right):
                 for columns in _near(self.bound, right, left.work, ones, others):
                     yield PairBatch.of(*columns, is_distance=True), None
+
+
+class ChunkIndex(Buckets):
+    """Answers by the stored chunks of an index that is planned for the bound. None is missed."""
+
+    guarantee: ClassVar[Guarantee] = "exact"
+
+    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+        """Look new items up in the index if they are few; else sort all by each chunk."""
+        if are_few(opened.reader, since):
+            return super().pairs(opened, since=since, resume=resume)
+        return Pigeonhole(self.bound).pairs(opened, since=since, resume=resume)
+
+    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+        """Look left items up in the right index if they are few; else sort both by each chunk."""
+        if left.reader.manifest.live * NEW_SHARE <= right.reader.manifest.live:
+            return super().join(left, right, resume=resume)
+        return Pigeonhole(self.bound).join(left, right, resume=resume)
+
+    def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
+        """Connect all pairs, but compare equal items once."""
+        return Pigeonhole(self.bound).groups(opened, progress)
 
 
 def _near(
@@ -102,7 +149,29 @@ def _slabs(opened: Opened, start: int = 0) -> Iterator[Slab]:
             rows.append(features[begin : begin + room])
             size += numbers[-1].size
             if size >= room:
-                yield Slab(np.concatenate(numbers), np.concatenate(rows))
+                yield _slab(numbers, rows)
                 numbers, rows, size = [], [], 0
     if numbers:
-        yield Slab(np.concatenate(numbers), np.concatenate(rows))
+        yield _slab(numbers, rows)
+
+
+def _slab(numbers: list[UInt32s], rows: list[UInt64s]) -> Slab:
+    return Slab(np.concatenate(numbers), np.concatenate(rows), int(numbers[-1][-1]) + 1)
+
+
+def _distinct(opened: Opened, forest: Forest, start: int = 0) -> Iterator[Slab]:
+    """Yield the first of equal items of each slab, and connect the others with it."""
+    for numbers, rows, end in _slabs(opened, start):
+        firsts = first_equal_rows(rows)
+        own = np.arange(firsts.size)
+        copies, chosen = np.flatnonzero(firsts != own), np.flatnonzero(firsts == own)
+        if copies.size:
+            forest.connect(numbers[firsts[copies]], numbers[copies])
+        yield Slab(numbers[chosen], rows[chosen], end)
+
+
+def first_equal_rows(rows: UInt64s) -> Int64s:
+    """Find the first row that is equal to each."""
+    whole = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}")[:, 0]
+    _, firsts, classes = np.unique(whole, return_index=True, return_inverse=True)
+    return firsts[classes]

@@ -16,19 +16,21 @@ item numbers in the order of the input.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from simdb import kernels
-from simdb.answers.buckets import Candidates, propose
+from simdb.answers.buckets import Candidates, as_probes, propose
 from simdb.answers.compare import compare_batch_with_stored, compare_items
 from simdb.answers.exact.memory import first_identical
 from simdb.answers.exact.method import Exact
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
+from simdb.answers.pigeonhole import ChunkIndex, FindsNearPairs
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
@@ -39,6 +41,7 @@ from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Prefixes, Signed, Signer
 from simdb.storage.tables.views import NO_LIMIT
+from simdb.work import Work
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
 COMPARED_A_WAVE = 4  # stored candidates of a row compared at once
@@ -47,6 +50,8 @@ MOST_ROUNDS = 4  # in which the fates of replacing rows must settle
 
 UNDECIDED, KEPT, DROPPED = 0, 1, 2  # as in kernels.buckets, which is not imported for them
 NONE_LEFT = -1
+
+_Pairs: TypeAlias = tuple[Int64s, Int64s, Float64s]  # the places of both, and their values
 
 
 @dataclass(slots=True)
@@ -101,6 +106,7 @@ class Deduplicator:
         self._bound = method.bound
         self._items = items
         self._signed = signed
+        self._probes = as_probes(opened.signer, signed)
         self._keep = keep
         self._replaced = np.array(sorted(replaced), np.uint32)
         self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)
@@ -148,7 +154,7 @@ class Deduplicator:
         decisions.value[copies] = decisions.value[first_equal[copies]]
 
     def _propose(self, rows: Bools, limit: int) -> Candidates:
-        signed = self._signed._replace(comparable=rows)
+        signed = self._probes._replace(comparable=rows)
         if self._prober is None:
             needed = self._signer.needed_matches(self._bound)
             candidates = propose(self._opened.reader, signed, needed, limit=limit)
@@ -220,10 +226,12 @@ class Deduplicator:
         rows = np.flatnonzero(takes_part)
         if rows.size > 1:
             wanted = decisions.stored[rows] < 0
-            if arranged is None:
-                self._decide_rows(rows, wanted)
+            if arranged is not None:
+                self._decide_by_pairs(rows, wanted, self._pairs_of_sets(arranged, rows))
+            elif isinstance(self._method, ChunkIndex):
+                self._decide_by_pairs(rows, wanted, self._pairs_of_bits(rows))
             else:
-                self._decide_exactly(arranged, rows, wanted)
+                self._decide_rows(rows, wanted)
         # A row equal to an earlier one duplicates what that one does, or else that one itself.
         copies = np.flatnonzero((first_equal != own) & open_rows)
         origin = first_equal[copies]
@@ -287,17 +295,28 @@ class Deduplicator:
                 status[left[met]] = DROPPED
             undecided = np.setdiff1d(undecided, np.append(left[met], alone), assume_unique=True)
 
-    def _decide_exactly(self, arranged: ArrangedSets, rows: Int64s, wanted: Bools) -> None:
-        """Decide about the given rows, all different, from all their similar pairs."""
+    def _pairs_of_sets(self, arranged: ArrangedSets, rows: Int64s) -> Iterator[_Pairs]:
+        """Find all similar pairs of the given rows, all different, as places among them."""
         assert isinstance(self._method, Exact)
+        for found in joins.pairs(arranged.select(rows), self._method.threshold):
+            yield found.left, found.right, found.similarities
+
+    def _pairs_of_bits(self, rows: Int64s) -> Iterator[_Pairs]:
+        """Find all near pairs of the given rows, as places among them, the earlier first."""
+        measure = self._signer.measure
+        assert isinstance(measure, FindsNearPairs)
+        features = self._signer.features([self._items[row] for row in rows.tolist()])
+        for found in measure.near_pairs(features, None, self._bound, Work()):
+            earlier = np.minimum(found.left, found.right)
+            yield earlier, np.maximum(found.left, found.right), found.distances.astype(np.float64)
+
+    def _decide_by_pairs(self, rows: Int64s, wanted: Bools, pairs: Iterator[_Pairs]) -> None:
+        """Decide about the given rows, all different, from all their similar pairs."""
         decisions = self._decisions
-        pairs = list(joins.pairs(arranged.select(rows), self._method.threshold))
-        if not pairs:
+        parts = list(pairs)
+        if not parts:
             return
-        left, right, similarity = (
-            np.concatenate([getattr(part, name) for part in pairs])
-            for name in ("left", "right", "similarities")
-        )
+        left, right, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
         dropped = np.zeros(rows.size, np.bool_)
         confirmed = self._confirmed(rows[left], rows[right])
         left, right, similarity = left[confirmed], right[confirmed], similarity[confirmed]

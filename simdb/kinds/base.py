@@ -345,6 +345,21 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return family
 
     @property
+    def can_miss_nothing(self) -> bool:
+        """Whether a recall of 1 can be planned: ``plan`` takes it, and the two methods below."""
+        return False
+
+    def make_complete_family(
+        self, bound: Fraction, *, bands: int, rows: int, secret: bytes
+    ) -> Family:
+        """Return a family whose buckets miss nothing within a bound."""
+        raise NotImplementedError
+
+    def make_complete_curve(self, bound: Fraction) -> Curve:
+        """Return its curve: 1 within the bound."""
+        raise NotImplementedError
+
+    @property
     def name(self) -> str:
         """The name of the kind, as it is stored and as the command line calls it."""
         return name_of(type(self))

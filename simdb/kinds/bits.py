@@ -38,22 +38,25 @@ from simdb.kinds.base import (
     shortened,
     shown,
 )
+from simdb.lsh.chunks import ChunkCurve, Chunks, plan_chunks
 from simdb.lsh.curves import Curve, HammingCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
+from simdb.lsh.planning import Plan
 from simdb.lsh.projections import BitSampling
 from simdb.work import Work
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
 _WORD_BITS = 64
-_HEXADECIMAL = re.compile(r"0[xX]([0-9a-fA-F]+)")
+_HEXADECIMAL = re.compile(r"(0[xX])?([0-9a-fA-F]+)")
 
 
 class Bits(SymbolKind, frozen=True):
     """Vectors of so many bits.
 
     An item is an array or a list of 0 and 1 (or False and True), a text of ``0`` and ``1``, a whole
-    number, whose highest bit of ``length`` comes first, or the bits packed into ``bytes`` as by
-    ``np.packbits``. ``get`` returns an array of 0 and 1.
+    number, whose highest bit of ``length`` comes first, that number in hexadecimal digits, a digit
+    for every 4 bits, as tools for perceptual hashes print it (``0x`` may stand before it), or the
+    bits packed into ``bytes`` as by ``np.packbits``. ``get`` returns an array of 0 and 1.
 
     Attributes:
         length: how many bits every vector has.
@@ -105,6 +108,23 @@ class Bits(SymbolKind, frozen=True):
             return super().make_family(bound, bands=bands, rows=rows, sketch=sketch, secret=secret)
         return BitSampling(self.length, bands, rows, secret)
 
+    @property
+    def can_miss_nothing(self) -> bool:
+        return not self.has_symbols
+
+    def make_complete_family(
+        self, bound: Fraction, *, bands: int, rows: int, secret: bytes
+    ) -> Family:
+        return Chunks(self.length, int(bound), bands, rows, secret)
+
+    def make_complete_curve(self, bound: Fraction) -> Curve:
+        return ChunkCurve(float(bound))
+
+    def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
+        if self.can_miss_nothing and recall == 1:
+            return plan_chunks(self.length, bound, bands, rows)
+        return super().plan(bound, recall, bands, rows)
+
     def stores_alike(self, other: Self) -> bool:
         return self.length == other.length
 
@@ -113,22 +133,8 @@ class Bits(SymbolKind, frozen=True):
             return value
         return self.item_of_tokens([value]) if isinstance(value, str) else NotImplemented
 
-    def item_of_tokens(self, tokens: list[str]) -> str | int:
-        """Return bits in text; hexadecimal ones as the whole number whose highest bit comes first.
-
-        What is not a bit in other text is left to ``encode``, which says where it stands.
-        """
-        text = "".join(tokens)
-        found = _HEXADECIMAL.fullmatch(text)
-        if found is None:
-            return text
-        digits = -(-self.length // 4)
-        if len(found[1]) != digits:
-            raise BadItemError(
-                f"{shortened(text)} has {len(found[1]):,} hexadecimal digits, but {self.length:,} "
-                f"bits have {digits:,}"
-            )
-        return int(found[1], 16)
+    def item_of_tokens(self, tokens: list[str]) -> str:
+        return "".join(tokens)
 
     def item_of_row(self, row: npt.NDArray[Any]) -> Any:
         packed = -(-self.length // 8)
@@ -141,11 +147,11 @@ class Bits(SymbolKind, frozen=True):
             return parts[0]
         bits: list[Any] = []
         for part in parts:
-            if isinstance(part, int):
-                raise BadItemError("hexadecimal bits must be in one field")
             wrong = part.strip("01") if isinstance(part, str) else ""
             if wrong:
-                raise BadItemError(f"{shortened(wrong[0])} is not a bit")
+                raise BadItemError(
+                    f"{shortened(wrong[0])} is not a bit; hexadecimal bits must be in one field"
+                )
             bits += map(int, part) if isinstance(part, str) else part
         return bits
 
@@ -246,6 +252,17 @@ class BitsItems(Items):
         return self._filled(item)
 
     def _from_text(self, item: str) -> bytes:
+        digits = -(-self._length // 4)
+        found = _HEXADECIMAL.fullmatch(item)
+        # A text of as many characters as there are bits is one of bits, also of a single one.
+        if found is not None and len(item) != self._length:
+            if len(found[2]) == digits:
+                return self._from_number(int(found[2], 16))
+            if not item.isdigit():  # else it is rather meant as bits
+                raise BadItemError(
+                    f"{shortened(item)} has {len(found[2]):,} hexadecimal digits, but "
+                    f"{self._length:,} bits have {digits:,}"
+                )
         wrong = item.strip("01")
         if wrong:
             self._refuse(f"the character {wrong[0]!a} at position {item.index(wrong[0])}")

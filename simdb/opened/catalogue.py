@@ -70,6 +70,11 @@ class CollectionSettings:
         return self.bands > 0
 
     @property
+    def is_complete(self) -> bool:
+        """Whether that misses nothing within the bound it is planned for."""
+        return self.is_probable and self.recall == 1 and self.kind.can_miss_nothing
+
+    @property
     def is_exact(self) -> bool:
         """Whether there is an exact index."""
         return self.exact_floor is not None
@@ -87,8 +92,8 @@ class CollectionSettings:
         if not self.is_probable:
             problem = f"collection {self.name!r} has no probable index"
             raise ConfigurationError(problem, remedies=[index_remedy(self.kind, self.threshold)])
-        family = self.kind.make_curve(self.threshold)
-        return Plan(self.threshold, self.bands, self.rows, family)
+        make_curve = self.kind.make_complete_curve if self.is_complete else self.kind.make_curve
+        return Plan(self.threshold, self.bands, self.rows, make_curve(self.threshold))
 
     def expected_recall(self, bound: Bound) -> float:
         """Return the share of the pairs at a bound that the probable index finds."""
@@ -98,6 +103,10 @@ class CollectionSettings:
         """Return the locality-sensitive family of the probable index; None without one."""
         if not self.is_probable:
             return None
+        if self.is_complete:
+            return self.kind.make_complete_family(
+                self.threshold, bands=self.bands, rows=self.rows, secret=self.secret
+            )
         family = self.kind.make_family(
             self.threshold,
             bands=self.bands,

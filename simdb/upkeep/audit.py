@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simdb.answers.buckets import propose
+from simdb.answers.buckets import as_probes, propose
 from simdb.answers.exact.memory import live_sets
 from simdb.answers.scan import live_features
 from simdb.arrays import Float64s, Int64s, UInt32s
@@ -49,7 +49,8 @@ def audit(
         done += compared
         if progress is not None:
             progress(Progress("comparing with all items", done, collection.manifest.live))
-    candidates = propose(collection, signer.sign(items), signer.needed_matches(bound))
+    probing = as_probes(signer, signer.sign(items))
+    candidates = propose(collection, probing, signer.needed_matches(bound))
     proposed = set(zip(candidates.probes.tolist(), candidates.numbers.tolist(), strict=True))
     own = list(enumerate(sampled.tolist()))
     proposed.difference_update(own)

@@ -162,3 +162,34 @@ def test_an_unknown_measure_is_refused():
     with pytest.raises(ConfigurationError, match="must be 'hamming' or 'tanimoto', not 'jaccard'"):
         Bits(8, "jaccard")  # type: ignore[arg-type]
     assert (Bits(8).measure, Bits(8, "tanimoto").measure) == ("hamming", "tanimoto")
+
+
+@pytest.mark.parametrize(
+    ("length", "text", "number"),
+    [
+        (64, "f0f0f0f0f0f0f0f1", 0xF0F0F0F0F0F0F0F1),
+        (64, "0xF0F0F0F0F0F0F0F1", 0xF0F0F0F0F0F0F0F1),
+        (64, "1" * 16, 0x1111111111111111),  # 16 characters cannot be 64 bits
+        (9, "1ff", 0b111111111),
+        (4, "0101", 0b0101),
+        (4, "a", 0b1010),
+        (1, "1", 1),
+    ],
+)
+def test_hexadecimal_digits_are_the_number_that_they_spell(length, text, number):
+    items = Bits(length).make_items(b"secret")
+    assert items.encode(text) == items.encode(number)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("f0f", "'f0f' has 3 hexadecimal digits, but 64 bits have 16"),
+        ("0x1", "'0x1' has 1 hexadecimal digits, but 64 bits have 16"),
+        ("0120", "the character '2' at position 2"),
+        ("f0f0f0f0f0f0f0fg", "the character 'f' at position 0"),
+    ],
+)
+def test_what_has_the_wrong_digits_says_so(text, problem):
+    with pytest.raises(BadItemError, match=problem):
+        Bits(64).make_items(b"secret").encode(text)

@@ -1,0 +1,164 @@
+"""Chunks of bit vectors: buckets that miss no vector within a Hamming distance (MMDS 3.9, 3.7.1).
+
+The bits are dealt into chunks, no bit into two. Each chunk has a radius, and the radii are such
+that vectors of which *every* chunk differs in more bits than its radius differ in more than d bits
+in all: the sum of (radius + 1) over the chunks is d + 1. So vectors at most d bits apart differ in
+some chunk by no more than its radius (the pigeonhole principle; with radii Norouzi, Punjani and
+Fleet, CVPR 2012; without, for d + 1 chunks, Manku, Jain and Das Sarma, WWW 2007). An item has one
+bucket a chunk. A probe looks into the buckets of all values within the radius of its own chunk.
+
+Bits of a chunk that are left out change nothing of this: fewer bits differ in fewer places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from math import comb, nan
+
+import numpy as np
+
+from simdb import kernels
+from simdb.arrays import Int64s, UInt16s, UInt64s
+from simdb.errors import ConfigurationError
+from simdb.lsh.curves import Curve
+from simdb.lsh.family import BandedFamily, BucketKeys, derived_words
+from simdb.lsh.planning import Plan
+
+MOST_BITS = 32  # of a chunk: as many values as there are item numbers
+MOST_PROBES = 4_096  # buckets that one search may look into
+
+# What a plan is weighed for: so many random items, of which a probe of a bucket takes as long as
+# comparing 1,000 in place, and a candidate, which lies anywhere, as 100.
+_ITEMS = 2**24
+_PROBE_COST, _CANDIDATE_COST = 1_000, 100
+
+_WORD_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkCurve(Curve):
+    """Vectors at most so many bits apart are found for certain; of others nothing is stated."""
+
+    most: float
+    falls = True
+    row_budget = 0
+
+    def probability(self, value: float) -> float:
+        """Return 1 up to the distance, nan beyond."""
+        return 1.0 if value <= self.most else nan
+
+
+def radii(most: int, chunks: int) -> list[int]:
+    """Deal a distance to chunks: in how many bits each may differ.
+
+    >>> radii(4, 3)
+    [1, 1, 0]
+    """
+    pigeons, more = divmod(most + 1, chunks)
+    return [pigeons + (chunk < more) - 1 for chunk in range(chunks)]
+
+
+def probed(most: int, chunks: int, bits: int) -> int:
+    """Count the buckets that a search looks into.
+
+    >>> probed(4, 3, 21)
+    45
+    """
+    return sum(_values_within(bits, radius) for radius in radii(most, chunks))
+
+
+def _values_within(bits: int, radius: int) -> int:
+    return sum(comb(bits, flips) for flips in range(radius + 1))
+
+
+def plan_chunks(length: int, distance: Fraction, bands: int | None, rows: int | None) -> Plan:
+    """Choose how many chunks, and of how many bits, serve a search within a distance best.
+
+    Bands and rows that are given stay; when both are, they are taken whatever they cost.
+
+    Raises:
+        ConfigurationError: however they are dealt, a search would look at a large part of all
+            vectors; or bands and rows that are given cannot be.
+    """
+    most = int(distance)
+    choices = [
+        (chunks, bits)
+        for chunks in ([bands] if bands else range(1, most + 2))
+        for bits in ([rows] if rows else [min(MOST_BITS, length // chunks)])
+        if 0 < chunks <= most + 1 and 0 < bits <= MOST_BITS and chunks * bits <= length
+        if probed(most, chunks, bits) <= MOST_PROBES
+        if (bands and rows) or _cost(most, chunks, bits) < _ITEMS
+    ]
+    if not choices:
+        wanted = "" if bands is rows is None else f" with bands={bands} and rows={rows}"
+        raise ConfigurationError(
+            f"recall 1 within {most} of {length:,} bits cannot be had by chunks of the "
+            f"bits{wanted}: a search would look at most vectors; without max_distance it does"
+        )
+    chunks, bits = min(choices, key=lambda choice: _cost(most, *choice))
+    return Plan(distance, chunks, bits, ChunkCurve(float(distance)))
+
+
+def _cost(most: int, chunks: int, bits: int) -> float:
+    """Weigh a search, in comparisons of one vector in place."""
+    buckets = probed(most, chunks, bits)
+    return buckets * (_PROBE_COST + _CANDIDATE_COST * _ITEMS / float(2**bits))
+
+
+class Chunks(BandedFamily):
+    """The values of disjoint chunks of bit vectors, and the buckets near them.
+
+    Args:
+        length: bits of a vector.
+        most: the distance within which nothing is missed.
+        bands, rows: chunks, and bits of each.
+        secret: which bits are in which chunk.
+    """
+
+    def __init__(self, length: int, most: int, bands: int, rows: int, secret: bytes) -> None:
+        super().__init__(bands, rows, rows // _WORD_BITS + 1, secret)
+        self.positions = _drawn(length, bands * rows, secret)
+        self.radii = radii(most, bands)
+
+    def sign(self, features: UInt64s) -> UInt16s:
+        """Return the signatures of packed bit vectors, uint64 (n, words)."""
+        return kernels.bits.sampled_bits(features, self.positions, self.bands)
+
+    def probe_keys(self, signatures: UInt16s) -> BucketKeys:
+        """Return the keys of all buckets that hold items within the radius of a chunk."""
+        probes, flips = len(signatures), self._flips
+        own = signatures.reshape(probes, 1, self.bands, self.band_words)
+        near = own ^ flips[np.newaxis, :, np.newaxis, :]
+        keys = self._banding.bucket_keys(near.reshape(probes * len(flips), self.words))
+        counts = [_values_within(self.rows, radius) for radius in self.radii]
+        within = np.arange(len(flips))[:, np.newaxis] < np.array(counts)
+        chosen = keys.reshape(probes, len(flips), self.bands)[:, within]
+        return BucketKeys(chosen.ravel(), np.arange(probes + 1) * sum(counts))
+
+    @cached_property
+    def _flips(self) -> UInt16s:
+        """The bits in which values of a chunk differ from one, fewest first: (values, words)."""
+        places = [
+            flipped
+            for flips in range(max(self.radii) + 1)
+            for flipped in combinations(range(self.rows), flips)
+        ]
+        masks = np.zeros((len(places), self.band_words), np.uint16)
+        for row, flipped in enumerate(places):
+            for bit in flipped:
+                masks[row, bit // _WORD_BITS] |= np.uint16(1 << (bit % _WORD_BITS))
+        return masks
+
+
+def _drawn(length: int, count: int, secret: bytes) -> Int64s:
+    """Draw different positions: the first of a random order of all (Fisher and Yates)."""
+    moved: dict[int, int] = {}
+    drawn = []
+    for place, word in enumerate(derived_words(secret, b"simdb.chunks", count).tolist()):
+        other = place + (word * (length - place) >> 64)
+        drawn.append(moved.get(other, other))
+        moved[other] = moved.get(place, place)
+    return np.array(drawn, np.int64)

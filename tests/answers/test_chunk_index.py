@@ -1,0 +1,189 @@
+"""Bit vectors in an index that misses nothing: every question beside a double loop."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import simdb
+
+LENGTH, MOST = 70, 5
+KIND = simdb.Bits(LENGTH)
+
+
+def numbers_near(seed: int, count: int = 200) -> list[int]:
+    """Around a few centres, so that many are near, many too far, and some equal."""
+    generator = random.Random(seed)
+    centres = [generator.getrandbits(LENGTH) for _ in range(12)]
+    return [
+        generator.choice(centres) ^ sum({1 << generator.randrange(LENGTH) for _ in range(flips)})
+        for flips in (generator.randrange(5) for _ in range(count))
+    ]
+
+
+def apart(one: int, other: int) -> int:
+    return (one ^ other).bit_count()
+
+
+def near(probe: int, rows: dict[int, int], most: int) -> list[tuple[int, float]]:
+    found = [(key, float(apart(probe, row))) for key, row in rows.items()]
+    return sorted((pair for pair in found if pair[1] <= most), key=lambda pair: pair[::-1])
+
+
+@pytest.fixture(params=[{}, {"bands": 6}, {"bands": 2, "rows": 12}], ids=str)
+def collection(tmp_path, request):
+    """As it is planned, with a chunk more than bits may differ, and with few small chunks."""
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        yield db.collection("c", KIND, max_distance=MOST, recall=1, seed=1, **request.param)
+
+
+@pytest.fixture
+def rows(collection):
+    """Added in two parts, some of them deleted again."""
+    rows = dict(enumerate(numbers_near(1)))
+    collection.add_many(list(rows.items())[:150])
+    collection.add_many(list(rows.items())[150:])
+    for key in (3, 77, 199):
+        collection.delete(key)
+        del rows[key]
+    return rows
+
+
+@pytest.mark.parametrize("most", [MOST, 3, 0])
+def test_searches_are_those_of_a_loop(collection, rows, most):
+    probes = [*numbers_near(1)[:30], *numbers_near(2)[:5]]
+    answers = collection.search_many(probes, max_distance=most)
+    for probe, found in zip(probes, answers, strict=True):
+        assert [(match.key, match.distance) for match in found] == near(probe, rows, most)
+        assert (found.guarantee, found.expected_recall) == ("exact", 1)
+    asked = collection.search(probes[0], max_distance=most, guarantee="probable")
+    assert list(asked) == list(answers[0])
+
+
+def test_beyond_its_distance_everything_is_compared(collection, rows):
+    found = collection.search(rows[0], max_distance=20)
+    assert [(match.key, match.distance) for match in found] == near(rows[0], rows, 20)
+    assert found.guarantee == "exact"
+    assert collection.pairs(max_distance=MOST + 1).guarantee == "exact"
+    with pytest.raises(simdb.ThresholdTooLowError):
+        collection.search(rows[0], max_distance=20, guarantee="probable")
+
+
+def test_pairs_and_groups_are_those_of_a_double_loop(collection, rows):
+    pairs = collection.pairs()
+    found = [(pair.left, pair.right, pair.distance) for pair in pairs]
+    expected = {
+        (one, other, float(apart(a, b)))
+        for one, a in rows.items()
+        for other, b in rows.items()
+        if one < other and apart(a, b) <= MOST
+    }
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+    group_of = {key: key for key in rows}
+    for one, other, _ in sorted(expected):
+        gone, stays = group_of[other], group_of[one]
+        group_of = {key: stays if own == gone else own for key, own in group_of.items()}
+    wanted: dict[int, set[int]] = {}
+    for key, own in group_of.items():
+        wanted.setdefault(own, set()).add(key)
+    groups = collection.groups()
+    assert groups.guarantee == pairs.guarantee == "exact"
+    assert sorted(sorted(group.keys) for group in groups) == sorted(
+        sorted(members) for members in wanted.values() if len(members) > 1
+    )
+
+
+def test_few_new_items_are_looked_up(collection, rows):
+    filler = random.Random(9)
+    collection.add_many((1_000 + n, filler.getrandbits(LENGTH)) for n in range(300))
+    since = collection.checkpoint()
+    added = dict(enumerate(numbers_near(1)[:10], start=2_000))
+    collection.add_many(added.items())
+    pairs = collection.pairs(since=since)
+    found = {(pair.left, pair.right, pair.distance) for pair in pairs}
+    expected = {
+        (one, other, float(apart(row, new)))
+        for other, new in added.items()
+        for one, row in (rows | added).items()
+        if one < other and apart(row, new) <= MOST
+    }
+    assert found == expected
+    assert pairs.looked_at < 310 * len(added)  # and not all with all
+
+
+@pytest.mark.parametrize("count", [5, 120])
+def test_few_left_items_are_looked_up_and_many_sorted(collection, rows, count, tmp_path):
+    with simdb.open(tmp_path / "other.simdb", sync="batch", threads=1) as db:
+        left = db.collection("left", KIND)
+        own = dict(enumerate(numbers_near(1, count)))
+        left.add_many(own.items())
+        found = [(pair.left, pair.right, pair.distance) for pair in left.join(collection)]
+    expected = {
+        (one, other, float(apart(a, b)))
+        for one, a in own.items()
+        for other, b in rows.items()
+        if apart(a, b) <= MOST
+    }
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+@pytest.mark.parametrize("portion", [1, 7, 200])
+def test_duplicates_are_those_of_the_definition(collection, portion):
+    """A row is a duplicate of the first row kept before it that is near enough."""
+    rows = numbers_near(4)
+    kept: dict[int, int] = {}
+    expected: list[Any] = []
+    for key, row in enumerate(rows):
+        target = next((one for one, other in kept.items() if apart(row, other) <= MOST), None)
+        expected.append(target)
+        if target is None:
+            kept[key] = row
+    outcomes: list[simdb.Outcome] = []
+    numbered = list(enumerate(rows))
+    for begin in range(0, len(rows), portion):
+        collection.add_many(
+            numbered[begin : begin + portion], on_duplicate="skip", outcomes=outcomes.extend
+        )
+    assert [outcome.duplicate_of for outcome in outcomes] == expected
+    assert [outcome.distance for outcome in outcomes] == [
+        None if target is None else float(apart(row, rows[target]))
+        for row, target in zip(rows, expected, strict=True)
+    ]
+    assert sorted(entry.key for entry in collection.items()) == sorted(kept)
+
+
+def test_an_index_that_misses_nothing_is_checked_rebuilt_and_audited(collection, rows):
+    assert collection.check(deep=True).problems == ()
+    assert collection.self_audit(sample=50).recall == 1
+    collection.compact()
+    collection.rebuild(max_distance=2)
+    assert collection.search(rows[0]).guarantee == "exact"
+    assert [match.key for match in collection.search(rows[0])] == [
+        key for key, _ in near(rows[0], rows, 2)
+    ]
+    collection.rebuild(max_distance=8, recall=0.9)
+    assert collection.search(rows[0], guarantee="probable").guarantee == "probable"
+
+
+def test_a_search_looks_at_few(tmp_path):
+    generator = random.Random(3)
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        hashes = db.collection("h", simdb.Bits(64), max_distance=8, recall=1)
+        rows = [generator.getrandbits(64) for _ in range(3_000)]
+        hashes.add_many((number, f"{row:016x}") for number, row in enumerate(rows))
+        found = hashes.search(f"{rows[7] ^ 0x8001_0101_0100_0110:016X}")
+        assert [(match.key, match.distance) for match in found] == [(7, 7.0)]
+        assert found.candidates < 30
+
+
+def test_equal_items_are_grouped_without_comparing_all_of_them(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        hashes = db.collection("h", simdb.Bits(64), max_distance=4, recall=1)
+        hashes.add_many((number, number % 2 << 40) for number in range(1_000))
+        groups = hashes.groups()
+        assert [len(group.keys) for group in groups] == [1_000]
+        assert groups.looked_at <= 1
