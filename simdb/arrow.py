@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 from itertools import chain
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,12 @@ class Columns:
             UsageError: one is missing, or stands twice; or keys are neither numbers nor texts.
         """
         self.require_among(schema.names)
+        for name in self.metadata:
+            if has_bytes(schema.field(name).type):
+                raise UsageError(
+                    f"metadata={name!r} is a column of {schema.field(name).type}: metadata are "
+                    "what JSON can express, and not bytes"
+                )
         if self.key is not None:
             kind = _plain_type(schema.field(self.key).type)
             if not (library().types.is_integer(kind) or _is_text(kind)):
@@ -290,14 +297,36 @@ def values(column: Any) -> list[Any]:
     return found
 
 
+def is_plain(kind: Any) -> bool:
+    """Whether ``plain`` changes no value of a type, but for NaN within lists."""
+    types = library().types
+    kind = _plain_type(kind)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return types.is_floating(kind.value_type) or is_plain(kind.value_type)
+    simple = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
+    return simple or _is_text(kind) or _is_binary(kind)
+
+
+def has_bytes(kind: Any) -> bool:
+    """Whether values of a type are bytes, or have some in them."""
+    kind = _plain_type(kind)
+    parts = (kind.field(number).type for number in range(kind.num_fields))
+    return _is_binary(kind) or any(map(has_bytes, parts))
+
+
 def plain(value: Any) -> Any:
-    """Return a value of a table as JSON can express it: dates in ISO's form, decimals as text."""
+    """Return a value of a table as JSON can express it.
+
+    Dates and times are text in ISO's form, decimals and infinities text; NaN is None. Bytes stay.
+    """
     if isinstance(value, dict):
         return {name: plain(child) for name, child in value.items()}
     if isinstance(value, list):
         return list(map(plain, value))
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
+    if isinstance(value, float) and not isfinite(value):
+        return None if isnan(value) else str(value)
     return str(value) if isinstance(value, Decimal) else value
 
 
@@ -308,6 +337,12 @@ def _plain_type(kind: Any) -> Any:
 def _is_text(kind: Any) -> bool:
     types = library().types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_binary(kind: Any) -> bool:
+    types = library().types
+    of_any_length = types.is_binary(kind) or types.is_large_binary(kind)
+    return bool(of_any_length or types.is_binary_view(kind) or types.is_fixed_size_binary(kind))
 
 
 # -- out -----------------------------------------------------------------------------------------

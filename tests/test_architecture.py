@@ -76,6 +76,8 @@ OUTSIDE = {
     "llvmlite": ("simdb.kernels",),
     "typer": ("simdb.cli",),
     "rich": ("simdb.cli",),
+    "duckdb": ("simdb.files.databases",),
+    "sqlite3": ("simdb.files.databases",),
 }
 
 KIND_FOLDER = re.compile(r"(simdb\.kinds\.\w+)\.\w+")

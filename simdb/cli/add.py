@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
 
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.inputs import Feed, InputOptions, duplicate_fields, require_no_input
+from simdb.cli.inputs import (
+    Feed,
+    InputOptions,
+    duplicate_fields,
+    require_keys_apart,
+    require_no_input,
+)
 from simdb.cli.options import Bound, SyncMode
 from simdb.cli.output import Telling
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
-from simdb.files import require_there
+from simdb.files.inputs import require_there
 from simdb.files.writing import Output, json_line, require_fitting_name, written_together
 from simdb.results import Outcome
 
@@ -26,8 +33,8 @@ def add(
         list[str],
         typer.Argument(
             metavar="INPUT",
-            help="JSON lines, CSV, NumPy arrays, text files, folders; .gz and .zst; - is standard "
-            "input.",
+            help="JSON lines, CSV, Parquet, Arrow, NumPy arrays, text files; .gz and .zst; folders "
+            "and patterns of them; sqlite:FILE:TABLE, duckdb:FILE:QUERY; - is standard input.",
         ),
     ],
     reading: InputOptions,
@@ -66,7 +73,10 @@ def add(
     require_no_input(outputs, inputs, reading.pattern)
     with stored.changed(sync) as target:
         options = reading.of(target.kind, target)
-        feed = Feed(reading.sources(inputs, options), options, on_bad=reading.when_bad)
+        sources = reading.sources(inputs, options)
+        require_keys_apart(reading, sources, target.kind)
+        options = replace(options, raw=reading.bad is not None, below=sources)
+        feed = Feed(sources, options, on_bad=reading.when_bad)
         policy: dict[str, Any] = {
             "on_bad": reading.when_bad,
             "on_existing": on_existing,

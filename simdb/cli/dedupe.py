@@ -9,7 +9,7 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,15 +23,16 @@ from simdb.cli.inputs import (
     Waiting,
     content_seed,
     duplicate_fields,
+    require_keys_apart,
     require_no_input,
 )
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import Telling
 from simdb.cli.stores import Store
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files import TABLES, require_there, told_format, written_forms
+from simdb.files.inputs import TABLES, require_there, written_forms
 from simdb.files.rows import ReadingOptions
-from simdb.files.tables import copy_rows
+from simdb.files.tables import copy_rows, require_same_columns
 from simdb.files.writing import (
     Output,
     folders_made,
@@ -53,12 +54,12 @@ _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown
 def dedupe(
     context: typer.Context,
     *,
-    source: Annotated[
-        str,
+    inputs: Annotated[
+        list[str],
         typer.Argument(
             metavar="INPUT",
-            help="JSON lines, CSV, a NumPy array, a text file or a folder; .gz and .zst; - is "
-            "standard input.",
+            help="JSON lines, CSV, Parquet, Arrow, NumPy arrays, text files; .gz and .zst; folders "
+            "and patterns of them; sqlite:FILE:TABLE, duckdb:FILE:QUERY; - is standard input.",
         ),
     ],
     output: Annotated[
@@ -114,11 +115,11 @@ def dedupe(
     if telling.as_json and "-" in outputs:
         raise UsageError("--json and an output cannot both go to standard output")
     wanted = _Wanted(described, bound, recall)
-    require_there(source)
+    require_there(*inputs)
     if store is None or not Path(store).exists():
         # Refuses a wrong setting before anything is made.
-        reading.sources([source], reading.of(wanted.settings()["kind"]))
-    require_no_input(outputs, [source], reading.pattern)
+        reading.sources(inputs, reading.of(wanted.settings()["kind"]))
+    require_no_input(outputs, inputs, reading.pattern)
     for name in outputs[1:]:
         require_fitting_name(name, "jsonl")
     began = time.monotonic()
@@ -126,20 +127,24 @@ def dedupe(
         present = wanted.present(database, collection)
         kind = described.new() if present is None else present.kind
         options = reading.of(kind, present)
-        sources = reading.sources([source], options)
-        forms = written_forms(sources[0], options) if sources else ("jsonl",)
-        require_fitting_name(output, *forms)
-        targets = _targets(source, sources, output)
+        sources = reading.sources(inputs, options)
+        targets = _targets(inputs, sources, output)
+        if targets == [output]:
+            require_fitting_name(output, *_common_forms(sources, options))
         outputs = [*targets, *outputs[1:]]
         require_no_input(targets, sources, reading.pattern)
-        if present is not None and reading.id_field is None and reading.make_keys is None:
-            _require_line_numbers(present, sources, options)
-        feed = Feed(
+        copied = {target for target in targets if promised_form(target) in TABLES}
+        if copied == {output}:
+            require_same_columns(list(sources))
+        if store is not None:
+            require_keys_apart(reading, sources, kind)
+        feed = _feed(
+            reading,
             sources,
             options,
-            on_bad=reading.when_bad,
-            keep_raw=True,
-            keep_lines=store is None and (reading.id_field or reading.make_keys) is not None,
+            present,
+            only_tables=len(outputs) == len(copied),
+            stays=store is not None,
         )
         with (
             folders_made(targets if targets != [output] else []),
@@ -149,15 +154,15 @@ def dedupe(
         ):
             if present is None:
                 # The same file gives the same output only under the same hash functions.
-                seed = content_seed(source, reading.pattern) if store is None else None
+                seed = content_seed(inputs, reading.pattern) if store is None else None
                 present = database.create_collection(collection, **wanted.settings(), seed=seed)
             feed.target = present
             opened = dict(zip(outputs, files, strict=True))
             feed.bad_file = opened.get(reading.bad or "")
             kept = targets if len(targets) == len(sources) else targets * len(sources)
             placed = {name: opened[target] for name, target in zip(sources, kept, strict=True)}
-            copied = {opened[target] for target in targets if promised_form(target) in TABLES}
-            splitting = _Splitting(feed, placed, opened.get(removed or ""), copied)
+            tables = {opened[target] for target in copied}
+            splitting = _Splitting(feed, placed, opened.get(removed or ""), tables)
             try:
                 report = present.dedupe(
                     feed.rows(),
@@ -177,45 +182,86 @@ def dedupe(
                 removed_new=report.duplicates_new,
             )
             _require_few_removed(counts, confirmed=yes)
-            splitting.finish()
+            splitting.finish(sources if targets == [output] else {})
     counts["seconds"] = round(time.monotonic() - began, 3)
+    _tell(telling, counts, feed)
+
+
+def _tell(telling: Telling, counts: dict[str, Any], feed: Feed) -> None:
     text = (
         "{rows:,} rows: {kept:,} kept, {updates}{removed:,} removed ({removed_old:,} like rows "
         "stored before, {removed_new:,} like rows of this input), {bad:,} bad; {seconds:.1f} s"
     )
-    removed_rows = report.duplicates_old + report.duplicates_new
-    updates = f"{report.replaced:,} updated, " if report.replaced else ""
-    fields = {**counts, "bad_rows": feed.bad_rows}
-    words = text.format(removed=removed_rows, updates=updates, **counts)
-    telling.tell(fields, words, lines=True)
+    removed = counts["removed_old"] + counts["removed_new"]
+    updates = f"{counts['updated']:,} updated, " if counts["updated"] else ""
+    words = text.format(removed=removed, updates=updates, **counts)
+    telling.tell({**counts, "bad_rows": feed.bad_rows}, words, lines=True)
 
 
-def _targets(source: str, sources: list[str], output: str) -> list[str]:
-    """Return the output, or where it is a folder, one for each shard that the input is."""
-    if sources == [source] or not (output.endswith("/") or Path(output).is_dir()):
+def _feed(
+    reading: InputOptions,
+    sources: dict[str, str],
+    options: ReadingOptions,
+    present: simdb.Collection | None,
+    *,
+    only_tables: bool,
+    stays: bool,
+) -> Feed:
+    """Return the rows of the inputs.
+
+    Where the store does not stay, the place of a row is its key if line numbers of several inputs
+    would be the same keys, and is noted under other keys.
+
+    Args:
+        only_tables: nothing is written but tables, whose rows are copied at the end.
+        stays: the rows go to a store that stays.
+    """
+    made = reading.make_keys
+    if not stays and len(sources) > 1 and (made or reading.id_field) is None:
+        made = None if "numpy" in options.kind.formats else "place"
+    options = replace(
+        options,
+        made_keys=made,
+        raw=not only_tables or made == "content",
+        metadata=stays or reading.metadata_field is not None,
+        below=sources,
+    )
+    stored = None if present is None else next(iter(present.items()), None)
+    return Feed(
+        sources,
+        options,
+        on_bad=reading.when_bad,
+        keep_raw=True,
+        keep_lines=not stays and (options.id_field or made) is not None,
+        like=None if stored is None else stored.key,
+    )
+
+
+def _targets(inputs: list[str], sources: dict[str, str], output: str) -> list[str]:
+    """Return the output, or where it is a folder, one for each shard that the inputs are."""
+    alone = len(inputs) == 1 and list(sources) == inputs
+    if alone or not (output.endswith("/") or Path(output).is_dir()):
         return [output]
     if len(sources) > _MOST_SHARDS:
         raise UsageError(
-            f"{source} has {len(sources):,} shards, and at most {_MOST_SHARDS} go to a folder: "
+            f"there are {len(sources):,} shards, and at most {_MOST_SHARDS} go to a folder: "
             "name a file for the output"
         )
-    return [str(Path(output, Path(name).relative_to(source))) for name in sources]
+    targets = [str(Path(output, place)) for place in sources.values()]
+    twice = next((target for target in targets if targets.count(target) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two inputs would both go to {twice}: name a file for the output")
+    return targets
 
 
-def _require_line_numbers(
-    collection: simdb.Collection, sources: list[str], options: ReadingOptions
-) -> None:
-    """Raise if the keys stored are no line numbers, which those of the input are.
-
-    Else every row that is stored under its own key would be removed as a copy of itself.
-    """
-    stored = next(iter(collection.items()), None)
-    paths = any(told_format(source, options) == "text" for source in sources)
-    if stored is not None and isinstance(stored.key, str) and not paths:
-        raise UsageError(
-            f"the keys in the collection {collection.name!r} are texts, such as {stored.key!r}, "
-            "and those of this input are line numbers: --id-field names the field of the key"
-        )
+def _common_forms(sources: dict[str, str], options: ReadingOptions) -> list[str]:
+    """Return the formats that the rows of all inputs can be written in, to one file."""
+    forms = [written_forms(source, options) for source in sources] or [("jsonl",)]
+    common = [form for form in forms[0] if all(form in others for others in forms)]
+    if not common:
+        told = " and ".join(sorted({names[0] for names in forms}))
+        raise UsageError(f"inputs of {told} have no output in common: take those of one format")
+    return common
 
 
 def _require_few_removed(counts: dict[str, int], *, confirmed: bool) -> None:
@@ -352,8 +398,12 @@ class _Splitting:
                 json_line({**place, **duplicate_fields(outcome, waiting), "row": row})
             )
 
-    def finish(self) -> None:
-        """Write what an output without rows has too, and the rows that are copied."""
+    def finish(self, below: Mapping[str, str]) -> None:
+        """Write what an output without rows has too, and the rows that are copied.
+
+        Args:
+            below: of tables, the folders whose names are columns; see ``copy_rows``.
+        """
         tables: dict[Output, dict[str, array[int]]] = {}
         for source, output in self._kept.items():
             if source in self._copied:
@@ -362,4 +412,4 @@ class _Splitting:
                 self._begin(output, self._feed.preambles.get(source, b""))
         for output, rows in tables.items():
             as_parquet = promised_form(output.target) == "parquet"
-            copy_rows(rows, output.file, as_parquet=as_parquet)
+            copy_rows(rows, output.file, as_parquet=as_parquet, below=below)

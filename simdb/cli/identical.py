@@ -11,7 +11,7 @@ import typer
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.output import ProgressBar, Telling, counted, note, print_json
 from simdb.exact.identical import IdenticalReport, identical_files
-from simdb.files import require_there
+from simdb.files.inputs import require_there
 from simdb.files.writing import printable
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,18 +17,19 @@ import simdb
 from simdb.cli.options import IntegerKeys
 from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
-from simdb.files import TABLES, inputs_of, open_rows, told_format
+from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
+from simdb.files.inputs import TABLES, files_behind, inputs_of, is_pattern, told_format
 from simdb.files.rows import (
     Elements,
     MadeKeys,
     ReadingOptions,
+    Row,
     RowProblemError,
     RowReader,
     Tokens,
 )
 from simdb.files.separated import treatment_from
-from simdb.files.texts import iter_files
 from simdb.files.writing import Output, json_line
 from simdb.kinds import Kind
 from simdb.kinds.base import Format
@@ -196,11 +197,19 @@ class InputOptions:
             )
         return names
 
-    def sources(self, names: Sequence[str], options: ReadingOptions) -> list[str]:
-        """Return the files that the inputs are; a folder may be one input or many shards."""
-        if self.pattern is not None and not any(Path(name).is_dir() for name in names):
+    def sources(self, names: Sequence[str], options: ReadingOptions) -> dict[str, str]:
+        """Return the files that the inputs are, each with its path below the input.
+
+        A folder may be one input or many shards.
+        """
+        folders = [name for name in names if Path(name).is_dir() or is_pattern(name)]
+        if self.pattern is not None and not folders:
             raise UsageError("--pattern is for folders")
-        found = [file for name in names for file in inputs_of(name, options)]
+        several = [file for name in names for file in inputs_of(name, options).items()]
+        found = dict(several)
+        if len(found) < len(several):
+            (twice, _), *_ = Counter(name for name, _ in several).most_common(1)
+            raise UsageError(f"{twice} is an input twice")
         formats = {told_format(file, options) for file in found}
         for option, value, served in (
             ("--separator", self.separator, formats - {"jsonl", *TABLES}),
@@ -247,6 +256,17 @@ def set_from(text: str, options: ReadingOptions) -> list[Any]:
         raise UsageError(str(error)) from None
 
 
+def require_keys_apart(reading: InputOptions, sources: Collection[str], kind: Kind) -> None:
+    """Raise if the keys are line numbers, which those of several inputs share."""
+    options = reading.of(kind)
+    own = reading.id_field is not None or reading.make_keys is not None
+    if len(sources) > 1 and not own and any(told_format(one, options) != "text" for one in sources):
+        raise UsageError(
+            "the line numbers of several inputs are the same keys: --id-field names the field of "
+            "the key, and --make-keys makes others"
+        )
+
+
 def require_no_input(
     outputs: Iterable[str | None], sources: Iterable[str], pattern: str | None = None
 ) -> None:
@@ -258,7 +278,7 @@ def require_no_input(
     wanted = {place: name for name in outputs if name and (place := _place_of(name))}
     if not wanted:
         return
-    for name in chain.from_iterable(_files_of(source, pattern) for source in sources):
+    for name in (name for source in sources for name in files_behind(source, pattern)):
         place = _place_of(name)
         if place in wanted:
             spelled = "" if wanted[place] == name else f", {name}"
@@ -267,7 +287,7 @@ def require_no_input(
             )
 
 
-def content_seed(source: str, pattern: str | None) -> int | None:
+def content_seed(sources: Iterable[str], pattern: str | None) -> int | None:
     """Return a seed that only the same content gives; None for what can be read but once.
 
     Hash functions that are known before a row is written allow rows that are made to collide with
@@ -275,7 +295,7 @@ def content_seed(source: str, pattern: str | None) -> int | None:
     try the functions become others.
     """
     digest = hashlib.blake2b(digest_size=32)
-    for name in _files_of(source, pattern):
+    for name in (name for source in sources for name in files_behind(source, pattern)):
         if _place_of(name) is None:
             return None
         with Path(name).open("rb") as file:
@@ -293,14 +313,6 @@ def duplicate_fields(outcome: Outcome, waiting: Waiting) -> dict[str, Any]:
         measure: getattr(outcome, measure),
         "within_input": outcome.within_input,
     }
-
-
-def _files_of(source: str, pattern: str | None) -> Iterator[str]:
-    if source == STANDARD_STREAM or not Path(source).is_dir():
-        yield source
-        return
-    for relative in iter_files(Path(source), pattern):
-        yield str(Path(source, relative))
 
 
 def _place_of(name: str) -> tuple[int, int] | None:
@@ -333,6 +345,20 @@ class Waiting:
         return ("" if self.key is None else self.reader.naming(self.key)) + problem
 
 
+def noted(reader: RowReader) -> Iterator[Row]:
+    """Yield the rows of a reader, and tell how they were read where that is not plain."""
+    told = 0
+    try:
+        for row in reader:
+            for text in reader.notes[told:]:
+                note(text)
+            told = len(reader.notes)
+            yield row
+    finally:
+        for text in reader.notes[told:]:
+            note(text)
+
+
 class Feed:
     """The rows of one input after the other, for ``add_many`` and ``dedupe``.
 
@@ -346,6 +372,7 @@ class Feed:
         on_bad: ``"error"`` or ``"skip"``.
         keep_raw: keep the bytes of rows until they are settled.
         keep_lines: give the line of a row instead of its metadata, so that ``target`` knows it.
+        like: a stored key; what the first row has must be of its type.
 
     Attributes:
         target: the collection, where it may be asked for the line of an earlier row.
@@ -357,12 +384,13 @@ class Feed:
 
     def __init__(
         self,
-        sources: Sequence[str],
+        sources: Collection[str],
         options: ReadingOptions,
         *,
         on_bad: str,
         keep_raw: bool = False,
         keep_lines: bool = False,
+        like: Key | None = None,
     ) -> None:
         self.target: simdb.CollectionView | None = None
         self.bad_file: Output | None = None
@@ -376,6 +404,7 @@ class Feed:
         self._stop_at_bad = on_bad == "error"
         self._keep_raw = keep_raw
         self._keep_lines = keep_lines
+        self._like = like
         self._waiting: deque[Waiting] = deque()
         self._finished = 0
 
@@ -392,7 +421,7 @@ class Feed:
         for source in self._sources:
             with open_rows(source, self._options) as reader:
                 before, self.reader = self.reader, reader
-                for row in reader:
+                for row in noted(reader):
                     if self._keep_raw and before is not None and before.header != reader.header:
                         raise BadItemError(
                             f"{reader.source}: its header is not that of {before.source}"
@@ -401,6 +430,9 @@ class Feed:
                         refused = Waiting(reader, row.line, row.key, row.raw)
                         self._refuse(refused, row.problem or "not a row")
                         continue
+                    if self._like is not None:
+                        self._require_like(row.key, self._like)
+                        self._like = None
                     raw = row.raw if self._keep_raw or self.bad_file is not None else b""
                     self._waiting.append(Waiting(reader, row.line, row.key, raw))
                     if self._keep_lines:
@@ -414,6 +446,23 @@ class Feed:
                 self._options = replace(self._options, elements=reader.tokens.elements)
                 self.preambles[source] = reader.preamble
             self._finished += 1
+
+    def _require_like(self, key: Key, stored: Key) -> None:
+        """Raise if keys of the input are of another type than those stored.
+
+        Else every row that is stored under its own key would be removed as a copy of itself.
+        """
+        if isinstance(key, str) == isinstance(stored, str):
+            return
+        kinds = ["texts" if isinstance(one, str) else "whole numbers" for one in (stored, key)]
+        own = f"{kinds[1]}, such as {key!r}"
+        if self._options.id_field is None and self._options.made_keys is None:
+            own = "line numbers"
+        raise UsageError(
+            f"the keys in the collection are {kinds[0]}, such as {stored!r}, and those of this "
+            f"input are {own}: --id-field names the field of the key, and --integer-keys reads "
+            "numbers that are text"
+        )
 
     def _refuse(self, row: Waiting, problem: str) -> None:
         if self._stop_at_bad:
@@ -457,7 +506,10 @@ class Feed:
             if error.within_input:
                 text += self._earlier(waiting.reader, error.key)
             if self._options.id_field is None and self._options.made_keys is None:
-                text += " (keys are line numbers here; --id-field names a field instead)"
+                text += (
+                    " (keys are line numbers here; --id-field names a field instead, and "
+                    "--make-keys makes others)"
+                )
         return UsageError(text, remedies=error.remedies)
 
     def _earlier(self, reader: RowReader, key: Key | None) -> str:

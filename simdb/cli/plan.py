@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from math import isnan
@@ -21,7 +21,7 @@ from simdb.cli.options import Bands, Bound, KindOptions, Rows, rational
 from simdb.cli.output import AsJson, print_json, print_table
 from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
-from simdb.files import require_there
+from simdb.files.inputs import require_there
 from simdb.kinds import Kind
 from simdb.kinds.bounds import outer_plan, planned_bound
 from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
@@ -96,7 +96,8 @@ def _measured(
     inputs: list[str], options: InputOptions, kind: Kind, floor: Threshold, sample: int
 ) -> ExactPlan:
     reading = options.of(kind)
-    feed = Feed(options.sources(inputs, reading), reading, on_bad="error")
+    sources = options.sources(inputs, reading)
+    feed = Feed(sources, replace(reading, raw=False, metadata=False, below=sources), on_bad="error")
     items = (row[1] for row in islice(feed.rows(), sample))
     try:
         return simdb.plan_exact(items, kind, exact_floor=floor.fraction)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 import simdb
-from simdb.cli.inputs import InputOptions, set_from
+from simdb.cli.inputs import InputOptions, noted, set_from
 from simdb.cli.options import Question, key_from
 from simdb.cli.output import (
     Telling,
@@ -25,8 +25,9 @@ from simdb.cli.output import (
 )
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
-from simdb.files import format_of_name, open_rows
+from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
+from simdb.files.inputs import database_of, format_of_name
 from simdb.files.jsonl import item_of_json
 from simdb.files.rows import MadeKeys, ReadingOptions
 from simdb.results import Key
@@ -163,12 +164,11 @@ def search(
 
 def _rows_of(file: str, options: ReadingOptions) -> Iterator[Probe]:
     """Yield the rows of a file, with their keys where there are several."""
-    if options.format is None and (
-        file == STANDARD_STREAM or format_of_name(file, options) is None
-    ):
+    of_name = file != STANDARD_STREAM and format_of_name(file, options)
+    if options.format is None and not of_name and database_of(file) is None:
         options = replace(options, format=options.kind.probe_format)
     with open_rows(file, options) as reader:
-        rows = iter(reader)
+        rows = noted(reader)
         first = list(islice(rows, 2))
         if not first:
             raise UsageError(f"{file}: there is no row in it")

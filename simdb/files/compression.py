@@ -97,6 +97,14 @@ class InputStream:
         except self._damages as error:
             raise self._damaged(error) from error
 
+    def peek(self) -> bytes:
+        """Return some of the bytes that come next, without taking them."""
+        looked_at = getattr(self._stream, "peek", bytes)  # bytes in memory have nothing like it
+        try:
+            return bytes(looked_at())
+        except self._damages as error:
+            raise self._damaged(error) from error
+
     def readline(self, longest: int) -> bytes:
         r"""Return the bytes up to and with the next ``\n``, or the first ``longest`` of them."""
         try:

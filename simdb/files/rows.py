@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy.typing as npt
@@ -34,6 +35,7 @@ Item: TypeAlias = str | int | bytes | list[Any] | dict[Any, Any] | npt.NDArray[A
 LONGEST_RECORD = 64 * 2**20
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NAMES_TOLD = 20
 
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
@@ -106,6 +108,10 @@ class ReadingOptions:
             and its line (``"place"``).
         key_prefix: what made keys begin with.
         longest: the most bytes of a record that are read; a longer one is a problem.
+        raw: whether rows need their bytes where these have to be made.
+        metadata: whether rows of tables need their metadata.
+        below: of inputs that were found in a folder or by a pattern, their paths below it, which
+            tell the columns of a table that is partitioned.
     """
 
     text_fields: tuple[str, ...] = ("text",)
@@ -124,6 +130,9 @@ class ReadingOptions:
     made_keys: MadeKeys | None = None
     key_prefix: str = ""
     longest: int = LONGEST_RECORD
+    raw: bool = True
+    metadata: bool = True
+    below: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.text_fields:
@@ -279,6 +288,7 @@ class RowReader(ABC):
         header: the names of the fields in order where the input names them once, else None.
         tokens: what cuts text into the elements of sets, and knows what they are here.
         stream: the bytes that are read; None where they are not those of one file.
+        notes: what the user should know of how the input was read, as far as it was.
     """
 
     def __init__(
@@ -290,6 +300,7 @@ class RowReader(ABC):
         self.preamble = b""
         self.tokens = Tokens(options)
         self.header: tuple[str, ...] | None = None
+        self.notes: list[str] = []
 
     @abstractmethod
     def __iter__(self) -> Iterator[Row]:
@@ -480,9 +491,16 @@ def _values(fields: Mapping[str, Any], name: str) -> list[Any]:
     for part in [name] if name in fields else name.split("."):
         inner = [each for one in found for each in (one if isinstance(one, list) else [one])]
         if not inner or not all(isinstance(one, Mapping) and part in one for one in inner):
-            raise RowProblemError(f"the field {name!r} is missing")
+            known = f"; the row has {_named(fields)}" if part == name else ""
+            raise RowProblemError(f"the field {name!r} is missing{known}")
         found = [one[part] for one in inner]
     return found
+
+
+def _named(fields: Mapping[str, Any]) -> str:
+    """Return the names of the first fields, for a message."""
+    names = [shortened(name) for name in islice(fields, _NAMES_TOLD)]
+    return ", ".join(names + ["..."] * (len(fields) > _NAMES_TOLD)) or "none"
 
 
 def _without(value: Any, path: list[str]) -> Any:

@@ -37,6 +37,7 @@ from simdb.kinds.ratings import Liked, LikedOrHated, RatingTable, Stars, Treatme
 from simdb.results import Key
 
 _FIELD_LIMIT = 128 * 2**10  # bytes; of the csv module where nobody has changed it
+_DELIMITERS = (",", ";", "\t", "|")  # that a header may tell
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 # What a quotation mark means next, by what stands before it: at the start of a field it opens a
 # quoted one, within a plain one it is a character, within a quoted one it closes.
@@ -106,15 +107,19 @@ def delimiter_of(source: str, options: ReadingOptions) -> str:
 
 
 class _CsvReader(StreamReader):
-    """Rows of one stream whose records are those of CSV; empty lines are no rows."""
+    """Rows of one stream whose records are those of CSV; empty lines are no rows.
+
+    Attributes:
+        delimiter: what stands between the fields, known once the first row was read.
+    """
 
     def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
         super().__init__(stream, options)
-        self._delimiter = delimiter_of(stream.name, options)
+        self.delimiter = delimiter_of(stream.name, options)
 
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         longest = self.options.longest
-        return iter_records(self._stream, longest=longest, delimiter=self._delimiter)
+        return iter_records(self._stream, longest=longest, delimiter=self.delimiter)
 
     def _is_blank(self, raw: bytes) -> bool:
         return not raw.strip(b"\r\n")
@@ -126,7 +131,7 @@ class _CsvReader(StreamReader):
             csv.field_size_limit(max(csv.field_size_limit(), len(raw)))
         text = decoded(raw, self.options.encoding)
         try:
-            return next(csv.reader((text,), delimiter=self._delimiter))
+            return next(csv.reader((text,), delimiter=self.delimiter))
         except csv.Error as error:
             raise RowProblemError(f"not CSV: {error}") from None
 
@@ -140,6 +145,7 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
 
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         """Yield the records after the header, which is read here."""
+        self._take_delimiter()
         for line, raw, problem in super()._records():
             if self.header is not None:
                 yield line, raw, problem
@@ -147,6 +153,24 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
                 self.preamble += raw
                 if problem is not None or not self._is_blank(raw):
                     self._take_header(line, raw, problem)
+
+    def _take_delimiter(self) -> None:
+        """Take another delimiter than the usual one if only it makes the fields of the header.
+
+        None that the user names is doubted, and none is taken that lacks a field that is read.
+        """
+        if self.options.delimiter is not None:
+            return
+        wanted = {*self.options.text_fields, self.options.id_field} - {None}
+        begin = self._stream.peek().decode(self.options.encoding, "replace").lstrip("\ufeff\r\n")
+        for mark in dict.fromkeys([self.delimiter, *_DELIMITERS]):
+            header = next(csv.reader(io.StringIO(begin, newline=""), delimiter=mark), [])
+            if wanted <= set(header):
+                if mark != self.delimiter:
+                    told = "a tab" if mark == "\t" else repr(mark)
+                    self.notes.append(f"{self.source}: {told} separates its fields, by its header")
+                self.delimiter = mark
+                return
 
     def _take_header(self, line: int, raw: bytes, problem: str | None) -> None:
         """Read the names of the fields; without them no row can be read, so here it ends."""
@@ -290,6 +314,7 @@ class RatingsReader(RowReader):
             ended = row.raw if row.raw.endswith((b"\n", b"\r")) else row.raw + b"\n"
             raws.setdefault(row.key, []).append(ended)
         self.preamble, self.header = self._ratings.preamble, self._ratings.header
+        self.notes = self._ratings.notes
         for key in self._table:
             counts = self._table.counts(key)
             item = dict(counts) if self.options.kind.of_counts else list(counts)
@@ -315,5 +340,5 @@ class RatingsReader(RowReader):
         """Return the ratings of a row, each by the names of the header."""
         names = self.header or ()
         text = io.StringIO(raw.decode(self.options.encoding), newline="")
-        records = csv.reader(text, delimiter=delimiter_of(self.source, self.options))
+        records = csv.reader(text, delimiter=self._ratings.delimiter)
         return {"ratings": [dict(zip(names, record, strict=True)) for record in records]}

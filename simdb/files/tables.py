@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -15,36 +19,104 @@ from simdb import arrow
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.jsonl import JsonLinesReader
-from simdb.files.rows import Item, ReadingOptions, Row, RowReader
+from simdb.files.rows import ReadingOptions, Row, RowReader
 
 BATCH_ROWS = 10_000
+MOST_BYTES = 256 * 2**20  # of a row group that is written
 _PARQUET = b"PAR1"  # with which a Parquet file begins
 _ARROW = b"ARROW1"  # with which an Arrow file begins that can be read from the middle
+_PARTITION = re.compile(r"([^=/]+)=([^/]*)")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a table, column by column.
+
+    Attributes:
+        columns: the values of each, as JSON can express them, but for bytes.
+        binary: the names of the columns that are bytes, or have bytes somewhere in them.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    binary: Iterable[str] = ()
 
 
 class TableReader(JsonLinesReader):
     """Rows of a Parquet file or an Arrow file; each is what its JSON would be.
 
-    Dates and times are read as text in ISO's form, decimals as text. The place of a row is its
-    number, from 1. ``raw`` is the row as a line of JSON.
+    Dates and times are read as text in ISO's form, decimals as text, NaN as null. Bytes are left
+    out of metadata, and stand in JSON in base64. The place of a row is its number, from 1. ``raw``
+    is the row as a line of JSON.
     """
 
     def __init__(self, source: str, options: ReadingOptions) -> None:
         RowReader.__init__(self, source, options)
-        if source == STANDARD_STREAM or plain_name(source) != source:
-            raise ConfigurationError(f"{source}: tables are read from files, as they are")
+        self._binary: set[str] = set()
+        self._require_readable()
+
+    def _require_readable(self) -> None:
+        if self.source == STANDARD_STREAM or plain_name(self.source) != self.source:
+            raise ConfigurationError(f"{self.source}: tables are read from files, as they are")
         arrow.library()
 
+    def _parts(self) -> Iterator[Part]:
+        """Yield the rows in parts."""
+        with TableFile(self.source) as file:
+            folders = partitions_of(self.options.below.get(self.source, ""))
+            added = {name: folders[name] for name in folders if name not in file.schema.names}
+            wanted = self._wanted([*file.schema.names, *added])
+            for batch in file.batches([name for name in wanted if name not in added]):
+                part = part_of(batch)
+                known = {name: [value] * batch.num_rows for name, value in added.items()}
+                yield Part({**part.columns, **known}, part.binary)
+
+    def _wanted(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the columns that are read.
+
+        Raises:
+            BadItemError: one that the options name is missing, or stands twice.
+        """
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise BadItemError(f"{self.source}: there are two columns {twice!r}")
+        taken = {
+            name: name if name in names else name.partition(".")[0]
+            for name in (*self.options.text_fields, self.options.id_field)
+            if name is not None
+        }
+        of_record = self.options.kind.field_names is not None
+        missing = [name for name in taken if taken[name] not in names]
+        if missing and (not of_record or missing[0] == self.options.id_field):
+            raise BadItemError(
+                f"{self.source}: there is no column {missing[0]!r}; there are "
+                f"{', '.join(map(repr, names)) or 'none'}"
+            )
+        if self.options.raw or self.options.metadata:
+            return list(names)
+        return [name for name in names if name in taken.values()]
+
     def __iter__(self) -> Iterator[Row]:
-        done = 0
-        with _opened(self.source, in_groups=False) as (_, parts, _):
-            for part in parts:
-                for begin in range(0, part.num_rows, BATCH_ROWS):
-                    rows = map(arrow.plain, part.slice(begin, BATCH_ROWS).to_pylist())
-                    for line, fields in enumerate(rows, done + begin + 1):
-                        told = json.dumps(fields, ensure_ascii=False, default=_not_json)
-                        yield self._row_of(line, told.encode("utf-8", "replace") + b"\n", fields)
-                done += part.num_rows
+        line = 0
+        for part in self._parts():
+            self._note(part.binary)
+            for values in zip(*part.columns.values(), strict=True):
+                line += 1
+                fields = dict(zip(part.columns, values, strict=True))
+                raw = b""
+                if self.options.raw:
+                    told = json.dumps(fields, ensure_ascii=False, default=_not_json)
+                    raw = told.encode("utf-8", "replace") + b"\n"
+                yield self._row_of(line, raw, fields)
+
+    def _note(self, binary: Iterable[str]) -> None:
+        """Say which columns are left out of the metadata, once for each."""
+        for name in binary:
+            if name not in self._binary and name not in self._taken and self.options.metadata:
+                self.notes.append(
+                    f"{self.source}: bytes of the column {name!r} are not kept as metadata"
+                )
+            self._binary.add(name)
 
     def fields(self, raw: bytes) -> dict[str, Any]:
         """Return the fields of a row without problem."""
@@ -55,82 +127,233 @@ class TableReader(JsonLinesReader):
         """Return where a row stands, for a message."""
         return f"{self.source}, row {line}"
 
-    def _part(self, name: str, value: Any) -> Item:
+    def _part(self, name: str, value: Any) -> Any:
         return value if isinstance(value, bytes) else super()._part(name, value)
+
+    def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+        if not self.options.metadata:
+            return None
+        if self._binary:
+            fields = {
+                name: value if name in self._taken else _without_bytes(value)
+                for name, value in fields.items()
+                if name in self._taken or name not in self._binary or not _is_bytes(value)
+            }
+        return super()._metadata(fields)
+
+
+def _is_bytes(value: Any) -> bool:
+    """Whether a value of a column that has bytes is left out: it is bytes, or was null there."""
+    return value is None or isinstance(value, bytes)
+
+
+def _without_bytes(value: Any) -> Any:
+    """Return a value without the bytes in it, however deep they lie."""
+    if isinstance(value, dict):
+        return {
+            name: _without_bytes(part)
+            for name, part in value.items()
+            if not isinstance(part, bytes)
+        }
+    if isinstance(value, list):
+        return [_without_bytes(part) for part in value if not isinstance(part, bytes)]
+    return value
 
 
 def _not_json(value: object) -> str:
-    return f"<{type(value).__name__}>"
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
-@contextmanager
-def _opened(source: str, *, in_groups: bool) -> Iterator[tuple[Any, Iterator[Any], str]]:
-    """Open a file; what it is, its first bytes say.
+def part_of(batch: Any) -> Part:
+    """Return a record batch of Arrow column by column."""
+    columns = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        values = column.to_pylist()
+        columns[name] = values if arrow.is_plain(column.type) else list(map(arrow.plain, values))
+    return Part(columns, [field.name for field in batch.schema if arrow.has_bytes(field.type)])
 
-    Yields:
-        its schema, its parts one after the other, and the compression of a Parquet file. Parts
-        are batches, of Parquet the row groups if those are asked for.
+
+def partitions_of(place: str) -> dict[str, str | None]:
+    """Return what the folders of a file say of all its rows: those that are called NAME=VALUE."""
+    found = map(_PARTITION.fullmatch, Path(place).parts[:-1])
+    return {
+        unquote(folder[1]): None if folder[2] == _NO_VALUE else unquote(folder[2])
+        for folder in found
+        if folder is not None
+    }
+
+
+class TableFile:
+    """A Parquet file or an Arrow file, as a context manager; what it is, its first bytes say.
+
+    Attributes:
+        schema: of its columns.
+        compression: of a Parquet file, by the paths of its columns.
+        group_rows: rows of the largest row group of a Parquet file; else of a batch.
 
     Raises:
-        BadItemError: it is neither Parquet nor Arrow, or is damaged.
+        BadItemError: it is neither, or is damaged; also while its batches are read.
     """
-    library, parquet = arrow.library(), arrow.parquet()
-    try:
-        with Path(source).open("rb") as file:
-            begin = file.read(len(_ARROW))
-            file.seek(0)
-            if begin.startswith(_PARQUET):
-                with parquet.ParquetFile(file) as found:
-                    described = found.metadata
-                    groups = range(described.num_row_groups)
-                    columns = described.row_group(0).num_columns if groups else 0
-                    packed = described.row_group(0).column(0).compression if columns else "NONE"
-                    batches = found.iter_batches(BATCH_ROWS)
-                    parts = map(found.read_row_group, groups) if in_groups else batches
-                    yield found.schema_arrow, parts, packed
-            elif begin == _ARROW:
-                with library.ipc.open_file(file) as found:
-                    yield found.schema, map(found.get_batch, range(found.num_record_batches)), ""
-            else:
-                with library.ipc.open_stream(file) as found:
-                    yield found.schema, iter(found), ""
-    except FileNotFoundError:
-        raise
-    except (library.ArrowException, OSError, ValueError) as error:
-        problem = f"{source}: no Parquet or Arrow file that can be read: {error}"
-        raise BadItemError(problem) from error
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.compression: dict[str, str] = {}
+        self.group_rows = BATCH_ROWS
+        self._opened = ExitStack()
+        try:
+            self._batches = self._reader()
+        except FileNotFoundError:
+            raise
+        except (arrow.library().ArrowException, OSError, ValueError) as error:
+            self._opened.close()
+            raise self._unreadable(error) from error
+
+    def _reader(self) -> Any:
+        """Open the file and return what yields its batches, of the columns that it is asked for."""
+        library = arrow.library()
+        file = self._opened.enter_context(library.OSFile(self.source))
+        begin = file.read(len(_ARROW))
+        file.seek(0)
+        if begin.startswith(_PARQUET):
+            # One row group after the other, of which no more is in memory than has to be.
+            found = arrow.parquet().ParquetFile(file, pre_buffer=False)
+            self.schema = self._opened.enter_context(found).schema_arrow
+            described = found.metadata
+            groups = [described.row_group(number) for number in range(described.num_row_groups)]
+            self.group_rows = max((group.num_rows for group in groups), default=BATCH_ROWS)
+            for number in range(groups[0].num_columns if groups else 0):
+                column = groups[0].column(number)
+                self.compression[column.path_in_schema] = column.compression
+            return partial(found.iter_batches, BATCH_ROWS)
+        of_file = begin == _ARROW
+        opened = library.ipc.open_file(file) if of_file else library.ipc.open_stream(file)
+        found = self._opened.enter_context(opened)
+        self.schema = found.schema
+        batches = map(found.get_batch, range(found.num_record_batches)) if of_file else iter(found)
+        return lambda columns: (
+            (batch if columns is None else batch.select(columns)).slice(begin, BATCH_ROWS)
+            for batch in batches
+            for begin in range(0, batch.num_rows, BATCH_ROWS)
+        )
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Yield its rows as record batches of the columns that are named, else of all."""
+        try:
+            yield from self._batches(columns=columns)
+        except (arrow.library().ArrowException, OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> BadItemError:
+        return BadItemError(f"{self.source}: no Parquet or Arrow file that can be read: {error}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._opened.close()
 
 
-def copy_rows(kept: Mapping[str, Sequence[int]], target: IO[bytes], *, as_parquet: bool) -> None:
+def require_same_columns(sources: Sequence[str]) -> None:
+    """Raise BadItemError unless the columns of all files are those of the first, in their order."""
+    first = None
+    for source in sources:
+        with TableFile(source) as file:
+            schema = file.schema
+        first = first or schema
+        if schema.equals(first):
+            continue
+        told = [set(zip(one.names, map(str, one.types), strict=True)) for one in (schema, first)]
+        for name, kind in sorted(told[0] ^ told[1]):
+            side = "has" if (name, kind) in told[0] else "lacks"
+            raise BadItemError(
+                f"{source}: its columns are not those of {sources[0]}: it {side} {name!r} of {kind}"
+            )
+        raise BadItemError(f"{source}: its columns are not in the order of those of {sources[0]}")
+
+
+def copy_rows(
+    kept: Mapping[str, Sequence[int]],
+    target: IO[bytes],
+    *,
+    as_parquet: bool,
+    below: Mapping[str, str] | None = None,
+) -> None:
     """Write rows of files with all their columns, under the schema of the first file.
 
-    Memory is that of one part of a file.
+    Memory is that of one row group that is written.
 
     Args:
         kept: of each file, in order, the rows to be written, rising, from 1 as their places are.
         target: where to.
-        as_parquet: in row groups as those of the sources, and compressed as they are; else as an
-            Arrow file.
+        as_parquet: in row groups as large as those of the first file, up to ``MOST_BYTES``, and
+            compressed as it is; else as an Arrow file.
+        below: of each file, the folders whose names say columns that are written too.
 
     Raises:
         BadItemError: the schemas of two files differ, or one cannot be read any more.
     """
     library = arrow.library()
-    wanted = None
+    require_same_columns(list(kept))
     with ExitStack() as opened:  # the writer is closed in any case, or does so when it is forgotten
+        writer = None
         for source, rows in kept.items():
             places = np.asarray(rows, np.int64) - 1
-            with _opened(source, in_groups=True) as (schema, parts, packed):
-                if wanted is None:
-                    wanted, make = schema, library.ipc.new_file
-                    if as_parquet:
-                        make = partial(arrow.parquet().ParquetWriter, compression=packed or "zstd")
-                    writer = opened.enter_context(make(target, schema))
-                elif not schema.equals(wanted):
-                    raise BadItemError(f"{source}: its columns are not those of {next(iter(kept))}")
+            with TableFile(source) as file:
+                folders = partitions_of((below or {}).get(source, ""))
+                added = {name: folders[name] for name in folders if name not in file.schema.names}
+                if writer is None:
+                    schema = file.schema
+                    for name in added:
+                        schema = schema.append(library.field(name, library.string()))
+                    writer = opened.enter_context(
+                        _GroupWriter(target, schema, file if as_parquet else None)
+                    )
                 first = 0
-                for part in parts:
-                    begin, end = np.searchsorted(places, (first, first + part.num_rows))
+                for batch in file.batches():
+                    begin, end = np.searchsorted(places, (first, first + batch.num_rows))
+                    first += batch.num_rows
                     if begin < end:
-                        writer.write(part.take(library.array(places[begin:end] - first)))
-                    first += part.num_rows
+                        chosen = library.array(places[begin:end] - first + batch.num_rows)
+                        taken = library.Table.from_batches([batch]).take(chosen)
+                        for name, value in added.items():
+                            values = library.array([value] * taken.num_rows, library.string())
+                            taken = taken.append_column(name, values)
+                        writer.write(taken)
+
+
+class _GroupWriter:
+    """Writes tables in groups of rows as large as those of a Parquet file; or as an Arrow file."""
+
+    def __init__(self, target: IO[bytes], schema: Any, like: TableFile | None) -> None:
+        self._schema = schema
+        self._waiting: list[Any] = []
+        if like is None:
+            self._writer = arrow.library().ipc.new_file(target, schema)
+            self._most_rows = BATCH_ROWS
+        else:
+            packed = like.compression
+            same = len(set(packed.values())) == 1
+            chosen = next(iter(packed.values())) if same else packed or "zstd"
+            self._writer = arrow.parquet().ParquetWriter(target, schema, compression=chosen)
+            self._most_rows = like.group_rows
+
+    def write(self, rows: Any) -> None:
+        """Write rows, as soon as they are enough for a group."""
+        self._waiting.append(rows)
+        while sum(table.num_rows for table in self._waiting) >= self._most_rows:
+            self._write_group(self._most_rows)
+        if sum(table.nbytes for table in self._waiting) >= MOST_BYTES:
+            self._write_group(self._most_rows)
+
+    def _write_group(self, most: int) -> None:
+        whole = arrow.library().concat_tables(self._waiting)
+        self._writer.write_table(whole.slice(0, most))
+        self._waiting = [whole.slice(most)] if whole.num_rows > most else []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_raised: object) -> None:
+        if kind is None and self._waiting:
+            self._write_group(self._most_rows)
+        self._writer.close()

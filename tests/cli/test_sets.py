@@ -17,7 +17,7 @@ from simdb.errors import ConfigurationError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions, Row
 from tests.support import oracle
-from tests.support.commands import done, lines_of, run
+from tests.support.commands import done, failed, lines_of, run
 
 SETS = ReadingOptions(text_fields=("set",), kind=simdb.Set())
 GENERATOR = random.Random(5)
@@ -190,7 +190,7 @@ def test_sets_and_texts_are_not_read_as_each_other(tmp_path):
     problems = rows_of('{"set": "1 2"}\n{"other": []}\n{"set": 5}\n', "a.jsonl", tmp_path)
     assert [row.problem for row in problems] == [
         "the field 'set' is text, not a list",
-        "the field 'set' is missing",
+        "the field 'set' is missing; the row has 'other'",
         "the field 'set' is a number, not a list",
     ]
 
@@ -264,10 +264,12 @@ def test_dedupe_keeps_the_bytes_of_lines(tmp_path):
 
 def test_dedupe_takes_the_kind_of_the_stored_collection(store, tmp_path):
     fresh = " ".join(map(str, range(50)))
-    (tmp_path / "more.txt").write_text(f"new {fresh}\nold {as_lines(BASKETS[:1])}")
+    (tmp_path / "more.txt").write_text(f"1001 {fresh}\n1002 {as_lines(BASKETS[:1])}")
     arguments = ("dedupe", tmp_path / "more.txt", "--store", store, "--collection", "baskets")
-    done(*arguments, "--id-field", 1, "-o", tmp_path / "out.txt")
-    assert (tmp_path / "out.txt").read_text() == f"new {fresh}\n"
+    told = failed(*arguments, "--id-field", 1, "-o", tmp_path / "out.txt")
+    assert "whole numbers, such as 1, and those of this input are texts, such as '1001'" in told
+    done(*arguments, "--id-field", 1, "--integer-keys", "-o", tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text() == f"1001 {fresh}\n"
     refused = run(*arguments, "--kind", "text", "-o", tmp_path / "other.txt")
     assert refused.exit_code == 2
     assert "holds sets" in refused.stderr

@@ -88,7 +88,7 @@ def test_a_line_of_json_may_be_the_list_itself(tmp_path, kind):
     assert (first.line, first.key, first.item, first.metadata) == (1, 1, ["a", "a"], None)
     assert (second.key, second.item) == (3, [3])
     (problem,) = items_of(tmp_path / "in.jsonl", '["a"]\n', kind=kind, id_field="id")
-    assert problem == "the field 'id' is missing"
+    assert problem == "the field 'id' is missing; the row has 'bag'"
     (text,) = items_of(tmp_path / "in.jsonl", '["a"]\n', kind=simdb.Text())
     assert text == "not a JSON object"
 

@@ -166,5 +166,30 @@ def test_made_keys_are_of_the_content_or_of_the_place(tmp_path):
 
 
 def test_a_header_tells_what_it_has_by_its_delimiter(tmp_path):
+    with pytest.raises(BadItemError, match="no field 'text'; it has 'id~text'"):
+        rows_of(tmp_path / "a.csv", b"id~text\na~b\n")
     with pytest.raises(BadItemError, match="no field 'text'; it has 'id;text'"):
-        rows_of(tmp_path / "a.csv", b"id;text\na;b\n")
+        rows_of(tmp_path / "a.csv", b"id;text\na;b\n", delimiter=",")
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "told"),
+    [
+        ("id,text", "a.csv", None),
+        ("id;text", "a.csv", "';' separates its fields"),
+        ('"id"|"a, b"|text', "a.csv", "'|' separates its fields"),
+        ("id\ttext", "a.csv", "a tab separates its fields"),
+        ("id\ttext", "a.tsv", None),
+        ("id,text", "a.tsv", "',' separates its fields"),
+        ("text", "a.csv", None),  # alone, and so by any
+    ],
+)
+def test_the_header_tells_the_delimiter_and_what_was_taken_is_said(tmp_path, header, name, told):
+    path = tmp_path / name
+    row = header.replace('"', "").replace("a, b", "x").replace("text", "words")
+    path.write_text(f"\ufeff{header}\n{row}\n")
+    with open_rows(str(path), ReadingOptions()) as reader:
+        assert [row.item for row in reader] == ["words"]
+        assert [note.removeprefix(f"{path}: ") for note in reader.notes] == (
+            [f"{told}, by its header"] if told else []
+        )

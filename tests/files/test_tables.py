@@ -13,7 +13,8 @@ import pytest
 
 import simdb
 from simdb.errors import BadItemError
-from simdb.files import inputs_of, open_rows
+from simdb.files import open_rows
+from simdb.files.inputs import inputs_of
 from simdb.files.rows import ReadingOptions
 from simdb.files.tables import copy_rows
 
@@ -82,10 +83,10 @@ def test_a_missing_file_and_a_compressed_one_are_told(tmp_path):
         open_rows(str(packed), OPTIONS)
 
 
-def test_a_column_that_is_missing_is_a_problem_of_each_row(table_file):
+def test_a_column_that_is_missing_is_told_with_those_there_are(table_file):
     options = ReadingOptions(text_fields=("body",), id_field="id")
-    problems = {row.problem for row in open_rows(str(table_file), options) if row.key}
-    assert problems == {"the field 'body' is missing"}
+    with pytest.raises(BadItemError, match="no column 'body'; there are 'id', 'text', 'day'"):
+        list(open_rows(str(table_file), options))
 
 
 @pytest.mark.parametrize(
@@ -106,14 +107,16 @@ def test_items_of_every_kind_are_read(kind, column, items, tmp_path):
 def test_rows_are_copied_with_their_schema_and_row_groups(tmp_path):
     source = tmp_path / "in.parquet"
     schema = TABLE.schema.with_metadata({"made": "by hand"})
-    pq.write_table(TABLE.cast(schema), source, row_group_size=2, compression="gzip")
+    packed = {"id": "gzip", "text": "snappy", "day": "zstd"}
+    pq.write_table(TABLE.cast(schema), source, row_group_size=2, compression=packed)
     with (tmp_path / "out.parquet").open("wb") as target:
-        copy_rows({str(source): [1, 4]}, target, as_parquet=True)
+        copy_rows({str(source): [1, 2, 4]}, target, as_parquet=True)
     out = pq.ParquetFile(tmp_path / "out.parquet")
     assert out.schema_arrow.equals(schema, check_metadata=True)
-    assert out.metadata.num_row_groups == 2
-    assert out.metadata.row_group(0).column(0).compression == "GZIP"
-    assert out.read()["id"].to_pylist() == ["a", "d"]
+    groups = [out.metadata.row_group(number) for number in range(out.metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == [2, 1]
+    assert [groups[0].column(place).compression for place in range(3)] == ["GZIP", "SNAPPY", "ZSTD"]
+    assert out.read()["id"].to_pylist() == ["a", "b", "d"]
 
 
 def test_rows_of_several_files_are_copied_in_order(tmp_path):

@@ -1,0 +1,92 @@
+"""Rows of databases: a table or a query of SQLite, by Python's own library, or of DuckDB."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import quote
+
+from simdb import arrow
+from simdb.errors import BadItemError, MissingExtraError
+from simdb.files.inputs import database_of
+from simdb.files.tables import BATCH_ROWS, Part, TableReader, part_of
+
+_QUERY = re.compile(r"\s*(select|with|from|values)\b", re.IGNORECASE)
+
+
+class DatabaseReader(TableReader):
+    """Rows that ``sqlite:FILE:TABLE`` names, ``duckdb:FILE:TABLE``, or a query in its place.
+
+    The file is opened to be read only. Rows come in the order that the database gives them; the
+    place of a row is its number, from 1. Of SQLite a part is what its values are, whatever the
+    types of its columns say.
+    """
+
+    def _require_readable(self) -> None:
+        found = database_of(self.source)
+        assert found is not None
+        self._library, self._file, self._named = found
+        self._is_query = _QUERY.match(self._named) is not None
+        if self._library == "duckdb":
+            arrow.library()
+            _duckdb()
+
+    def _parts(self) -> Iterator[Part]:
+        yield from self._of_sqlite() if self._library == "sqlite" else self._of_duckdb()
+
+    def _of_sqlite(self) -> Iterator[Part]:
+        place = quote(str(Path(self._file).absolute()))
+        try:
+            with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as database:
+                # What is not UTF-8 makes a bad row of its row, and not of all.
+                database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+                if not self._is_query:
+                    self._require_table(database)
+                quoted = '"{}"'.format(self._named.replace('"', '""'))
+                of_table = " ".join(["SELECT * FROM", quoted])
+                found = database.execute(self._named if self._is_query else of_table)
+                names = [column[0] for column in found.description or ()]
+                wanted = self._wanted(names)
+                while rows := found.fetchmany(BATCH_ROWS):
+                    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+                    binary = [name for name in wanted if bytes in set(map(type, columns[name]))]
+                    yield Part({name: columns[name] for name in wanted}, binary)
+        except sqlite3.Error as error:
+            raise BadItemError(f"{self.source}: SQLite cannot read it: {error}") from error
+
+    def _require_table(self, database: sqlite3.Connection) -> None:
+        found = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        names = [name for (name,) in found]
+        if self._named not in names:
+            known = ", ".join(map(repr, names)) or "none"
+            raise BadItemError(
+                f"{self.source}: there is no table {self._named!r}; there are {known}"
+            )
+
+    def _of_duckdb(self) -> Iterator[Part]:
+        duckdb = _duckdb()
+        try:
+            with duckdb.connect(self._file or ":memory:", read_only=bool(self._file)) as database:
+                relation = database.sql if self._is_query else database.table
+                schema, batches = arrow.batches(relation(self._named))
+                wanted = self._wanted(schema.names)
+                for batch in batches:
+                    for begin in range(0, batch.num_rows, BATCH_ROWS):
+                        yield part_of(batch.select(wanted).slice(begin, BATCH_ROWS))
+        except duckdb.Error as error:
+            told = str(error).partition("\n")[0]
+            raise BadItemError(f"{self.source}: DuckDB cannot read it: {told}") from error
+
+
+def _duckdb() -> ModuleType:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError(
+            'inputs of DuckDB need the duckdb extra: pip install "simdb-store[duckdb]"'
+        ) from error
+    return duckdb

@@ -1,0 +1,168 @@
+"""What the inputs are that a user names: files, folders, patterns, tables of databases."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+
+from simdb.errors import ConfigurationError, UsageError
+from simdb.files.compression import STANDARD_STREAM, plain_name
+from simdb.files.rows import ReadingOptions
+from simdb.files.separated import delimiter_of
+from simdb.files.texts import iter_files, leads_out
+from simdb.kinds.base import Format
+
+TABLES: tuple[Format, ...] = ("parquet", "arrow")
+_BESIDE_SHARDS = ("dataset_info.json", "state.json")  # in a folder of a data set of Hugging Face
+_DATABASE = re.compile("(sqlite|duckdb):([^:]*):(.+)", re.DOTALL)
+
+
+def database_of(source: str) -> tuple[str, str, str] | None:
+    """Return what ``sqlite:FILE:TABLE`` names: library, file, and a table or a query; else None.
+
+    Raises:
+        UsageError: it begins so, but does not name all of them.
+    """
+    found = _DATABASE.fullmatch(source)
+    if found is not None and (found[2] or found[1] == "duckdb"):
+        return found[1], found[2], found[3]
+    if source.startswith(("sqlite:", "duckdb:")) and not Path(source).exists():
+        raise UsageError(
+            f"{source} does not name a table: sqlite:FILE:TABLE, duckdb:FILE:TABLE or a query "
+            "(SELECT ...) in the place of the table; duckdb::QUERY needs no file"
+        )
+    return None
+
+
+def is_pattern(source: str) -> bool:
+    """Whether an input is a pattern of names, such as ``shards/*.parquet``."""
+    named = source == STANDARD_STREAM or Path(source).exists()
+    return glob.has_magic(source) and not named and database_of(source) is None
+
+
+def _fixed(pattern: str) -> Path:
+    """Return the folder that all that matches a pattern lies in."""
+    return Path(*takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
+
+
+def _matches(pattern: str) -> list[str]:
+    """Return what matches, sorted, without names that begin with a dot."""
+    folder = _fixed(pattern)
+    rest = str(Path(pattern).relative_to(folder))
+    found = sorted(
+        path
+        for path in folder.glob(rest)
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    if not found:
+        raise FileNotFoundError(2, "no such file or folder", pattern)
+    return list(map(str, found))
+
+
+def require_there(*sources: str) -> None:
+    """Raise FileNotFoundError unless each input is standard input, or is there."""
+    for source in sources:
+        if is_pattern(source):
+            _matches(source)
+            continue
+        database = database_of(source)
+        name = source if database is None else database[1]
+        if name not in (STANDARD_STREAM, "") and not Path(name).exists():
+            raise FileNotFoundError(2, "no such file or folder", name)
+
+
+def files_behind(source: str, pattern: str | None = None) -> Iterator[str]:
+    """Yield the names of all that is read of an input; those of a folder that match a pattern."""
+    database = database_of(source)
+    if is_pattern(source):
+        for name in _matches(source):
+            yield from files_behind(name, pattern)
+    elif database is not None:
+        if database[0] == "duckdb":
+            yield STANDARD_STREAM  # what its queries read besides, only DuckDB can tell
+        yield from filter(None, database[1:2])
+    elif source == STANDARD_STREAM or not Path(source).is_dir():
+        yield source
+    else:
+        for relative in iter_files(Path(source), pattern):
+            yield str(Path(source, relative))
+
+
+def format_of_name(source: str, options: ReadingOptions) -> Format | None:
+    """Return the format that the name of a file tells."""
+    suffix = Path(plain_name(source)).suffix.lower()
+    return options.kind.suffixes.get(".csv" if suffix == ".tsv" else suffix)
+
+
+def written_forms(source: str, options: ReadingOptions) -> tuple[str, ...]:
+    """Return the formats that rows of an input can be written in.
+
+    It is their own, in which ``"tsv"`` is told from ``"csv"``; tables may also become JSON lines,
+    and those of databases only these.
+    """
+    told = told_format(source, options)
+    if told in TABLES:
+        return ("jsonl", *(TABLES if database_of(source) is None else ()))
+    return ("tsv" if told == "csv" and delimiter_of(source, options) == "\t" else told,)
+
+
+def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
+    """Return the inputs that an input is: itself, its shards, or what matches its pattern.
+
+    A folder whose files' names tell a format of rows is all of these; a folder of texts is one
+    input, of a text a file.
+
+    Returns:
+        by the name of each, its path below the folder or the pattern; of an input that is alone,
+        the name without its folder.
+
+    Raises:
+        ConfigurationError: the files in a folder have several formats, or one is a link out of it.
+        FileNotFoundError: nothing matches the pattern.
+    """
+    if is_pattern(source):
+        names = [one for match in _matches(source) for one in inputs_of(match, options)]
+        return {name: str(Path(name).relative_to(_fixed(source))) for name in names}
+    if source == STANDARD_STREAM or not Path(source).is_dir() or options.format == "text":
+        return {source: Path(source).name}
+    names = list(iter_files(Path(source), options.pattern))
+    files = {str(Path(source, name)): name for name in names if name not in _BESIDE_SHARDS}
+    formats = {options.format or format_of_name(name, options) for name in files}
+    if not formats - {None, "text"}:
+        return {source: Path(source).name}
+    if len(formats) > 1:
+        told = ", ".join(sorted(one or "unknown" for one in formats))
+        raise ConfigurationError(
+            f"{source} holds files of several formats ({told}): name those that are meant, with "
+            "a pattern or a format"
+        )
+    for name in files:
+        if leads_out(Path(source), Path(name)):
+            raise ConfigurationError(f"{name} is a link to a file outside of the folder")
+    return files
+
+
+def told_format(source: str, options: ReadingOptions) -> Format:
+    """Return the format of an input, as its name or the options tell it."""
+    formats = options.kind.formats
+    if database_of(source) is not None:
+        if "arrow" not in formats:
+            raise ConfigurationError(f"{source}: {options.kind.plural} are not read from tables")
+        return "arrow"
+    if options.format is not None:
+        return options.format
+    if source == STANDARD_STREAM:
+        return "jsonl"
+    if Path(source).is_dir():
+        return "text" if "text" in formats else formats[0]
+    told = format_of_name(source, options)
+    if told is None:
+        raise ConfigurationError(
+            f"the name of {source} does not tell its format: name it, one of {', '.join(formats)}"
+        )
+    replace(options, format=told)  # it has to agree with the other options too
+    return told

@@ -1,0 +1,252 @@
+"""Inputs of every kind: many at once, patterns, partitioned folders, databases."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.commands import done, failed, run, write_rows
+
+TEXTS = [
+    "the quick brown fox jumps over the lazy dog",
+    "another text about the price of copper in London",
+    "nothing here is like any of the other rows at all",
+]
+KEPT = [{"id": f"k{number}", "text": text} for number, text in enumerate(TEXTS)]
+COPIES = [{"id": f"c{number}", "text": f"{text}!"} for number, text in enumerate(TEXTS)]
+ID = ("--id-field", "id")
+
+
+def ids(path: Path) -> list[str]:
+    return [json.loads(line)["id"] for line in path.read_text().splitlines()]
+
+
+def added(tmp_path: Path, *arguments: object) -> dict[str, dict[str, object]]:
+    """What the items of a new collection and their metadata are, by key."""
+    done("create", tmp_path / "s.simdb", "c")
+    done("add", tmp_path / "s.simdb", "c", *arguments)
+    lines = done("export", tmp_path / "s.simdb", "c").stdout.splitlines()
+    return {row.pop("id"): row for row in map(json.loads, lines)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two months of rows, the second of which are copies of the first."""
+    for month, rows in (("1", KEPT), ("2", COPIES)):
+        (tmp_path / "in" / month).mkdir(parents=True)
+        write_rows(tmp_path / "in" / month / "rows.jsonl", rows)
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in" / month / "rows.parquet")
+    return tmp_path / "in"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [["1/rows.jsonl", "2/rows.jsonl"], ["*/rows.jsonl"], ["1/*.jsonl", "[2-9]/r*"], ["**/*.jsonl"]],
+)
+def test_several_inputs_and_patterns_are_all_of_their_rows(folder, tmp_path, named):
+    if named[-1] == "[2-9]/r*":
+        (folder / "2" / "rows.parquet").unlink()
+    done("dedupe", *[folder / name for name in named], "-o", tmp_path / "kept.jsonl", *ID)
+    assert ids(tmp_path / "kept.jsonl") == ["k0", "k1", "k2"]
+
+
+def test_a_pattern_of_nothing_and_an_input_twice_are_refused(folder, tmp_path):
+    output = ("-o", tmp_path / "kept.jsonl")
+    assert "no such file" in failed("dedupe", folder / "*.csv", *output)
+    twice = failed("dedupe", folder / "1" / "rows.jsonl", folder / "1" / "*.jsonl", *output, *ID)
+    assert "rows.jsonl is an input twice" in twice
+    assert "is an input" in failed(
+        "dedupe", folder / "*" / "*.jsonl", "-o", folder / "1/rows.jsonl"
+    )
+    unlike = failed("dedupe", folder / "1" / "rows.jsonl", write_csv(tmp_path), *output, *ID)
+    assert "inputs of csv and jsonl have no output in common" in unlike
+    assert not (tmp_path / "kept.jsonl").exists()
+
+
+def write_csv(tmp_path: Path) -> Path:
+    (tmp_path / "a.csv").write_text("id,text\nx,y\n")
+    return tmp_path / "a.csv"
+
+
+def test_a_name_with_the_signs_of_a_pattern_is_that_file(tmp_path):
+    write_rows(tmp_path / "rows[1].jsonl", KEPT)
+    done("dedupe", tmp_path / "rows[1].jsonl", "-o", tmp_path / "kept.jsonl")
+    assert ids(tmp_path / "kept.jsonl") == ["k0", "k1", "k2"]
+
+
+def test_line_numbers_of_several_inputs_are_told_apart(folder, tmp_path):
+    inputs = [folder / "1" / "rows.jsonl", folder / "2" / "rows.jsonl"]
+    done("dedupe", *inputs, "-o", tmp_path / "kept.jsonl", "--removed", tmp_path / "removed.jsonl")
+    removed = [json.loads(line) for line in (tmp_path / "removed.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["duplicate_of"]) for row in removed] == [
+        (f"{inputs[1]}:{line}", f"{inputs[0]}:{line}") for line in (1, 2, 3)
+    ]
+    done("create", tmp_path / "s.simdb", "c")
+    for command in (
+        ("add", tmp_path / "s.simdb", "c"),
+        ("dedupe", "--store", tmp_path / "s.simdb"),
+    ):
+        output = ["-o", tmp_path / "no"] if command[0] == "dedupe" else []
+        refused = failed(*command, *inputs, *output)
+        assert "the line numbers of several inputs are the same keys" in refused
+
+
+def test_inputs_go_to_a_folder_each_under_its_name(folder, tmp_path):
+    done("dedupe", folder / "*" / "*.parquet", "-o", f"{tmp_path / 'out'}/", *ID)
+    assert pq.read_table(tmp_path / "out" / "1" / "rows.parquet").to_pylist() == KEPT
+    assert pq.read_table(tmp_path / "out" / "2" / "rows.parquet").num_rows == 0
+    clash = [folder / "1" / "rows.parquet", folder / "2" / "rows.parquet"]
+    assert "would both go to" in failed("dedupe", *clash, "-o", f"{tmp_path / 'new'}/", *ID)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.fixture
+def partitioned(tmp_path: Path) -> Path:
+    """A folder whose names are columns, one of which the files have themselves."""
+    for place, rows in (
+        ("lang=en/day=1", KEPT),
+        ("lang=a%2Fb/day=__HIVE_DEFAULT_PARTITION__", COPIES),
+    ):
+        path = tmp_path / "in" / place
+        path.mkdir(parents=True)
+        whole = pa.Table.from_pylist([{**row, "day": 7} for row in rows])
+        pq.write_table(whole, path / "part-0.parquet")
+    return tmp_path / "in"
+
+
+def test_the_folders_of_a_partitioned_one_are_columns(partitioned, tmp_path):
+    rows = added(tmp_path, partitioned, *ID)
+    assert rows["k0"] == {"text": TEXTS[0], "lang": "en", "day": 7}
+    assert rows["c0"]["lang"] == "a/b"
+    done("dedupe", partitioned, "-o", tmp_path / "kept.parquet", *ID)
+    kept = pq.read_table(tmp_path / "kept.parquet", partitioning=None)
+    assert kept.schema.names == ["id", "text", "day", "lang"]
+    assert set(map(tuple, kept.select(["lang", "day"]).to_pylist()[0].items())) <= {
+        ("lang", "a/b"), ("lang", "en"), ("day", 7),
+    }  # fmt: skip
+    done("dedupe", partitioned, "-o", f"{tmp_path / 'out'}/", *ID)
+    names = {path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*.parquet")}
+    assert names == {path.relative_to(partitioned) for path in partitioned.rglob("*.parquet")}
+    shard = next((tmp_path / "out").rglob("*.parquet"))
+    assert pq.ParquetFile(shard).schema_arrow.names == ["id", "text", "day"]
+
+
+def test_a_partition_may_be_the_key_or_the_item(tmp_path):
+    for number, text in enumerate(TEXTS):
+        path = tmp_path / "in" / f"id=k{number}"
+        path.mkdir(parents=True)
+        pq.write_table(pa.table({"text": [text]}), path / "a.parquet")
+    assert set(added(tmp_path, tmp_path / "in", *ID)) == {"k0", "k1", "k2"}
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "app.db"
+    with sqlite3.connect(path) as made:
+        made.execute('CREATE TABLE "my posts" (id TEXT, text TEXT, n REAL, image BLOB)')
+        for row in KEPT + COPIES:
+            made.execute('INSERT INTO "my posts" VALUES (?, ?, 1.5, ?)', (*row.values(), b"\0"))
+    made.close()
+    return path
+
+
+def test_a_table_of_sqlite_is_its_rows(database, tmp_path):
+    before = database.read_bytes()
+    source = f"sqlite:{database}:my posts"
+    done("dedupe", source, "-o", tmp_path / "kept.jsonl", "--removed", tmp_path / "removed", *ID)
+    assert ids(tmp_path / "kept.jsonl") == ["k0", "k1", "k2"]
+    row = json.loads((tmp_path / "removed").read_text().splitlines()[0])["row"]
+    assert row == {**COPIES[0], "n": 1.5, "image": "AA=="}
+    again = tmp_path / "again.jsonl"
+    done("dedupe", source, "-o", again, *ID)
+    assert again.read_bytes() == (tmp_path / "kept.jsonl").read_bytes()
+    assert database.read_bytes() == before
+
+
+def test_bytes_are_left_out_of_metadata_and_that_is_said(database, tmp_path):
+    done("create", tmp_path / "s.simdb", "c")
+    ran = done("add", tmp_path / "s.simdb", "c", f"sqlite:{database}:my posts", *ID)
+    assert ran.stderr.count("bytes of the column 'image' are not kept as metadata") == 1
+    line = done("get", tmp_path / "s.simdb", "c", "k0", "--json").stdout
+    assert json.loads(line)["metadata"] == {"n": 1.5}
+
+
+def test_a_query_is_a_table_too(database, tmp_path):
+    query = f"sqlite:{database}:SELECT id AS key, text FROM 'my posts' WHERE id LIKE 'c%'"
+    assert set(added(tmp_path, query, "--id-field", "key")) == {"c0", "c1", "c2"}
+
+
+def test_duckdb_reads_tables_and_queries(tmp_path):
+    with duckdb.connect(tmp_path / "d.duckdb") as made:
+        made.sql("create table posts (id text, text text, day date)")
+        made.executemany(
+            "insert into posts values (?, ?, '2026-01-02')", [list(row.values()) for row in KEPT]
+        )
+    rows = added(tmp_path, f"duckdb:{tmp_path / 'd.duckdb'}:posts", *ID)
+    assert rows["k1"] == {"text": TEXTS[1], "day": "2026-01-02"}
+    pq.write_table(pa.Table.from_pylist(KEPT + COPIES), tmp_path / "in.parquet")
+    query = f"duckdb::SELECT id, text FROM '{tmp_path / 'in.parquet'}'"
+    done("dedupe", query, "-o", tmp_path / "kept.jsonl", *ID)
+    assert ids(tmp_path / "kept.jsonl") == ["k0", "k1", "k2"]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("sqlite:{}:none", "there is no table 'none'; there are 'my posts'"),
+        ("sqlite:{}:select text from nowhere", "SQLite cannot read it: no such table"),
+        ("sqlite:{}:select id from 'my posts'", "there is no column 'text'; there are 'id'"),
+        ("sqlite:{}:select text, text from 'my posts'", "there are two columns 'text'"),
+        ("sqlite:{}", "does not name a table"),
+        ("sqlite:{}.gone:t", "no such file or folder"),
+        ("duckdb:{}.gone:t", "no such file or folder"),
+        ("duckdb::select * from nowhere", "DuckDB cannot read it: "),
+        ("sqlite:{}.torn:t", "SQLite cannot read it: file is not a database"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_told_and_nothing_is_written(
+    database, tmp_path, monkeypatch, source, told
+):
+    monkeypatch.chdir(tmp_path)
+    Path(f"{database}.torn").write_bytes(b"no database" * 100)
+    assert told in failed("dedupe", source.format(database.name), "-o", "kept.jsonl")
+    assert not Path("kept.jsonl").exists()
+
+
+def test_an_output_that_is_the_database_is_refused(database):
+    before = database.read_bytes()
+    assert "is an input" in failed("dedupe", f"sqlite:{database}:my posts", "-o", database)
+    assert database.read_bytes() == before
+
+
+def test_rows_of_tables_that_hold_anything_are_rows(tmp_path):
+    table = pa.table(
+        {
+            "id": ["a", "b", "c"],
+            "text": TEXTS,
+            "share": [0.5, float("nan"), float("inf")],
+            "image": [{"bytes": b"\0", "path": "x"}, None, {"bytes": None, "path": "y"}],
+            "raw": [b"\0", None, b"1"],
+        }
+    )
+    pq.write_table(table, tmp_path / "in.parquet")
+    rows = added(tmp_path, tmp_path / "in.parquet", *ID)
+    assert rows["a"] == {"text": TEXTS[0], "share": 0.5, "image": {"path": "x"}}
+    assert rows["b"] == {"text": TEXTS[1], "share": None}
+    assert rows["c"] == {"text": TEXTS[2], "share": "inf", "image": {"bytes": None, "path": "y"}}
+
+
+def test_shards_of_other_types_are_told_before_any_row_is_read(tmp_path):
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"text": ["a"], "n": [1]}), tmp_path / "in" / "1.parquet")
+    pq.write_table(pa.table({"text": ["b"], "n": [0.5]}), tmp_path / "in" / "2.parquet")
+    told = failed("dedupe", tmp_path / "in", "-o", tmp_path / "kept.parquet")
+    assert "2.parquet: its columns are not those of" in told
+    assert "it has 'n' of double" in told
+    assert run("dedupe", tmp_path / "in", "-o", tmp_path / "kept.jsonl").exit_code == 0
