@@ -98,7 +98,6 @@ class Database:
         self._handle.close()
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_raised: object) -> None:

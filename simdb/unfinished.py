@@ -1,4 +1,4 @@
-"""Files and folders that are being made: told from those that a killed run has left."""
+"""Files and folders that are being made: durable, and told from what a killed run has left."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ def held(descriptor: int) -> bool:
     except OSError:
         return True
     return os.fstat(descriptor).st_nlink > 0
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, as a new file's has to be."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_abandoned(folder: Path, pattern: str) -> None:

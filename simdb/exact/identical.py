@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import FileIO
@@ -111,7 +111,6 @@ class _Search:
             self.unreadable.append((path, _reason(error)))
 
     def report(self) -> IdenticalReport:
-        """Settle every file and report."""
         groups = []
         settled = 0
         total = sum(len(paths) for paths in self.names.values())
@@ -134,38 +133,23 @@ class _Search:
             skipped=self.skipped,
         )
 
-    def _identical(self, size: int, inodes: list[Inode]) -> Iterator[list[Inode]]:
-        """Divide files of one size into classes of identical ones."""
-        if len(inodes) == 1 or size == 0:
-            yield inodes
-            return
-        if size <= self.positions * _SAMPLE_WIDTH:
-            yield from self._in_step(size, inodes)
-            return
-        generator = Random(size)  # noqa: S311 - any fixed positions will do
-        offsets = sorted(generator.randrange(size - _SAMPLE_WIDTH) for _ in range(self.positions))
-        self.sampled += len(inodes)
-        for group in self._split(inodes, offsets, _SAMPLE_WIDTH):
-            if len(group) > 1:
-                yield from self._in_step(size, group)
-            else:
-                yield group
-
-    def _in_step(self, size: int, inodes: list[Inode]) -> Iterator[list[Inode]]:
-        """Divide files of one size by all they contain, a piece of each at a time."""
+    def _identical(self, size: int, inodes: list[Inode]) -> list[list[Inode]]:
+        """Divide files of one size by a sample, then by all they contain, a piece at a time."""
         groups = [inodes]
+        if len(inodes) > 1 and size > self.positions * _SAMPLE_WIDTH:
+            self.sampled += len(inodes)
+            generator = Random(size)  # noqa: S311 - any fixed positions will do
+            last = size - _SAMPLE_WIDTH
+            offsets = sorted(generator.randrange(last) for _ in range(self.positions))
+            groups = self._split(inodes, offsets, _SAMPLE_WIDTH)
         for offset in range(0, size, _STEP):
-            pieces = []
-            for group in groups:
-                for part in self._split(group, [offset], min(_STEP, size - offset)):
-                    if offset + _STEP >= size:
-                        self.read_in_full += len(part)
-                    if len(part) > 1:
-                        pieces.append(part)
-                    else:
-                        yield part
-            groups = pieces
-        yield from groups
+            width = min(_STEP, size - offset)
+            alike = [group for group in groups if len(group) > 1]
+            parts = [part for group in alike for part in self._split(group, [offset], width)]
+            if offset + width == size:
+                self.read_in_full += sum(map(len, parts))
+            groups = parts + [group for group in groups if len(group) == 1]
+        return groups
 
     def _split(self, inodes: list[Inode], offsets: list[int], width: int) -> list[list[Inode]]:
         """Divide files by the bytes at some offsets; those that cannot be read are dropped."""

@@ -224,7 +224,6 @@ class _Range:
 
     @property
     def done(self) -> bool:
-        """Whether all its buckets are joined."""
         return bool(self.state[0] >= self.stop)
 
     def advance(self, most: int) -> tuple[int, Int64s, list[Represented]]:

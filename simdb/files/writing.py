@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from simdb.errors import UsageError
 from simdb.files.compression import STANDARD_STREAM, compressing, plain_name
-from simdb.unfinished import held, remove_abandoned
+from simdb.unfinished import held, remove_abandoned, sync_folder
 
 # Where the first page of an LMDB file has its magic number, and what that is.
 _MAGIC_AT = 16
@@ -123,7 +123,7 @@ class Output:
         self._temporary.replace(self._final)
         self._temporary = None
         self._stored.close()
-        _sync_folder(self._final.parent)
+        sync_folder(self._final.parent)
 
     def discard(self) -> None:
         """Remove what was written; the target stays as it was."""
@@ -135,14 +135,6 @@ class Output:
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def promised_form(target: str) -> str | None:

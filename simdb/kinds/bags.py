@@ -21,17 +21,16 @@ import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
 from simdb import kernels
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.kinds.base import TOKENS, Format, Items, SymbolKind, lengths_of, shown
+from simdb.kinds.base import TOKENS, Items, SymbolKind, lengths_of, shown
 from simdb.kinds.sets import (
     INTEGERS,
-    PLAIN_COLLECTIONS,
     UNSIGNED,
     ElementForm,
     distinct,
@@ -65,14 +64,14 @@ class Bag(SymbolKind, frozen=True):
 
     union: Literal["sum", "maximum"] = "sum"
 
-    plural: ClassVar[str] = "bags"
-    suffixes: ClassVar[Mapping[str, Format]] = TOKENS
-    of_elements: ClassVar[bool] = True
-    of_counts: ClassVar[bool] = True
-    json_form: ClassVar[str] = "a list, or an object of counts"
-    probe_option: ClassVar[str] = "--set"
-    probe_format: ClassVar[Format | None] = "lines"
-    in_the_name: ClassVar[tuple[str, ...]] = ("union",)
+    plural = "bags"
+    suffixes = TOKENS
+    of_elements = True
+    of_counts = True
+    json_form = "a list, or an object of counts"
+    probe_option = "--set"
+    probe_format = "lines"
+    in_the_name = ("union",)
 
     def make_items(self, secret: bytes) -> BagItems:
         return BagItems(secret)
@@ -180,17 +179,15 @@ class BagItems(Items):
             return _encode(Counter(ordered))
         if isinstance(item, Mapping):
             return _encode(_counted(item))
-        elements = item if isinstance(item, PLAIN_COLLECTIONS) else _FORM.require_collection(item)
+        elements = _FORM.require_collection(item)
         _require_few(len(elements))
         return _encode(Counter(_FORM.plain(elements)))
 
-    def decode(self, data: bytes | memoryview) -> Counter[int] | Counter[str]:
+    def decode(self, data: bytes | memoryview) -> Counter[Any]:
         try:
-            elements, counts = _parts(data)
+            return Counter(dict(zip(*_parts(data), strict=True)))
         except (ValueError, KeyError, IndexError, struct.error) as error:
             raise CorruptionError(f"a stored bag cannot be read: {error}") from error
-        bag: Counter[Any] = Counter(dict(zip(elements, counts, strict=True)))
-        return cast("Counter[int] | Counter[str]", bag)
 
     def weights(self, items: Sequence[bytes | memoryview]) -> Int64s:
         """Return the occurrences of each bag, or its bytes where they are more."""
@@ -252,7 +249,6 @@ def _encode(bag: Counter[Any]) -> bytes:
 
 
 def _with_counts(elements: bytes, counts: list[int]) -> bytes:
-    """Return the stored form of a bag from that of its elements."""
     if not counts:
         return b""
     most = max(counts)
@@ -264,7 +260,6 @@ def _with_counts(elements: bytes, counts: list[int]) -> bytes:
 
 
 def _parts(data: bytes | memoryview) -> tuple[list[Any], list[int]]:
-    """Return the elements and the counts of a stored bag."""
     if not len(data):
         return [], []
     width = data[0]

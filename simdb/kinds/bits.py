@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,6 @@ from simdb.kinds.base import (
     ROWS_OF_NUMBERS,
     Compared,
     Finder,
-    Format,
     Items,
     Measure,
     PairedMeasure,
@@ -68,10 +67,10 @@ class Bits(SymbolKind, frozen=True):
     length: Annotated[int, Meta(ge=1, le=MAXIMUM_LENGTH)]
     measure: Literal["hamming", "tanimoto"] = "hamming"
 
-    plural: ClassVar[str] = "bit vectors"
-    in_the_name: ClassVar[tuple[str, ...]] = ("length", "measure")
-    suffixes: ClassVar[Mapping[str, Format]] = ROWS_OF_NUMBERS
-    json_form: ClassVar[str] = "a text of 0 and 1, a text 0x… or a list"
+    plural = "bit vectors"
+    in_the_name = ("length", "measure")
+    suffixes = ROWS_OF_NUMBERS
+    json_form = "a text of 0 and 1, a text 0x… or a list"
 
     @property
     def is_distance(self) -> bool:

@@ -15,7 +15,7 @@ import reprlib
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import accumulate, chain, pairwise
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from simdb.errors import BadItemError, CorruptionError
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     TOKENS,
-    Format,
     Items,
     SymbolKind,
     lengths_of,
@@ -54,12 +53,12 @@ class Set(SymbolKind, frozen=True):
     Its order and its repeats do not count; ``get`` returns a ``frozenset``.
     """
 
-    plural: ClassVar[str] = "sets"
-    suffixes: ClassVar[Mapping[str, Format]] = TOKENS
-    of_elements: ClassVar[bool] = True
-    json_form: ClassVar[str] = "a list"
-    probe_option: ClassVar[str] = "--set"
-    probe_format: ClassVar[Format | None] = "lines"
+    plural = "sets"
+    suffixes = TOKENS
+    of_elements = True
+    json_form = "a list"
+    probe_option = "--set"
+    probe_format = "lines"
 
     def make_items(self, secret: bytes) -> SetItems:
         return SetItems(secret)
@@ -82,16 +81,13 @@ class SetItems(Items):
         self._keys = element_keys(secret_words(secret, b"simdb.set", 3))
 
     def encode(self, item: object) -> bytes:
-        if isinstance(item, PLAIN_COLLECTIONS):
-            elements = _FORM.plain(item)
-        elif isinstance(item, np.ndarray):
+        if isinstance(item, np.ndarray):
             array = _FORM.sorted_array(item)
             if isinstance(array, np.ndarray):
                 return _FORM.stored_array(array[distinct(array)])
-            elements = array
-        else:
-            elements = _FORM.plain(_FORM.require_collection(item))
-        ordered = sorted(elements)  # sets come sorted more often than not, which makes this quick
+            ordered = array
+        else:  # sets come sorted more often than not, which makes this quick
+            ordered = sorted(_FORM.plain(_FORM.require_collection(item)))
         if len(set(ordered)) < len(ordered):
             ordered = sorted(set(ordered))
         return _FORM.stored(ordered)
@@ -100,12 +96,11 @@ class SetItems(Items):
         stored = stored_integer_sets(items)
         return list(map(self.encode, items)) if stored is None else stored
 
-    def decode(self, data: bytes | memoryview) -> frozenset[int] | frozenset[str]:
+    def decode(self, data: bytes | memoryview) -> frozenset[Any]:
         try:
-            elements = stored_elements(data)
+            return frozenset(stored_elements(data))
         except (ValueError, struct.error) as error:
             raise CorruptionError(f"a stored set cannot be read: {error}") from error
-        return cast("frozenset[int] | frozenset[str]", frozenset(elements))
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         data = np.frombuffer(b"".join(items), np.uint8)
@@ -195,6 +190,8 @@ class ElementForm:
 
     def require_collection(self, item: object) -> Collection[Any]:
         """Return what can be read again and again: a list, a range, the keys of a mapping."""
+        if isinstance(item, PLAIN_COLLECTIONS):  # told sooner than what else is one
+            return item
         again = isinstance(item, Iterable) and isinstance(item, Sized)
         if again and not isinstance(item, _NO_COLLECTIONS):
             return cast("Collection[Any]", item)

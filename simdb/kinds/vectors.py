@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from simdb.kinds.base import (
     ROWS_OF_NUMBERS,
     Compared,
     Finder,
-    Format,
     Items,
     Kind,
     Measure,
@@ -72,15 +71,14 @@ class Vector(Kind, frozen=True):
     directions: Literal["gaussian", "signs"] = "gaussian"
     bucket_width: int | float | None = None
 
-    plural: ClassVar[str] = "vectors"
+    plural = "vectors"
     # The features are the bytes themselves, and a matrix product of few vectors is slow.
-    slice_bytes: ClassVar[int] = 524_288
-    in_the_name: ClassVar[tuple[str, ...]] = ("dimension", "measure")
-    suffixes: ClassVar[Mapping[str, Format]] = ROWS_OF_NUMBERS
-    json_form: ClassVar[str] = "a list of numbers"
+    slice_bytes = 524_288
+    in_the_name = ("dimension", "measure")
+    suffixes = ROWS_OF_NUMBERS
+    json_form = "a list of numbers"
 
     def __post_init__(self) -> None:
-        """Refuse settings that are wrong, or contradict one another."""
         width: Any = self.bucket_width  # what a caller gives is not always what is declared
         is_number = isinstance(width, int | float) and not isinstance(width, bool)
         if width is not None and not (is_number and NARROWEST_BUCKET <= width <= WIDEST_BUCKET):
@@ -205,7 +203,6 @@ class VectorItems(Items):
 
 
 def _array_of(item: object) -> npt.NDArray[Any]:
-    """Return what is given as an array of integers or of floats."""
     if not isinstance(item, list | tuple) and not hasattr(item, "__array__"):
         raise BadItemError(f"a vector must be a list or an array of numbers, not {shown(item)}")
     if isinstance(item, list | tuple):

@@ -19,8 +19,8 @@ from simdb.errors import ConfigurationError
 
 Probability = TypeVar("Probability", float, Fraction, Float64s)
 
-_BISECTIONS = 60
 _GRID = 4096
+_REFINEMENTS = 4  # of a grid between two of its points, after which these are next to each other
 
 
 class Construction(ABC):
@@ -102,29 +102,23 @@ def s_curve(construction: Construction, points: int = 101) -> Float64s:
 def fixed_point(construction: Construction) -> float | None:
     """Return the p in (0, 1) that the construction leaves as it is, or None without one.
 
-    Above it amplification raises probabilities, below it lowers them (MMDS 3.6.3). Found by
-    bisection between the first two points of a grid where the curve crosses the diagonal.
+    Above it amplification raises probabilities, below it lowers them (MMDS 3.6.3). It lies between
+    the first two points of ever finer grids where the curve crosses the diagonal.
     """
     single = np.linspace(0.0, 1.0, _GRID + 1)[1:-1]
-    above = construction.probability(single) > single
-    crossings = np.flatnonzero(above[1:] != above[:-1])
-    if crossings.size == 0:
-        return None
-    low, high = float(single[crossings[0]]), float(single[crossings[0] + 1])
-    low_is_above = bool(above[crossings[0]])
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if (construction.probability(middle) > middle) == low_is_above:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    for _ in range(_REFINEMENTS):
+        above = construction.probability(single) > single
+        crossings = np.flatnonzero(above[1:] != above[:-1])
+        if crossings.size == 0:
+            return None
+        single = np.linspace(single[crossings[0]], single[crossings[0] + 1], _GRID + 1)
+    return float(single[0])
 
 
 def steepest(construction: Construction) -> tuple[float, float]:
     """Return the p at which the S-curve is steepest, and its slope there (MMDS 3.4.2)."""
     low, high = 0.0, 1.0
-    for _ in range(4):
+    for _ in range(_REFINEMENTS):
         single = np.linspace(low, high, _GRID + 1)
         best = int(np.argmax(construction.slope(single)))
         low, high = float(single[max(best - 1, 0)]), float(single[min(best + 1, _GRID)])

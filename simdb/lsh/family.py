@@ -120,38 +120,13 @@ class Family(Protocol):
 # -- banding -------------------------------------------------------------------------------------
 
 
-class Banding:
-    """Hash each band of a signature to a 64-bit bucket key under a secret.
-
-    Two items share the key of a band if and (but for a probability below (rows + 1) / 2^58) only
-    if they agree in all its rows (MMDS 3.4.1). Different bands have different keys.
-    """
-
-    def __init__(self, bands: int, rows: int, secret: bytes) -> None:
-        self.bands = bands
-        self.rows = rows
-        words = secret_words(secret, b"simdb.bucket", 2)
-        self._base = np.uint64(polynomial_base(int(words[0])))
-        self._secret = words[1]
-
-    def bucket_keys(self, signatures: UInt16s) -> UInt64s:
-        """Return the bucket keys, uint64 (n, bands), of signatures, uint16 (n, bands * rows)."""
-        if signatures.ndim != 2 or signatures.shape[1] != self.bands * self.rows:
-            raise ValueError(
-                f"signatures of shape {signatures.shape} do not have "
-                f"{self.bands} x {self.rows} rows"
-            )
-        return kernels.sketches.bucket_keys(signatures, self.bands, self._base, self._secret)
-
-
 class BandedFamily(ABC):
     """A family whose signatures are bands of equal size, none of which is ever missing.
 
     Attributes:
         bands: bands of a signature, each with a bucket key.
         rows: base functions of a band.
-        words: uint16 words of a signature.
-        band_words: those of a band.
+        words, band_words: uint16 words of a signature, and of a band.
     """
 
     def __init__(self, bands: int, rows: int, words_of_band: int, secret: bytes) -> None:
@@ -164,11 +139,24 @@ class BandedFamily(ABC):
         self.rows = rows
         self.words = bands * words_of_band
         self.band_words = words_of_band
-        self._banding = Banding(bands, words_of_band, secret)
+        base, self._band_secret = secret_words(secret, b"simdb.bucket", 2)
+        self._base = np.uint64(polynomial_base(int(base)))
+
+    def band_keys(self, signatures: UInt16s) -> UInt64s:
+        """Hash each band of signatures, uint16 (n, words), to a bucket key: uint64 (n, bands).
+
+        Two items share the key of a band if and (but for a probability below (band_words + 1) /
+        2^58) only if they agree in all of it (MMDS 3.4.1). Different bands have different keys.
+        """
+        if signatures.ndim != 2 or signatures.shape[1] != self.words:
+            raise ValueError(
+                f"signatures of shape {signatures.shape} do not have {self.words} words"
+            )
+        return kernels.sketches.bucket_keys(signatures, self.bands, self._base, self._band_secret)
 
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the keys of signatures, uint16 (n, words): one a band."""
-        keys = self._banding.bucket_keys(signatures)
+        keys = self.band_keys(signatures)
         return BucketKeys.of_matrix(keys, np.ones(len(keys), np.bool_))
 
     def needed_matches(self, bound: Any) -> int:
@@ -231,8 +219,8 @@ class MinHash(BandedFamily):
 
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return one key a band; none of an empty set."""
-        keys = self._banding.bucket_keys(signatures)
-        return BucketKeys.of_matrix(keys, np.asarray(signatures.any(axis=1)))
+        has_keys = np.asarray(signatures.any(axis=1))
+        return BucketKeys.of_matrix(self.band_keys(signatures), has_keys)
 
     def needed_matches(self, least: Fraction) -> int:
         """Return how many rows a pair at a similarity shares but for 1 in 10,000 times."""

@@ -20,20 +20,10 @@ from simdb.kinds.bounds import index_remedy
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
-from simdb.storage.collection.reader import stored_settings
+from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import (
-    COLLECTION_PREFIX,
-    GARBAGE_KEY,
-    LONGEST_NAME,
-    MANIFEST_PREFIX,
-    NUMBERS_KEY,
-    Table,
-    collection_key,
-    manifest_key,
-    owner_prefix,
-)
+from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import RunDirectory
 
 SECRET_BYTES = 32
@@ -171,9 +161,9 @@ def check_name(name: object) -> str:
     """Return a collection's name; ConfigurationError if it is empty, too long or not printable."""
     if not isinstance(name, str):
         raise WrongTypeError(f"a collection's name must be str, not {type(name).__name__}")
-    if not name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+    if not name or not name.isprintable() or len(name.encode()) > layout.LONGEST_NAME:
         raise ConfigurationError(
-            f"a collection's name has 1 to {LONGEST_NAME} bytes of printable text, "
+            f"a collection's name has 1 to {layout.LONGEST_NAME} bytes of printable text, "
             f"which {name[:60]!r} has not"
         )
     return name
@@ -215,9 +205,8 @@ def present_settings(
 
 def names(transaction: ReadTransaction) -> list[str]:
     """Return the names of all collections, sorted."""
-    return sorted(
-        bytes(key[1:]).decode() for key, _ in transaction.scan(Table.META, COLLECTION_PREFIX)
-    )
+    found = transaction.scan(Table.META, layout.COLLECTION_PREFIX)
+    return sorted(bytes(key[1:]).decode() for key, _ in found)
 
 
 # -- changing ----------------------------------------------------------------------------------
@@ -225,9 +214,8 @@ def names(transaction: ReadTransaction) -> list[str]:
 
 def create(transaction: WriteTransaction, settings: CollectionSettings) -> CollectionSettings:
     """Store a new, empty collection under the next number."""
-    taken = [
-        int.from_bytes(key[1:5], "big") for key, _ in transaction.scan(Table.META, MANIFEST_PREFIX)
-    ]
+    manifests = transaction.scan(Table.META, layout.MANIFEST_PREFIX)
+    taken = [int.from_bytes(key[1:5], "big") for key, _ in manifests]
     number = _new_numbers(transaction, _COLLECTIONS, taken)
     settings = replace(settings, number=number)
     write_settings(transaction, settings)
@@ -240,13 +228,13 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
         index=new_index(transaction, settings),
         item_width=settings.kind.make_items(settings.secret).width,
     )
-    _store(transaction, manifest_key(number), state.encode())
+    _store(transaction, layout.manifest_key(number), state.encode())
     return settings
 
 
 def write_settings(transaction: WriteTransaction, settings: CollectionSettings) -> None:
     """Store the settings of a collection."""
-    _store(transaction, collection_key(settings.name), settings.encode())
+    _store(transaction, layout.collection_key(settings.name), settings.encode())
 
 
 def _store(transaction: WriteTransaction, key: bytes, payload: bytes) -> None:
@@ -290,7 +278,7 @@ def new_owners(transaction: WriteTransaction, count: int, *others: IndexManifest
     """
     stored = [
         Manifest.decode(layout.unseal(Table.META, bytes(key), value)).index
-        for key, value in transaction.scan(Table.META, MANIFEST_PREFIX)
+        for key, value in transaction.scan(Table.META, layout.MANIFEST_PREFIX)
     ]
     taken = [owner for index in (*stored, *others) for owner in index.owners]
     return _new_numbers(transaction, _OWNERS, taken, count)
@@ -304,25 +292,21 @@ def _new_numbers(
     A number used twice would let whoever still works for the first user write to the second's
     records. Stores of earlier versions have no note: their numbers follow those that are taken.
     """
-    used: list[int] = _load(transaction, NUMBERS_KEY) or [0, 0]
+    used: list[int] = _load(transaction, layout.NUMBERS_KEY) or [0, 0]
     removed = [owner for _, owner in garbage(transaction)]
     first = 1 + max([used[which], *taken, *removed])
     used[which] = first + count - 1
-    _store(transaction, NUMBERS_KEY, layout.pack(used))
+    _store(transaction, layout.NUMBERS_KEY, layout.pack(used))
     return first
 
 
 def drop(transaction: WriteTransaction, name: str) -> None:
     """Forget a collection; its records become garbage."""
-    settings = require_settings(transaction, name)
-    key = manifest_key(settings.number)
-    value = transaction.get(Table.META, key)
-    if value is None:
-        raise CorruptionError(f"the state of collection {name!r} is missing")
-    index = Manifest.decode(layout.unseal(Table.META, key, value)).index
-    transaction.delete(Table.META, collection_key(name))
-    transaction.delete(Table.META, key)
-    owned = [(table, settings.number) for table in _COLLECTION_TABLES]
+    number = require_settings(transaction, name).number
+    index = CollectionReader(transaction, number).manifest.index
+    transaction.delete(Table.META, layout.collection_key(name))
+    transaction.delete(Table.META, layout.manifest_key(number))
+    owned = [(table, number) for table in _COLLECTION_TABLES]
     add_garbage(transaction, [*owned, *index_tables(index)])
 
 
@@ -342,7 +326,7 @@ def epoch_tables(number: int) -> list[tuple[Table, int]]:
 
 def garbage(transaction: ReadTransaction) -> list[tuple[Table, int]]:
     """Return tables and owners whose records are to be removed."""
-    return [(Table(table), owner) for table, owner in _load(transaction, GARBAGE_KEY)]
+    return [(Table(table), owner) for table, owner in _load(transaction, layout.GARBAGE_KEY)]
 
 
 def add_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
@@ -350,16 +334,14 @@ def add_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -
     _write_garbage(transaction, garbage(transaction) + owned)
 
 
-def keep_from_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> bool:
-    """Take records off the list; return whether all of them were on it."""
-    present = garbage(transaction)
-    _write_garbage(transaction, [entry for entry in present if entry not in owned])
-    return all(entry in present for entry in owned)
+def keep_from_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
+    """Take records off the list."""
+    _write_garbage(transaction, [entry for entry in garbage(transaction) if entry not in owned])
 
 
 def _write_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
     stored = [[int(table), owner] for table, owner in owned]
-    _store(transaction, GARBAGE_KEY, layout.pack(stored))
+    _store(transaction, layout.GARBAGE_KEY, layout.pack(stored))
 
 
 def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:
@@ -386,7 +368,7 @@ def remove_records(
     """Remove so many bytes of the records of owners; return those that may have some left."""
     for place, (table, owner) in enumerate(owned):
         doomed: list[bytes] = []
-        for key, value in transaction.scan(table, owner_prefix(owner)):
+        for key, value in transaction.scan(table, layout.owner_prefix(owner)):
             if most_bytes <= 0:
                 break
             doomed.append(bytes(key))

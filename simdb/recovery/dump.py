@@ -31,7 +31,7 @@ from simdb.errors import FormatVersionError, StorageError
 from simdb.opened.catalogue import CollectionSettings
 from simdb.results import Entry, Key, Progress
 from simdb.storage.tables import layout
-from simdb.unfinished import held, remove_abandoned
+from simdb.unfinished import held, remove_abandoned, sync_folder
 
 FORMAT = 1
 ROWS_OF_A_GROUP = 10_000
@@ -128,7 +128,8 @@ def _appearing(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
         temporary.mkdir(mode=0o700)
-        with _opened_folder(temporary) as folder:
+        folder = os.open(temporary, os.O_RDONLY)
+        try:
             held(folder)
             yield temporary
             for file in temporary.iterdir():
@@ -136,21 +137,13 @@ def _appearing(target: Path) -> Iterator[Path]:
                     os.fsync(written.fileno())
             os.fsync(folder)
             temporary.rename(target)
-        with _opened_folder(target.parent) as folder:
-            os.fsync(folder)
+        finally:
+            os.close(folder)
+        sync_folder(target.parent)
     except OSError as error:
         raise StorageError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-@contextmanager
-def _opened_folder(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _write_items(

@@ -34,20 +34,13 @@ from simdb.storage.file.preflight import (
 )
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import HEADER_SIZE, Block, split_block
-from simdb.storage.tables.layout import (
-    TABLE_NAMES,
-    Table,
-    decode_document,
-    decode_user_key,
-    pack_numbered,
-)
+from simdb.storage.tables.layout import Table
 
 DEEPEST = 32
 MOST_PAGES = 2**18  # of one value that nothing leads to: damage can name any number
 _NUMBER = struct.Struct("<Q")
 _PAGES = struct.Struct("<I")
 _BLOCK = struct.Struct("<8x III")  # records, their width, the first item number
-_END = struct.Struct("<Q")
 
 
 class Record(NamedTuple):
@@ -70,7 +63,7 @@ class DamagedFile:
         self._seen: set[int] = set()
         try:
             self._size = os.fstat(self._descriptor).st_size
-            self._page_size, main = self._read_metas(path)
+            self._page_size, main = self._read_metas()
             self._find_roots(main)
         except BaseException:
             os.close(self._descriptor)
@@ -89,7 +82,7 @@ class DamagedFile:
 
     # -- the beginning -----------------------------------------------------------------------
 
-    def _read_metas(self, path: Path) -> tuple[int, int | None]:
+    def _read_metas(self) -> tuple[int, int | None]:
         """Return the page size, and the main root of the newer meta page that can be read."""
         for page_size in (4_096, *(2**power for power in range(8, 17))):
             metas = [self._meta(place, page_size) for place in (0, page_size)]
@@ -103,7 +96,7 @@ class DamagedFile:
                     self.problems.append(("", f"{self._size:,} bytes of {newest.needed_size:,}"))
                 return page_size, newest.main.root
         if self._size < 2 * 4_096:
-            raise NotADatabaseError(f"{path}: no LMDB page can be read")
+            raise NotADatabaseError(f"{self._path}: no LMDB page can be read")
         self.problems.append(("", "both meta pages are damaged"))
         return 4_096, None
 
@@ -116,7 +109,7 @@ class DamagedFile:
         return meta if meta is not None and meta.page_size == page_size else None
 
     def _find_roots(self, main: int | None) -> None:
-        names = dict(zip(TABLE_NAMES, Table, strict=True))
+        names = dict(zip(layout.TABLE_NAMES, Table, strict=True))
         if main is not None:
             for key, value, flags in self._walk("", main):
                 tree = preflight.Tree.parse(value) if flags & SUB_DATABASE else None
@@ -225,7 +218,6 @@ class DamagedFile:
                 yield os.pread(self._descriptor, size, number * self._page_size + PAGE_HEADER)
 
     def _unreached(self, kind: int) -> Iterator[bytes]:
-        """Yield the pages of a kind that no walk has reached."""
         reached = set(self._seen)
         for number in range(2, self.page_count):
             page = None if number in reached else self._page(number)
@@ -258,7 +250,7 @@ def records_in(block: Block) -> list[Found]:
 def _document(block: Block, place: int) -> Found | None:
     number = int(block.numbers[place])
     try:
-        document = decode_document(number, block.verified_record(place))
+        document = layout.decode_document(number, block.verified_record(place))
     except (CorruptionError, struct.error, ValueError):
         return None
     found = Found(number, *map(bytes, document[1:]))
@@ -268,7 +260,7 @@ def _document(block: Block, place: int) -> Found | None:
 def is_user_key(encoded: bytes) -> bool:
     """Whether bytes are an encoded key."""
     try:
-        decode_user_key(encoded)
+        layout.decode_user_key(encoded)
     except CorruptionError:
         return False
     return True
@@ -298,8 +290,8 @@ def block_within(owner: int, content: bytes, width: int = 0) -> Block | None:
         count, _, first = _BLOCK.unpack_from(content)
         size = HEADER_SIZE + 4 * (count + count % 2) + count * width
         if not width:
-            size += 16 * count + _END.unpack_from(content, size + 8 * (count - 1))[0]
-        block = block_of(pack_numbered(owner, first), content[:size], width)
+            size += 16 * count + _NUMBER.unpack_from(content, size + 8 * (count - 1))[0]
+        block = block_of(layout.pack_numbered(owner, first), content[:size], width)
         if block is not None and not width:
             block.verified_record(0)
     except (struct.error, CorruptionError):

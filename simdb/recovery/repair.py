@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 from simdb.database import Database, open_database
 from simdb.errors import (
@@ -25,11 +26,8 @@ from simdb.errors import (
     DatabaseNotFoundError,
     StorageError,
 )
-from simdb.ingest.add import AddPolicy, BatchAdder
-from simdb.ingest.rows import BATCH_ITEMS, RowBatch
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
-from simdb.opened.signer import Signer
 from simdb.recovery.pages import (
     DamagedFile,
     Found,
@@ -39,23 +37,15 @@ from simdb.recovery.pages import (
     is_user_key,
     records_in,
 )
-from simdb.results import Problem, RepairedCollection, RepairReport
+from simdb.results import Key, Problem, RepairedCollection, RepairReport
 from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
 from simdb.storage.file import creation
 from simdb.storage.file.errors import translated
 from simdb.storage.file.preflight import file_mode, no_writer, parse_path
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import (
-    COLLECTION_PREFIX,
-    GARBAGE_KEY,
-    Table,
-    decode_user_key,
-    owner_prefix,
-    unpack_numbered,
-)
+from simdb.storage.tables.layout import Table
 
 LOST_KEYS_KEPT = 1_000
-BATCH_BYTES = 16 * 2**20
 _NUMBER = struct.Struct("<I")
 _KEYED = 8  # bytes of a key of owner and number
 
@@ -108,43 +98,25 @@ def repair(
 
 
 def _copy(database: Database, salvage: Salvage, number: int) -> RepairedCollection:
-    """Make a collection of the new store and fill it."""
     collection = salvage.collections[number]
-    handle = database._handle
-    with handle.write() as transaction:
+    with database._handle.write() as transaction:
         settings = catalogue.create(transaction, collection.settings)
-    signer = Signer(settings)
-    policy = AddPolicy(on_existing="error", bound=None, drop_duplicates=False, skip_bad=False)
+    items = settings.kind.make_items(settings.secret)
     missing = dict(collection.numbers)
-    items = uncertain = 0
-    batch = RowBatch()
-    with handle.use() as environment:
-        adder = BatchAdder(
-            environment,
-            settings.encode(),
-            settings,
-            signer,
-            policy=policy,
-            busy_timeout=handle.busy_timeout,
-        )
+    uncertain = 0
+
+    def rows() -> Iterator[tuple[Key, Any, Any]]:
+        nonlocal uncertain
         for document, certain in salvage.stored(number):
-            if batch.is_full(BATCH_ITEMS, BATCH_BYTES):
-                adder.add(batch, signer.sign(batch.items, handle.pool()))
-                batch = RowBatch()
-            batch.extend(
-                [items],
-                [decode_user_key(document.key)],
-                *([document.key], [document.item], [document.metadata]),
-                weight=int(signer.items.weights([document.item])[0]),
-            )
             missing.pop(document.key, None)
-            items += 1
             uncertain += not certain
-        if batch.rows:
-            adder.add(batch, signer.sign(batch.items, handle.pool()))
+            metadata = layout.unpack(document.metadata) if document.metadata else None
+            yield layout.decode_user_key(document.key), items.decode(document.item), metadata
+
+    added = database[settings.name].add_many(rows()).added
     ordered = sorted(missing, key=missing.__getitem__)[:LOST_KEYS_KEPT]
-    lost = tuple(decode_user_key(key) for key in ordered if is_user_key(key))
-    return RepairedCollection(settings.name, items, len(missing), lost, uncertain)
+    lost = tuple(layout.decode_user_key(key) for key in ordered if is_user_key(key))
+    return RepairedCollection(settings.name, added, len(missing), lost, uncertain)
 
 
 @dataclass(slots=True)
@@ -174,15 +146,15 @@ class Salvage:
         self.lost: list[str] = []  # names, or numbers, of those whose settings could not
         self._removed: set[tuple[int, int]] = set()
         self._owners: set[int] = set()
-        self._damaged: set[Table] = set()
         self._read_settings()
         self._read_keys()
         self._read_marks()
         self._find_missing(Table.DOCUMENTS)
         self._find_missing(Table.ITEMS)
-        for owner in sorted(self._owners - set(self.collections)):
-            if (int(Table.DOCUMENTS), owner) not in self._removed and self._is_damaged(Table.META):
-                self.lost.append(f"number {owner}")
+        if self._is_damaged(Table.META):
+            for owner in sorted(self._owners - set(self.collections)):
+                if (int(Table.DOCUMENTS), owner) not in self._removed:
+                    self.lost.append(f"number {owner}")
 
     def problems(self) -> list[Problem]:
         """Return the damage that was met."""
@@ -198,29 +170,29 @@ class Salvage:
 
     def _read_settings(self) -> None:
         for key, value in self._file.records(Table.META):
-            if not self._note_meta(key, value):
+            if not self._take_meta(key, value):
                 self._note(Table.META, key)
-                if key.startswith(COLLECTION_PREFIX):
+                if key.startswith(layout.COLLECTION_PREFIX):
                     self.lost.append(key[1:].decode(errors="replace"))
         if self._is_damaged(Table.META):
             # The last settings of a number are not told from earlier ones, nor dropped collections
             # from others: better one collection too many than one too few.
             for key, value in self._file.scattered():
-                self._note_meta(key, value)
+                self._take_meta(key, value)
         self.lost = [name for name in self.lost if name not in self._names()]
 
     def _names(self) -> set[str]:
         return {found.settings.name for found in self.collections.values()}
 
-    def _note_meta(self, key: bytes, value: bytes) -> bool:
+    def _take_meta(self, key: bytes, value: bytes) -> bool:
         """Take settings and garbage from a record; return whether its checksum holds."""
         payload = _unsealed(Table.META, key, value)
         if payload is None:
             return False
         try:
-            if key == GARBAGE_KEY:
+            if key == layout.GARBAGE_KEY:
                 self._removed |= {tuple(entry) for entry in layout.unpack(payload)}
-            elif key.startswith(COLLECTION_PREFIX):
+            elif key.startswith(layout.COLLECTION_PREFIX):
                 settings = CollectionSettings.decode(key[1:].decode(), payload)
                 if settings.name not in self._names():
                     width = settings.kind.make_items(settings.secret).width
@@ -245,12 +217,11 @@ class Salvage:
             if payload is None or len(payload) != TOMBSTONE_BYTES or len(key) != _KEYED:
                 self._note(Table.MARKS, key)
                 continue
-            owner, record = unpack_numbered(key)
+            owner, record = layout.unpack_numbered(key)
             if owner in self.collections:
                 self.collections[owner].tombstones[record] = payload
 
     def _note(self, table: Table, key: bytes) -> None:
-        self._damaged.add(table)
         self._file.problems.append((table.name.lower(), f"the record of key {key.hex()}"))
 
     def _is_damaged(self, table: Table) -> bool:
@@ -259,11 +230,7 @@ class Salvage:
         With a meta page, or the end of the file, the last commit may be lost, which changed any.
         """
         noted = {name for name, _ in self._file.problems}
-        return (
-            table in self._damaged
-            or not noted.isdisjoint(("", table.name.lower()))
-            or table not in self._file.roots
-        )
+        return table not in self._file.roots or not noted.isdisjoint(("", table.name.lower()))
 
     # -- documents, and items of one width ---------------------------------------------------
 
@@ -321,7 +288,7 @@ class Salvage:
         within = (
             found
             for record in self._file.records(table)
-            if record.key[:4] == owner_prefix(number)
+            if record.key[:4] == layout.owner_prefix(number)
             for _, found in sorted(self._found(table, record, note=False))
         )
         elsewhere = sorted(self.collections[number].elsewhere[table].values())

@@ -13,6 +13,7 @@ from pathlib import Path
 from simdb.errors import ConfigurationError, CorruptionError, StorageError
 from simdb.storage.file import creation, environment, preflight
 from simdb.storage.file.errors import translated
+from simdb.unfinished import sync_folder
 
 
 def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> None:
@@ -43,7 +44,7 @@ def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> No
             if target.exists():
                 with preflight.held_alone(target):
                     temporary.replace(target)
-                creation.sync_folder(target.parent)
+                sync_folder(target.parent)
             else:
                 creation.link_into_place(temporary, target)
 
@@ -55,7 +56,6 @@ def _copy(source: Path, temporary: Path, mode: int) -> None:
 
 
 def _verify(source: Path, temporary: Path) -> None:
-    """Raise unless the copy is a sound simdb store."""
     try:
         problems = creation.structure_problems(temporary)
         if problems:

@@ -235,7 +235,6 @@ def calibrate_sums(
 def _bucket(
     low: float, high: float, sums: Sums, *, matched: Mean, random: Mean, confidence: float
 ) -> ScoreBucket:
-    """Return the fraction of a bucket and its interval."""
     if not sums.count:
         return ScoreBucket(low, high, 0, math.nan, math.nan, 0.0, 1.0)
     fraction = float(fraction_of_matches(sums.average, matched.value, random.value))

@@ -12,7 +12,7 @@ from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, SimdbError
 from simdb.ingest.postings import posting_columns
 from simdb.ingest.rows import encode_metadata
-from simdb.lsh.family import BucketKeys
+from simdb.lsh.family import BucketKeys, mixed
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, open_epoch
 from simdb.results import CheckReport, Problem, Progress
@@ -56,7 +56,7 @@ class Checker:
         self._records = 0
         self._problems: list[Problem] = []
         self._entries_expected = 0
-        self._live_items = np.zeros(2, np.uint64)
+        self._live_items = 0  # what tells the item numbers of documents and of items apart
 
     def run(self) -> CheckReport:
         """Check everything; damage ends the step that met it, not the others."""
@@ -138,7 +138,7 @@ class Checker:
                         size += len(document.item) + state.item_width
                 except (BadItemError, CorruptionError) as error:
                     self._note("documents", str(number), str(error))
-            self._live_items += _digest(block.numbers[alive])
+            self._live_items ^= _told(block.numbers[alive])
         if size != state.item_bytes:
             told = f"live items of {size} bytes, the state says {state.item_bytes}"
             self._note("documents", "state", told)
@@ -161,10 +161,10 @@ class Checker:
         if self._collection.items is None:
             return
         for block, alive in self._live_blocks("items", self._collection.items):
-            self._live_items -= _digest(block.numbers[alive])
+            self._live_items ^= _told(block.numbers[alive])
             for place, number in enumerate(block.numbers.tolist() if self._deep else ()):
                 self._check_form(number, bytes(block.record(place)))
-        if self._live_items.any():
+        if self._live_items:
             self._note("items", "", "are of other item numbers than the documents")
 
     def _check_form(self, number: int, item: bytes) -> None:
@@ -285,10 +285,9 @@ def _has_key(keys: BucketKeys, rows: Int64s, wanted: UInt64s) -> Bools:
     return found
 
 
-def _digest(numbers: UInt32s) -> UInt64s:
-    """Return the sums of numbers and of their cubes, which tell most other numbers."""
-    wide = numbers.astype(np.uint64)
-    return np.array([wide.sum(), (wide * wide * wide).sum()], np.uint64)
+def _told(numbers: UInt32s) -> int:
+    """Return a number that other item numbers have with a probability of about 2^-64."""
+    return int(np.bitwise_xor.reduce(mixed(numbers + np.uint64(1))))
 
 
 class _Sums:
@@ -312,7 +311,6 @@ class _Sums:
         np.add.at(self._mixed, items, _mixed(keys, columns)[inside])
 
     def subtract(self, keys: UInt64s, columns: UInt32s) -> None:
-        """Subtract the postings that there should be."""
         np.subtract.at(self.counts, columns[ITEM], 1)
         np.subtract.at(self._mixed, columns[ITEM], _mixed(keys, columns))
 
@@ -322,11 +320,6 @@ class _Sums:
 
 
 def _mixed(keys: UInt64s, columns: UInt32s) -> UInt64s:
-    """Mix key, size and position of postings (the finisher of MurmurHash3, Appleby 2011)."""
-    value: UInt64s = keys ^ (columns[SIZE].astype(np.uint64) << np.uint64(32))
-    value ^= columns[POSITION]
-    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        value ^= value >> np.uint64(33)
-        value *= np.uint64(multiplier)
-    value ^= value >> np.uint64(33)
-    return value
+    """Mix key, size and position of postings."""
+    place = columns[SIZE].astype(np.uint64) << np.uint64(32) | columns[POSITION]
+    return mixed(keys ^ place)

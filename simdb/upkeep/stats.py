@@ -98,7 +98,6 @@ def _size(directory: RunDirectory, entry_bytes: int) -> int:
 
 
 def _described(directory: RunDirectory, view: RunView) -> dict[str, int]:
-    """What there is to say of any runs."""
     largest = largest_bucket(view)
     return {
         "runs": len(directory.runs),

@@ -14,7 +14,7 @@ import pytest
 from simdb import kernels, kinds
 from simdb.kinds.text import TextItems
 from simdb.lsh.amplification import And, Or, s_curve, steepest
-from simdb.lsh.family import Banding, MinHash, SymbolSets
+from simdb.lsh.family import MinHash, SymbolSets
 from simdb.lsh.planning import Plan
 from tests.support import oracle
 
@@ -212,7 +212,7 @@ def test_example_3_10_and_figure_3_6_equal_columns_of_a_band_share_a_bucket():
     first_band = [[1, 3, 0], [0, 2, 1], [0, 1, 3], [0, 2, 1], [2, 2, 1]]
     others = [[100 * column + row for row in range(9)] for column in range(5)]
     signatures = np.hstack((np.array(first_band), np.array(others))).astype(np.uint16)
-    keys = Banding(4, 3, SECRET).bucket_keys(signatures)
+    keys = MinHash("fast", 4, 3, SECRET).band_keys(signatures)
     sharing = [(i, j) for i, j in combinations(range(5), 2) if (keys[i] == keys[j]).any()]
     assert sharing == [(1, 3)]
     assert (keys[1] == keys[3]).tolist() == [True, False, False, False]

@@ -15,6 +15,7 @@ from simdb.opened import catalogue
 from simdb.storage.tables.layout import Table
 from simdb.upkeep import rebuild as maintaining
 from tests.support.commands import run
+from tests.support.environments import record_count
 from tests.support.guarded_stores import WORDS
 
 collect = maintaining.collect_garbage
@@ -38,7 +39,7 @@ def garbage(database: simdb.Database) -> list[Any]:
 
 def records(database: simdb.Database) -> dict[str, int]:
     with database._handle.read() as transaction:
-        return {table.name: transaction.statistics(table)["entries"] for table in Table}
+        return {table.name: record_count(transaction, table) for table in Table}
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int = 0) -> None:

@@ -11,7 +11,6 @@ import simdb
 from simdb.answers import compare as comparing
 from simdb.answers.exact import probe as exact_probing
 from simdb.opened import signer
-from simdb.recovery import repair as repairing
 from simdb.storage.collection.reader import live_batches
 from simdb.upkeep import check as exact_checking
 from tests.support.exact_stores import small_epochs
@@ -35,7 +34,6 @@ def portions(monkeypatch):
         monkeypatch.setattr(exact_probing, "REMEMBERED", 2)
         monkeypatch.setattr(exact_probing, "CACHED_SIZE", 3)
         monkeypatch.setattr(signer, "ORDERS_KEPT", 1)
-        monkeypatch.setattr(repairing, "BATCH_ITEMS", 4)
 
     return small
 

@@ -235,6 +235,7 @@ def test_no_pair_above_what_is_certain_is_missed(rows, rules):
     found = set(all_pairs(family.keys(family.sign(features))))
     left, right = np.triu_indices(len(rows), 1)
     compared = RecordMeasure(settings).compare_pairs(features, left, right)
+    certain = certain_above(settings)
     for one, other, points, whole in zip(left, right, *compared, strict=True):
-        if points > family.certain_above * int(whole):
+        if points > certain * int(whole):
             assert (int(one), int(other)) in found

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb import kernels
-from simdb.lsh.family import FILTER_LOSS, Banding, MinHash, minimum_matches
+from simdb.lsh.family import FILTER_LOSS, MinHash, minimum_matches
 from simdb.lsh.planning import Plan
 from tests.lsh.test_sketching import random_pairs
 from tests.support import oracle
@@ -33,7 +33,7 @@ def test_bucket_keys_are_those_of_the_slow_version(bands, rows, data):
     row = st.sampled_from([0, 1, 2, 65535])
     signature = st.lists(row, min_size=bands * rows, max_size=bands * rows)
     signatures = data.draw(st.lists(signature, min_size=1, max_size=4))
-    keys = Banding(bands, rows, SECRET).bucket_keys(np.array(signatures, np.uint16))
+    keys = MinHash("fast", bands, rows, SECRET).band_keys(np.array(signatures, np.uint16))
     assert keys.dtype == np.uint64
     assert keys.tolist() == [
         [oracle.bucket_key(b, s[b * rows : (b + 1) * rows], SECRET) for b in range(bands)]
@@ -46,7 +46,7 @@ def test_keys_are_equal_exactly_where_the_rows_of_a_band_are(bands, rows, data):
     row = st.integers(0, 1)
     signature = st.lists(row, min_size=bands * rows, max_size=bands * rows)
     left, right = data.draw(signature), data.draw(signature)
-    keys = Banding(bands, rows, SECRET).bucket_keys(np.array([left, right], np.uint16))
+    keys = MinHash("fast", bands, rows, SECRET).band_keys(np.array([left, right], np.uint16))
     by_rows = [
         left[band * rows : (band + 1) * rows] == right[band * rows : (band + 1) * rows]
         for band in range(bands)
@@ -58,26 +58,26 @@ def test_keys_are_equal_exactly_where_the_rows_of_a_band_are(bands, rows, data):
 
 
 def test_equal_rows_in_different_bands_have_different_keys():
-    keys = Banding(8, 3, SECRET).bucket_keys(np.full((1, 24), 7, np.uint16))
+    keys = MinHash("fast", 8, 3, SECRET).band_keys(np.full((1, 24), 7, np.uint16))
     assert len(set(keys[0].tolist())) == 8
 
 
 def test_other_secrets_give_other_keys():
     signatures = np.arange(24, dtype=np.uint16).reshape(1, 24)
-    keys = [Banding(8, 3, secret).bucket_keys(signatures) for secret in (b"one", b"other")]
+    keys = [MinHash("fast", 8, 3, secret).band_keys(signatures) for secret in (b"one", b"other")]
     assert not (keys[0] == keys[1]).any()
 
 
 def test_bucket_keys_never_change():
     """Stored buckets depend on them: a change here is a change of the file format."""
-    keys = Banding(2, 2, SECRET).bucket_keys(np.array([[1, 2, 3, 4]], np.uint16))
+    keys = MinHash("fast", 2, 2, SECRET).band_keys(np.array([[1, 2, 3, 4]], np.uint16))
     assert [f"{key:016x}" for key in keys[0].tolist()] == ["9b8e950b197e7585", "d71fccae6f720f3d"]
 
 
 def test_signatures_of_another_length_are_refused():
     for shape in [(1, 5), (1, 7), (6,), (1, 6, 1)]:
-        with pytest.raises(ValueError, match=f"shape {re.escape(str(shape))} do not have 2 x 3"):
-            Banding(2, 3, SECRET).bucket_keys(np.zeros(shape, np.uint16))
+        with pytest.raises(ValueError, match=f"shape {re.escape(str(shape))} do not have 6 words"):
+            MinHash("fast", 2, 3, SECRET).band_keys(np.zeros(shape, np.uint16))
 
 
 @pytest.mark.skipif(INTERPRETED, reason="needs compiled kernels")
@@ -92,7 +92,7 @@ def test_pairs_share_a_bucket_as_often_as_the_s_curve_says(scheme, size, similar
         secret = bytes([number])
         sets, jaccard = random_pairs(generator, size, similarity, 50)
         sketches = MinHash(scheme, 1, plan.signature_rows, secret).sign(sets)
-        keys = Banding(plan.bands, plan.rows, secret).bucket_keys(sketches)
+        keys = MinHash("fast", plan.bands, plan.rows, secret).band_keys(sketches)
         found.append((keys[0::2] == keys[1::2]).any(axis=1))
     expected = 1 - (1 - float(jaccard) ** 6) ** 16
     error = sqrt(expected * (1 - expected) / 2000)

@@ -14,6 +14,7 @@ from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import MergeCounters, Run, RunDirectory, RunWriter
 from tests.support import run_twins
+from tests.support.environments import record_count
 from tests.support.run_twins import INDEX, NO_MARKS, append_runs
 
 tiny = run_twins.tiny  # the fixture of this module
@@ -37,7 +38,7 @@ def test_an_appended_run_is_cut_into_full_chunks(environment, tiny):
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
         append_runs(writer, [0, 1, 16, 17, 48])
         assert written(transaction, directory) == {1: [1], 2: [16], 3: [16, 1], 4: [16, 16, 16]}
-        assert transaction.statistics(Table.BANDS)["entries"] == 7
+        assert record_count(transaction, Table.BANDS) == 7
     assert [msgspec.structs.astuple(run) for run in directory.runs] == [
         (1, 0, 0, 1, 1, 0, 1, 1, 0, False),
         (2, 0, 0, 1, 16, 0, 2, 2, 0, False),
@@ -70,7 +71,7 @@ def test_a_step_moves_the_smallest_entries_and_deletes_what_is_used_up(environme
         assert (first.first_chunk, first.offset) == (1, 0)
         assert (second.first_chunk, second.offset) == (1, 0)
         assert written(transaction, directory) == {4: [16, 16], 1: [4], 2: [16, 8]}
-        assert transaction.statistics(Table.BANDS)["entries"] == 5
+        assert record_count(transaction, Table.BANDS) == 5
         assert writer.step(lambda: NO_MARKS)
         assert writer.step(lambda: NO_MARKS)
         assert [msgspec.structs.astuple(run) for run in directory.runs] == [
@@ -78,7 +79,7 @@ def test_a_step_moves_the_smallest_entries_and_deletes_what_is_used_up(environme
         ]
         assert directory.merges == []
         assert written(transaction, directory) == {4: [16, 16, 16, 12]}
-        assert transaction.statistics(Table.BANDS)["entries"] == 4
+        assert record_count(transaction, Table.BANDS) == 4
         assert not writer.step(lambda: NO_MARKS)
         assert (writer.counters.steps, writer.counters.entries) == (4, 60)
         assert directory.next_number == 5
@@ -104,7 +105,7 @@ def test_a_run_all_of_which_is_dead_leaves_nothing(environment, tiny):
         directory.note_deleted(0, 8)
         writer.merge_after(0, lambda: np.array([1], np.uint8))
         assert (directory.runs, directory.merges) == ([], [])
-        assert transaction.statistics(Table.BANDS)["entries"] == 0
+        assert record_count(transaction, Table.BANDS) == 0
 
 
 def test_a_commit_merges_twice_as_many_entries_as_it_adds_in_whole_chunks(environment, tiny):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from simdb.storage.file import environment as environments
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.layout import Table
 
 MIB = 2**20
@@ -19,6 +20,11 @@ def acquire(path, *, read_only=False, sync="batch", map_size=None, busy_timeout=
 def put(environment, key, value=b"value", timeout=10):
     with environment.write(timeout) as transaction:
         transaction.put(Table.KEYS, key, value)
+
+
+def record_count(transaction: ReadTransaction, table: Table) -> int:
+    """How many records a table has."""
+    return sum(1 for _ in transaction.scan(table, b""))
 
 
 def get(environment, key):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from msgspec import Meta
 
 from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
-from simdb.kinds.base import OBJECTS, Format, Items, Kind, Measure
+from simdb.kinds.base import OBJECTS, Items, Kind, Measure
 from simdb.kinds.fingerprints.family import SquaresFamily, unfindable
 from simdb.kinds.fingerprints.items import FingerprintItems, FingerprintMeasure, print_of_text
 from simdb.lsh.curves import Curve, UnstatedCurve
@@ -66,17 +66,14 @@ class Fingerprint(Kind, frozen=True):
     direction_tolerance: Degrees = 15
     rotation: Degrees = 180
 
-    plural: ClassVar[str] = "fingerprints"
-    in_the_name: ClassVar[tuple[str, ...]] = ("width", "height")
-    suffixes: ClassVar[Mapping[str, Format]] = {
-        **OBJECTS,
-        **dict.fromkeys((".txt", ".text", ".xyt"), "text"),  # .xyt: of programs that find minutiae
-    }
-    may_miss_equals: ClassVar[bool] = True
-    json_form: ClassVar[str] = "a list"
+    plural = "fingerprints"
+    in_the_name = ("width", "height")
+    # .xyt: of programs that find minutiae
+    suffixes = OBJECTS | dict.fromkeys((".txt", ".text", ".xyt"), "text")
+    may_miss_equals = True
+    json_form = "a list"
 
     def __post_init__(self) -> None:
-        """Refuse settings out of range, and such as contradict one another."""
         super().__post_init__()
         if 2 * self.border >= self.square:
             raise ConfigurationError(

@@ -12,7 +12,7 @@ import math
 import re
 import reprlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +63,6 @@ class Prints(NamedTuple):
     offsets: Int64s
 
     def __len__(self) -> int:
-        """Return how many prints there are."""
         return self.offsets.size - 1
 
 
@@ -215,7 +214,6 @@ def _square_numbers(item: object) -> npt.NDArray[Any]:
 
 
 def _array_of(item: object) -> Float64s:
-    """Return minutiae as float64 (n, 3)."""
     if isinstance(item, str | bytes) or not isinstance(item, Sequence | np.ndarray):
         raise BadItemError(
             f"a fingerprint must be a sequence of minutiae (x, y, direction), not {shown(item)}"
@@ -223,9 +221,9 @@ def _array_of(item: object) -> Float64s:
     if isinstance(item, np.ndarray):
         numeric = item.dtype.kind in "iuf"
     else:
-        numeric = _all_numbers(item)
         if not len(item):
             return np.empty((0, 3))
+        numeric = all(map(_is_minutia, item))
     array = np.array(item, np.float64) if numeric else np.empty(0)
     if array.ndim != 2 or array.shape[1] != 3:
         shape = f" of shape {array.shape}" if numeric else ""
@@ -236,14 +234,14 @@ def _array_of(item: object) -> Float64s:
     return array
 
 
-def _all_numbers(item: Sequence[Any]) -> bool:
-    """Return whether every element holds three numbers; NumPy would take texts and truths too."""
-    for minutia in item:
-        if isinstance(minutia, str | bytes) or not isinstance(minutia, Sequence | np.ndarray):
-            return False
-        if len(minutia) != 3 or not all(map(_is_number, cast("Iterable[object]", minutia))):
-            return False
-    return True
+def _is_minutia(given: Any) -> bool:
+    """Return whether something holds three numbers; NumPy would take texts and truths too."""
+    return (
+        isinstance(given, Sequence | np.ndarray)
+        and not isinstance(given, str | bytes)
+        and len(given) == 3
+        and all(map(_is_number, given))
+    )
 
 
 def _is_number(value: object) -> bool:

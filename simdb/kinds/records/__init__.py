@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast, get_args
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 
 from msgspec import Meta
 
 from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
-from simdb.kinds.base import OBJECTS, Differences, Format, Items, Kind, Measure, Settings
+from simdb.kinds.base import OBJECTS, Differences, Items, Kind, Measure, Settings
 from simdb.kinds.records.family import RecordFamily, certain_above, describe_candidates
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
@@ -98,7 +98,6 @@ class Field(Settings, frozen=True):
     invalid: Literal["refuse", "missing"] = "refuse"
 
     def __post_init__(self) -> None:
-        """Refuse settings that are wrong, or contradict one another."""
         prepare = _require_transformations(f"field {self.name!r}: prepare", self.prepare)
         self._set("prepare", prepare)
         self._set("equivalents", self._require_equivalents())
@@ -155,13 +154,11 @@ class Equal(Settings, frozen=True):
     transformations: str | Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Refuse transformations that there are not."""
         names = _require_transformations(f"Equal({self.field!r})", self.transformations)
         self._set("transformations", names)
         super().__post_init__()
 
     def __str__(self) -> str:
-        """Name the field and the transformations."""
         return " ".join((self.field, *self.transformations))
 
 
@@ -188,12 +185,11 @@ class Record(Kind, frozen=True):
     candidates: Sequence[str | Equal | Sequence[str | Equal]] = ()
     large_bucket: Annotated[int, Meta(ge=1)] = 1_000
 
-    plural: ClassVar[str] = "records"
-    suffixes: ClassVar[Mapping[str, Format]] = {**OBJECTS, ".csv": "csv"}
-    may_miss_equals: ClassVar[bool] = True
+    plural = "records"
+    suffixes = OBJECTS | {".csv": "csv"}
+    may_miss_equals = True
 
     def __post_init__(self) -> None:
-        """Refuse fields and rules that are wrong, or contradict one another."""
         fields: object = self.fields
         kept = tuple(fields) if isinstance(fields, Iterable) else ()
         if not kept or not all(isinstance(field, Field) for field in kept):

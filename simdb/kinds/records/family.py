@@ -2,7 +2,7 @@
 
 A rule sends two records to one bucket if the fields that it names are equal, as they are or
 transformed. What agrees in no rule is no candidate, whatever its score: the answer is exact among
-candidates, and ``RecordFamily.certain_above`` is the similarity above which a pair must be one.
+candidates, and ``certain_above`` says above which similarity a pair must be one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class RecordFamily:
         count = sum(map(len, self.rules))
         # Odd factors, so that multiplying is a bijection; another one in each place of each rule.
         self._factors = secret_words(secret, b"simdb.rule", count) | np.uint64(1)
-        self.certain_above = certain_above(settings)
         self.finds_equal = False
         self._secret = secret
 

@@ -60,10 +60,7 @@ class RecordMeasure(PairedMeasure):
             denominators += weight * present if field.missing == "ignore" else weight
         return Compared(numerators, denominators)
 
-    def _between(
-        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
-    ) -> Compared:
-        return self.compare_between(ones, others, left, right)
+    _between = compare_between
 
 
 def _points(

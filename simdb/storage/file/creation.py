@@ -28,6 +28,7 @@ from simdb.storage.file import preflight
 from simdb.storage.file.errors import translated
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, TABLE_NAMES, Table
+from simdb.unfinished import sync_folder
 
 ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable chooses another
 MOST_TABLES = 16
@@ -284,12 +285,3 @@ def link_into_place(temporary: Path, target: Path) -> None:
     except FileExistsError as error:
         raise StorageError(f"{target} exists; name a file that does not") from error
     sync_folder(target.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, as a new file's has to be."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -29,7 +29,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, TypeAlias
 
@@ -61,8 +61,6 @@ Sync: TypeAlias = Literal["full", "batch"]
 
 
 class _Ended:
-    """Stands in for LMDB's transaction when that has ended."""
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # asked for by tools that look at any object
             raise AttributeError(name)
@@ -146,13 +144,8 @@ class ReadTransaction:
             self._raise_translated(error)
 
     def _raise_translated(self, error: Exception) -> NoReturn:
-        """Raise simdb's error for one of LMDB's."""
         self.environment.raise_translated(error)
         raise error
-
-    def statistics(self, table: Table) -> dict[str, int]:
-        """Return LMDB's own figures of a table: entries and pages."""
-        return dict(self._transaction.stat(self._handles[table]))
 
     @property
     def closed(self) -> bool:
@@ -213,18 +206,15 @@ class _UnprotectedSnapshot(ReadTransaction):
     """
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
-        """The value of a key, or None."""
         value = super().get(table, key)
         self._require_unchanged()
         return value
 
     def require_open(self) -> None:
-        """Raise unless it can be read, and may be believed."""
         super().require_open()
         self._require_unchanged()
 
     def _require_unchanged(self) -> None:
-        """Raise DatabaseBusyError if somebody has committed since."""
         self.environment.require_unchanged(self.identity)
 
     def _raise_translated(self, error: Exception) -> NoReturn:
@@ -258,7 +248,10 @@ class WriteTransaction(ReadTransaction):
         return self.environment.room(map(self._transaction.stat, self._handles))
 
     def commit(self) -> None:
-        """Make it durable, unless it inserts and leaves too little room for deleting."""
+        """Make it durable, unless it inserts and leaves too little room for deleting.
+
+        DatabaseFullError: nothing was stored; DatabaseFailedError: the system failed to write.
+        """
         if self.pages_before is not None:
             self.room().require_reserve(self.environment.path, self.pages_before)
         self._transaction.commit()
@@ -284,7 +277,8 @@ class WriteTransaction(ReadTransaction):
                 if self._owner != os.getpid():
                     raise DatabaseClosedError("a transaction cannot be committed by a forked child")
                 commit = self.identity
-                self.environment.commit(self)
+                with self.environment.failures_noted():
+                    self.commit()
                 self.environment.caches["written manifests"] = commit, self.written_manifests
             elif error is not None:
                 self.environment.raise_translated(error)
@@ -491,7 +485,7 @@ class Environment:
         try:
             begun = self._matching(write=write)
         except (lmdb.Error, OSError) as error:
-            with self._failures_noted():
+            with self.failures_noted():
                 self._make_way(error, write=write)
                 begun = self._matching(write=write)
         transaction.begin(begun)
@@ -584,16 +578,6 @@ class Environment:
                 preflight.require_same_file(self.path, self.identity)
             self.open(timeout)
 
-    def commit(self, transaction: WriteTransaction) -> None:
-        """Make a write transaction durable.
-
-        Raises:
-            DatabaseFullError: the disk or the map is full; nothing of it was stored.
-            DatabaseFailedError: the system failed to write.
-        """
-        with self._failures_noted():
-            transaction.commit()
-
     def room(self, tables: Iterable[dict[str, int]] = ()) -> Room:
         """Return how much of the map is used; of its pages, those of the tables described."""
         return Room(self._environment, tables)
@@ -607,7 +591,7 @@ class Environment:
             )
 
     @contextmanager
-    def _failures_noted(self) -> Iterator[None]:
+    def failures_noted(self) -> Iterator[None]:
         """Translate errors of LMDB and the system; remember one after which nothing is written."""
         try:
             with translated(self.path):
@@ -623,7 +607,7 @@ class Environment:
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
         if isinstance(error, lmdb.Error):
-            with self._failures_noted():
+            with self.failures_noted():
                 raise error
 
     # -- the map ---------------------------------------------------------------------------
@@ -689,14 +673,14 @@ class Environment:
 
     def reserve(self, numbers: Sequence[int]) -> Reservation:
         """Let all who have the file open know that numbers are in use; within a transaction."""
-        assert self._queue is not None
         with translated(self.path):
-            return self._queue.reserve(numbers)
+            return Reservation(Path(f"{self.path}-turn"), numbers)
 
     def is_reserved(self, number: int) -> bool:
         """Whether a number is in use by someone, this process included; within a transaction."""
         assert self._queue is not None
-        return self._queue.is_reserved(number)
+        with translated(self.path):
+            return self._queue.is_reserved(number)
 
     # -- forks -----------------------------------------------------------------------------
 
@@ -797,8 +781,8 @@ def acquire(
                 raise DatabaseNotFoundError(f"{path} does not exist")
             with translated(path):
                 creation.create(path, mode)
-        status = path.stat()
-        environment = _registry.get((status.st_dev, status.st_ino))
+        identity = preflight.identity_of(path)
+        environment = None if identity is None else _registry.get(identity)
         if environment is None or environment.is_finished:
             environment = Environment(path, read_only=read_only, sync=sync, map_size=map_size)
             environment.open(busy_timeout)
@@ -821,11 +805,9 @@ def acquire(
 
 def _require_not_replaced(path: Path) -> None:
     """Raise if this process has another file open that was at this path."""
-    try:
-        status = path.stat()
-        present = status.st_dev, status.st_ino
-    except OSError:
-        present = None
+    present = None
+    with suppress(OSError):
+        present = preflight.identity_of(path)
     for known in _registry.values():
         if known.path == path and known.identity != present and not known.is_finished:
             raise StorageError(

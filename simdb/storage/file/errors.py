@@ -106,7 +106,6 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
 
 
 def _refused_file(path: Path) -> Path:
-    """Which of the files of a store this process may not use."""
     for file in (path, Path(f"{path}-lock"), Path(f"{path}-turn")):
         wanted = os.R_OK if file == path else os.R_OK | os.W_OK
         if file.exists() and not os.access(file, wanted, effective_ids=True):

@@ -80,19 +80,11 @@ class Reservation:
     def __init__(self, queue_file: Path, numbers: Sequence[int]) -> None:
         self._file = FileIO(str(queue_file), "r+b")
         for number in numbers:
-            _lock_byte(self._file, fcntl.F_OFD_SETLK, number)
+            preflight.byte_lock(self._file.fileno(), fcntl.F_OFD_SETLK, fcntl.F_WRLCK, number, 1)
 
     def close(self) -> None:
         """Give the numbers up."""
         self._file.close()
-
-
-def _lock_byte(file: FileIO, command: int, number: int) -> int:
-    """Lock a byte of a file, or ask who has; return the kind of lock that there is."""
-    try:
-        return preflight.byte_lock(file.fileno(), command, fcntl.F_WRLCK, number, 1)
-    except OSError as error:
-        raise StorageError(f"the store cannot be locked: {error}") from error
 
 
 FIRST_PAUSE = 0.000_5  # seconds
@@ -167,7 +159,7 @@ class WriterQueue:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._queue_path = queue = Path(f"{path}-turn")
+        queue = Path(f"{path}-turn")
         mode = preflight.file_mode(path)
         is_new = not queue.exists()
 
@@ -208,13 +200,11 @@ class WriterQueue:
         """Give the right to write to the next in the queue, if ``owner`` has it."""
         self._writer_lock.release(owner or self)
 
-    def reserve(self, numbers: Sequence[int]) -> Reservation:
-        """Let everyone know that numbers are in use."""
-        return Reservation(self._queue_path, numbers)
-
     def is_reserved(self, number: int) -> bool:
         """Whether someone, of this process or another, has reserved a number."""
-        return _lock_byte(self._queue_file, fcntl.F_OFD_GETLK, number) != fcntl.F_UNLCK
+        descriptor = self._queue_file.fileno()
+        found = preflight.byte_lock(descriptor, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, number, 1)
+        return found != fcntl.F_UNLCK
 
     def close(self) -> None:
         """Close both files; a lock still held is given up."""

@@ -92,6 +92,7 @@ READ_AGAIN = 5  # times: between reading one meta page and the other somebody ma
 _META = struct.Struct("<16x I I 16x 48s 48s Q Q")
 _TREE = struct.Struct("<I H H 24x Q Q")
 _HEAD = struct.Struct("<10x H H 2x")
+page_head = _HEAD.unpack_from  # flags of a page, and where the offsets of its nodes end
 _NODE = struct.Struct("<HHHH")
 BRANCH, LEAF, OVERFLOW = 1, 2, 4  # flags of a page
 BIG_DATA, SUB_DATABASE = 1, 2  # flags of a node
@@ -156,12 +157,6 @@ def parse_meta(path: Path, data: bytes) -> Meta | None:
     if not SMALLEST_PAGE <= page_size <= LARGEST_PAGE or page_size & (page_size - 1):
         raise CorruptionError(f"{path}: the meta page names a page size of {page_size}")
     return Meta(commit, last_page, page_size, Tree(*free_tree), Tree(*_TREE.unpack(main)[1:]))
-
-
-def page_head(page: bytes) -> tuple[int, int]:
-    """Flags of a page, and where the offsets of its nodes end."""
-    flags, lower = _HEAD.unpack_from(page)
-    return flags, lower
 
 
 def nodes_of(page: bytes) -> Iterator[tuple[int, int, bytes, int]]:
@@ -330,9 +325,12 @@ _FLOCK = struct.Struct("@hhqqi4x")  # struct flock of Linux
 _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
-def identity_of(path: Path) -> Identity:
-    """Return device and inode of a file."""
-    status = path.stat()
+def identity_of(path: Path) -> Identity | None:
+    """Return device and inode of a file; None if there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
     return status.st_dev, status.st_ino
 
 
@@ -399,8 +397,7 @@ class FileWatch:
 
         Not while ``held_alone`` has it. StorageError: it is in use with another lock file.
         """
-        with contextlib.suppress(FileNotFoundError):
-            self._lock_identity = identity_of(self._lock)
+        self._lock_identity = identity_of(self._lock)
         place = CLAIMS - 1
         if self._lock_identity is not None:
             device, inode = self._lock_identity
@@ -470,11 +467,7 @@ class FileWatch:
 
         Others do not see our locks then, nor we theirs.
         """
-        try:
-            present = identity_of(self._lock)
-        except FileNotFoundError:
-            present = None
-        if present != self._lock_identity:
+        if identity_of(self._lock) != self._lock_identity:
             raise StorageError(
                 f"{self._lock} was removed or replaced while the store was open; close the store "
                 "in every process and open it again"
@@ -566,10 +559,9 @@ def _has_lock(descriptor: int, begin: int, count: int) -> bool:
 
 def require_same_file(path: Path, identity: Identity) -> None:
     """Raise StorageError unless a path still leads to the file that was opened."""
-    try:
-        present = identity_of(path)
-    except FileNotFoundError as error:
-        raise StorageError(f"{path} was removed while it was open") from error
+    present = identity_of(path)
+    if present is None:
+        raise StorageError(f"{path} was removed while it was open")
     if present != identity:
         raise StorageError(f"{path} was replaced by another file while it was open; open it again")
 
