@@ -132,7 +132,7 @@ class Chunks(BandedFamily):
         probes, flips = len(signatures), self._flips
         own = signatures.reshape(probes, 1, self.bands, self.band_words)
         near = own ^ flips[np.newaxis, :, np.newaxis, :]
-        keys = self._banding.bucket_keys(near.reshape(probes * len(flips), self.words))
+        keys = self.band_keys(near.reshape(probes * len(flips), self.words))
         counts = [_values_within(self.rows, radius) for radius in self.radii]
         within = np.arange(len(flips))[:, np.newaxis] < np.array(counts)
         chosen = keys.reshape(probes, len(flips), self.bands)[:, within]
