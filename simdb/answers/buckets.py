@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from simdb.kernels.buckets import BucketItems, BucketMembers
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
+SHARE_OF_SIGNED = 64  # of the memory setting, for signatures and keys; an eighth of their bytes
+LEAST_ROOM = 16  # entries of a slice
 PAIRS_AT_ONCE = 8_192
 JOINED_AT_ONCE = 262_144  # candidates of probes whose buckets are large
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
@@ -110,7 +112,12 @@ class Buckets(Method):
         """Look the items of the left collection up in the buckets of the right one."""
         assert resume is None
         needed = right.signer.needed_matches(self.bound)
-        for numbers, items in live_batches(left.reader, most_items=PROBES_AT_ONCE):
+        batches = live_batches(
+            left.reader,
+            most_items=min(PROBES_AT_ONCE, _most_indexed(right)),
+            weights=right.signer.items.weights,
+        )
+        for numbers, items in batches:
             features, signed = _signed(right.signer, items)
             for candidates in _candidates_of_probes(right.reader, signed, needed):
                 probes, others = candidates.probes, candidates.numbers
@@ -185,7 +192,7 @@ class Buckets(Method):
         """Look new items up in the buckets, and pair each with those before it."""
         signer, reader = opened.signer, opened.reader
         needed = signer.needed_matches(self.bound)
-        for numbers in _live_numbers(reader, since):
+        for numbers in _live_numbers(reader, since, min(PROBED_AT_ONCE, _most_indexed(opened))):
             signatures, present = stored_signatures(reader, numbers)
             own = Signed(signatures, signer.bucket_keys(signatures), present)
             signed = as_probes(signer, own)
@@ -215,12 +222,17 @@ def _pairs_at_once(opened: Opened) -> int:
     return min(max(PAIRS_AT_ONCE, COMPARED_BYTES // max(1, average)), PAIRS_COMPARED)
 
 
-def _live_numbers(reader: CollectionReader, since: int) -> Iterator[UInt32s]:
+def _most_indexed(opened: Opened) -> int:
+    """Of how many items signatures and bucket keys fit into a share of the memory setting."""
+    return opened.signer.most_indexed(opened.resources.memory // SHARE_OF_SIGNED)
+
+
+def _live_numbers(reader: CollectionReader, since: int, at_once: int) -> Iterator[UInt32s]:
     for block in reader.documents.scan(since):
         numbers = block.numbers[block.numbers >= since]
         numbers = numbers[reader.alive(numbers)]
-        for begin in range(0, numbers.size, PROBED_AT_ONCE):
-            yield numbers[begin : begin + PROBED_AT_ONCE]
+        for begin in range(0, numbers.size, at_once):
+            yield numbers[begin : begin + at_once]
 
 
 def _signed(signer: Signer, items: Sequence[bytes | memoryview]) -> tuple[Any, Signed]:
@@ -410,6 +422,7 @@ def bucket_slices(opened: Opened) -> Iterator[BucketSlice]:
     """Sweep the buckets of all live items in the order of their keys."""
     reader = opened.reader
     room = max(4_096, opened.resources.memory // SHARE_OF_MEMORY)
+    room = max(LEAST_ROOM, min(room, _most_indexed(opened)))
     for keys, columns in reader.bands.sweep(reader.tombstones, room=room):
         in_buckets = are_shared(keys)
         if in_buckets.any():

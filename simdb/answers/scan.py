@@ -102,7 +102,8 @@ class Scan(Method):
 def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[UInt32s, Any]]:
     """Yield the numbers and the features of all live items from a number on, in bounded slices."""
     if opened.reader.items is None:
-        for numbers, items in live_batches(opened.reader, start):
+        weights = opened.signer.items.weights
+        for numbers, items in live_batches(opened.reader, start, weights=weights):
             yield numbers, opened.signer.features(items)
         return
     for numbers, rows in _live_rows(opened.reader, start):

@@ -483,9 +483,9 @@ def load(
             are stored, of its own batch nothing is.
     """
     tally = Tally()
-    batches = read_batches(
-        rows, signer.items, batch_items=BATCH_ITEMS, batch_bytes=max(1, memory // SHARE_OF_MEMORY)
-    )
+    most = max(1, memory // SHARE_OF_MEMORY)
+    batch_items = min(BATCH_ITEMS, signer.most_indexed(most))
+    batches = read_batches(rows, signer.items, batch_items=batch_items, batch_bytes=most)
     for batch, signing in _signed_ahead(batches, signer, pool):
         if batch.bad and not skip_bad:
             raise _first_problem(batch)

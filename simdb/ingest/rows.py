@@ -17,8 +17,9 @@ from simdb.storage.tables.layout import encode_user_key, encode_user_keys
 BATCH_ITEMS = 10_000
 PART_ROWS = 500  # rows read column by column
 LARGEST_METADATA = layout.LARGEST_METADATA
+WEIGHED = 8  # bytes in one of a weight
 ELEMENT_BYTES = 64  # about what Python takes for an element of a set
-_SIZED = frozenset((list, tuple, set, frozenset))  # told sooner than what else has a length
+_PLAIN = frozenset((list, tuple, set, frozenset))  # collections whose elements are looked at
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ def read_batches(
                     yield batch
                     batch, seen = RowBatch(), set()
                 seen.add(key)
-                weight = int(items.weights([item])[0])
+                weight = int(items.weights([item])[0]) + len(metadata) // WEIGHED
                 if batch.rows and batch.weight + weight > batch_bytes:
                     yield batch
                     batch, seen = RowBatch(), {key}
@@ -115,12 +116,12 @@ def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tup
     for row in rows:
         part.append(row)
         rows_left -= 1
-        if type(row) is tuple and len(row) > 1:
-            item = row[1]
-            if type(item) is str:
-                bytes_left -= len(item)
-            elif type(item) in _SIZED or isinstance(item, Sized):
-                bytes_left -= ELEMENT_BYTES * len(item)
+        if type(row) is not tuple:
+            bytes_left = 0  # of any form
+        elif len(row) > 1:
+            bytes_left -= _bytes_of(row[1])
+            if len(row) > 2 and row[2]:
+                bytes_left -= LARGEST_METADATA
         if rows_left <= 0 or bytes_left <= 0:
             yield position, part
             position += len(part)
@@ -128,6 +129,34 @@ def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tup
             rows_left, bytes_left = most_rows, most_bytes
     if part:
         yield position, part
+
+
+def _bytes_of(item: Any) -> int:
+    """Return about what Python takes for an item that is given."""
+    form = type(item)
+    if form is str:
+        return len(item)
+    if form is int:
+        return int(item.bit_length()) >> 3
+    if form is dict:
+        values = sum([len(value) for value in item.values() if type(value) is str])
+        return ELEMENT_BYTES * len(item) + _lengths(item) + values
+    if form in _PLAIN:
+        return ELEMENT_BYTES * len(item) + _lengths(item)
+    return ELEMENT_BYTES * len(item) if isinstance(item, Sized) else 0
+
+
+def _lengths(elements: Iterable[Any]) -> int:
+    """Return the length of all elements together, 0 if they are not all strings.
+
+    Such a collection has none, or is no item.
+    """
+    if type(next(iter(elements), 0)) is not str:
+        return 0
+    try:
+        return sum(map(len, elements))
+    except TypeError:
+        return 0
 
 
 def _take_plain(

@@ -401,6 +401,10 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """Return about how many bucket keys an item has, by which merges are paced."""
         return bands
 
+    def most_keys(self, bands: int, rows: int) -> int:
+        """Return how many bucket keys an item has at most, by which batches are cut."""
+        return bands
+
     def index_in_words(self, bands: int, rows: int) -> str:
         """Return what a probable index is made of."""
         return f"{bands} bands of {rows} rows"

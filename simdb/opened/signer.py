@@ -133,6 +133,17 @@ class Signer:
         """Return what items in canonical form are signed by: symbols where they have any."""
         return self.symbols(items) if self.kind.has_symbols else self.features(items)
 
+    def most_indexed(self, most: int) -> int:
+        """Return of how many items signatures and bucket keys weigh no more; at least of one.
+
+        The weight is an eighth of the bytes, as ``Items.weights`` has it.
+        """
+        if self.family is None:
+            return max(1, most)
+        settings = self.settings
+        keys = self.kind.most_keys(settings.bands, settings.rows)
+        return max(1, 8 * most // (2 * self.family.words + 8 * keys))
+
     def needed_matches(self, bound: Bound) -> int:
         """Return how many equal words of signature a candidate must have to be compared."""
         return 0 if self.family is None else self.family.needed_matches(bound.fraction)

@@ -137,12 +137,12 @@ class Calibration:
     def warnings(self) -> tuple[str, ...]:
         """Where the pairs contradict the assumption that the field hangs on the match alone.
 
-        Pairs that differ more than random ones, or less than true matches, and fractions that fall
-        as the score rises, beyond their intervals. Without a warning the assumption may still fail:
-        where false matches resemble each other at every score, nothing here tells.
+        Pairs that differ more than random ones, or less than true matches, fractions that fall as
+        the score rises, and matches among the pairs of the lowest scores, where hardly any are to
+        be expected; each beyond its interval. Without a warning the assumption may still fail.
         """
         known = [bucket for bucket in self.buckets if bucket.pairs]
-        return (*self._impossible(known), *_falling(known))
+        return (*_high_from_the_beginning(known), *self._impossible(known), *_falling(known))
 
     def _impossible(self, buckets: Sequence[ScoreBucket]) -> Iterator[str]:
         for bucket in buckets:
@@ -172,6 +172,18 @@ class Calibration:
             if matching >= precision:
                 lowest = bucket.low
         return lowest
+
+
+def _high_from_the_beginning(buckets: Sequence[ScoreBucket]) -> Iterator[str]:
+    """Tell whether pairs of the lowest of several scores differ less than random ones."""
+    if len(buckets) > 1 and buckets[0].fraction_low > 0:
+        lowest = buckets[0]
+        yield (
+            f"of the pairs of the lowest scores, from {lowest.low:g} on, {lowest.fraction:.0%} "
+            "seem to match already: if they do not, false matches resemble each other in the "
+            "field, and the fractions are too high; a lower threshold= shows whether they fall to "
+            f"0, and if they do not, random={lowest.difference:.3g} takes these for random pairs"
+        )
 
 
 def _falling(buckets: Sequence[ScoreBucket]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from simdb.storage.tables.views import RunView
 MOST_PROBLEMS = 1_000
 SWEEP_ENTRIES = 262_144
 RECOMPUTED_BYTES = 4 * 2**20  # of items
-SIGNATURES_AT_ONCE = 65_536
+SIGNATURES_AT_ONCE = 65_536  # or fewer, where they and their keys are large
 
 
 def check_collection(
@@ -219,10 +220,13 @@ class Checker:
     def _compare_buckets(self, keys: UInt64s, items: UInt32s) -> None:
         """Compare every entry with the signature of its item."""
         numbers, places = np.unique(items, return_inverse=True)
-        for begin in range(0, numbers.size, SIGNATURES_AT_ONCE):
-            part = numbers[begin : begin + SIGNATURES_AT_ONCE]
-            inside = np.flatnonzero((places >= begin) & (places < begin + part.size))
-            rows, present = stored_signatures(self._collection, part)
+        at_once = min(SIGNATURES_AT_ONCE, self._signer.most_indexed(RECOMPUTED_BYTES))
+        order = np.argsort(places, kind="stable")
+        ends = np.searchsorted(places[order], np.arange(0, numbers.size + at_once, at_once))
+        begins = range(0, numbers.size, at_once)
+        for begin, (first, end) in zip(begins, pairwise(ends.tolist()), strict=True):
+            inside = order[first:end]
+            rows, present = stored_signatures(self._collection, numbers[begin : begin + at_once])
             here = places[inside] - begin
             wrong = ~_has_key(self._signer.bucket_keys(rows), here, keys[inside]) | ~present[here]
             for number in np.unique(items[inside[wrong]]).tolist():
@@ -261,7 +265,11 @@ class Checker:
     def _compare_postings(self, epoch: Epoch, sums: _Sums, end: int) -> None:
         """Compare the postings found with those that the items should have."""
         if self._deep:
-            for numbers, items in live_batches(self._collection, most_bytes=RECOMPUTED_BYTES):
+            for numbers, items in live_batches(
+                self._collection,
+                most_bytes=RECOMPUTED_BYTES,
+                weights=self._signer.items.weights,
+            ):
                 posted = int(np.searchsorted(numbers, end))
                 prefixes = self._signer.prefixes(epoch, items[:posted])
                 sums.subtract(prefixes.values, posting_columns(prefixes, numbers[:posted]))

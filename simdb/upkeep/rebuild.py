@@ -219,7 +219,11 @@ class _Rebuild:
     def prepare(self, collection: CollectionReader) -> tuple[UInt32s, Signed]:
         """Read and sign the next items; none if there are no more."""
         batches = live_batches(
-            collection, self.position, most_items=REBUILT_AT_ONCE, most_bytes=self.most_bytes
+            collection,
+            self.position,
+            most_items=min(REBUILT_AT_ONCE, self.signer.most_indexed(self.most_bytes)),
+            most_bytes=self.most_bytes,
+            weights=self.signer.items.weights,
         )
         batch = next(batches, None)
         if batch is None:

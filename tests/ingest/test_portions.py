@@ -31,6 +31,7 @@ def portions(monkeypatch):
             live_batches, "__kwdefaults__", {**(live_batches.__kwdefaults__ or {}), "most_items": 3}
         )
         monkeypatch.setattr(exact_checking, "RECOMPUTED_BYTES", 100)
+        monkeypatch.setattr(exact_probing, "COMPARED_BYTES", 200)
         monkeypatch.setattr(exact_probing, "REMEMBERED", 2)
         monkeypatch.setattr(exact_probing, "CACHED_SIZE", 3)
         monkeypatch.setattr(signer, "ORDERS_KEPT", 1)

@@ -169,13 +169,26 @@ def test_a_field_that_hangs_on_the_match_alone_gives_no_warning():
 @pytest.mark.parametrize(
     ("differences", "told"),
     [
-        ([44, 46, 90, 92], "from 1 to 2 differ more than random pairs"),
-        ([44, 46, 1, 2], "from 1 to 2 differ less than true matches"),
-        ([10, 11, 44, 45], r"fewer pairs seem to match from 1 on \(1%\) than from 0 on \(99%\)"),
+        ([44, 46, 90, 92], ["from 1 to 2 differ more than random pairs"]),
+        ([44, 46, 1, 2], ["from 1 to 2 differ less than true matches"]),
+        (
+            [10, 11, 44, 45],
+            [
+                "from 0 on, 99% seem to match already.*random=10.5 takes",
+                r"fewer pairs seem to match from 1 on \(1%\) than from 0 on \(99%\)",
+            ],
+        ),
+        ([37, 39, 10, 11], ["from 0 on, 20% seem to match already"]),
     ],
 )
 def test_pairs_that_contradict_the_assumption_are_told(differences, told):
     scores = np.repeat([0, 0, 1, 1], 200)
     options: dict[str, Any] = {"matched": 10, "random": 45, "edges": [0, 1, 2]}
-    (warning,) = calibrate(scores, np.repeat(differences, 200), **options).warnings
-    assert re.search(told, warning)
+    warnings = calibrate(scores, np.repeat(differences, 200), **options).warnings
+    assert len(warnings) == len(told)
+    assert all(map(re.search, told, warnings))
+
+
+def test_pairs_of_one_score_alone_contradict_nothing():
+    options: dict[str, Any] = {"matched": 10, "random": 45, "edges": [0, 1, 2]}
+    assert calibrate(np.ones(200), np.full(200, 11), **options).warnings == ()

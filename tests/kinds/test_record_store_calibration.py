@@ -15,7 +15,7 @@ from simdb.errors import ConfigurationError
 from tests.support.calibrating import mean_difference
 from tests.support.record_stores import KIND, opened, scored, some_people
 from tools.benchmarks.record_data import load
-from tools.benchmarks.records import PEOPLE
+from tools.benchmarks.records import PEOPLE, RESTAURANTS, calibrated
 
 BOUGHT = date(2001, 1, 1)
 CUSTOMERS = simdb.Record(
@@ -192,3 +192,38 @@ def test_estimates_of_real_people_hold_what_is_true(tmp_path, data_directory):
         kept = {pair for pair, value in found.items() if value >= threshold}
         assert len(kept & task.truth) / len(kept) >= 0.96
         assert len(kept & task.truth) / len(task.truth) >= 0.99
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "field", "holds"),
+    [
+        ("dblp_acm", "year", False),  # of papers at one conference
+        ("fodors_zagat", "city", False),  # which streets and names tell
+        ("febrl1", "state", True),
+        ("febrl4", "state", True),
+    ],
+)
+def test_of_real_tables_intervals_hold_what_is_true_or_there_are_warnings(
+    tmp_path, data_directory, name, field, holds
+):
+    table, warnings = calibrated(load(name, data_directory), field, tmp_path)
+    held = [row["interval"][0] <= row["true"] <= row["interval"][1] for row in table]
+    assert all(held) == holds
+    assert holds or warnings
+
+
+@pytest.mark.data
+def test_false_matches_that_resemble_each_other_at_every_score_are_told(tmp_path, data_directory):
+    task = load("fodors_zagat", data_directory)
+    kind = RESTAURANTS.changed(fields=[*RESTAURANTS.fields, simdb.Field("cuisine", weight=0)])
+    rows = [{field.name: row[field.name] for field in kind.fields} for row in task.left]
+    with opened(tmp_path / "s", rows, kind=kind, threshold="0.1") as (restaurants,):
+        result = restaurants.calibrate("cuisine", certain=0.95)
+        (warning,) = result.warnings
+        assert "from 0.1 on, 29% seem to match already" in warning
+        # What it recommends: the pairs of the lowest scores for random ones.
+        lowest = result.buckets[0]
+        again = restaurants.calibrate("cuisine", certain=0.95, random=lowest.difference)
+        assert again.buckets[0].fraction == 0
+        assert again.buckets[-1].fraction == 1

@@ -184,12 +184,17 @@ def run(data: str, name: str, work: str) -> dict[str, Any]:
         "settings": f"{chosen.settings}, {chosen.threshold}",
     }
     if name in CALIBRATED:
-        answer["calibration"] = calibrated(task, CALIBRATED[name], Path(work))
+        answer["calibration"], _ = calibrated(task, CALIBRATED[name], Path(work))
     return answer
 
 
-def calibrated(task: Task, unscored: str, folder: Path) -> list[dict[str, Any]]:
-    """Estimate the matches at each score from a field that is not scored, beside the truth."""
+def calibrated(
+    task: Task, unscored: str, folder: Path
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Estimate the matches at each score from a field that is not scored, beside the truth.
+
+    Returned with the warnings of the estimate.
+    """
     chosen = CHOSEN[task.name].settings
     settings = Record(
         fields=[
@@ -223,7 +228,7 @@ def calibrated(task: Task, unscored: str, folder: Path) -> list[dict[str, Any]]:
                     "true": round(sum(true) / len(true), 3),
                 }
             )
-    return table
+    return table, result.warnings
 
 
 def run_peer(python: Path | None, peer: str, name: str, data: Path) -> dict[str, Any]:

@@ -106,15 +106,20 @@ class AtOnce(Generic[T]):
         return result
 
 
-def stored_sets(opened: Opened, epoch: Epoch, numbers: UInt32s) -> ArrangedSets:
-    """Read the sets of ascending item numbers, all of which are stored."""
+def stored_items(opened: Opened, numbers: UInt32s) -> list[memoryview]:
+    """Read the items of ascending numbers, all of which are stored."""
     items = [document.item for _, document in opened.reader.documents_of(numbers)]
     if len(items) != numbers.size:
         raise CorruptionError(
             f"{numbers.size - len(items):,} of {numbers.size:,} items of the exact index cannot be "
             "found: a page of documents is damaged"
         )
-    return epoch.arrange(opened.signer.symbols(items))
+    return items
+
+
+def stored_sets(opened: Opened, epoch: Epoch, numbers: UInt32s) -> ArrangedSets:
+    """Read the sets of ascending item numbers, all of which are stored."""
+    return epoch.arrange(opened.signer.symbols(stored_items(opened, numbers)))
 
 
 def load(opened: Opened, order: SymbolOrder, *, memory: int) -> Loaded | None:

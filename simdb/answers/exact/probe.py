@@ -6,15 +6,16 @@ leave few candidates (MMDS 3.9.3 to 3.9.6), which are compared in full.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simdb import kernels
+from simdb.answers.compare import COMPARED_BYTES, in_parts
 from simdb.answers.exact.measured import similarities_of
-from simdb.answers.exact.memory import Loaded, first_identical, live_sets, stored_sets
+from simdb.answers.exact.memory import Loaded, first_identical, live_sets, stored_items
 from simdb.arrays import Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK
@@ -151,9 +152,8 @@ class Prober:
             candidates = candidates[: np.searchsorted(candidates, end)]
         numbers = [np.empty(0, np.uint32)]
         similarities = [np.empty(0, np.float64)]
-        for begin in range(0, candidates.size, COMPARED_AT_ONCE):
-            some = candidates[begin : begin + COMPARED_AT_ONCE]
-            sets = stored_sets(self._opened, self.epoch, some)
+        for some, items in _in_parts(self._opened, candidates):
+            sets = self.epoch.arrange(self._opened.signer.symbols(items))
             shared, sizes, _ = kernels.overlaps.probe_overlaps(keys, sets.values, sets.offsets)
             met = np.flatnonzero(shared >= self.criterion.needed_overlaps(keys.size, sizes))
             shared, sizes = shared[met], sizes[met]
@@ -161,6 +161,19 @@ class Prober:
             numbers.append(some[met])
             similarities.append(similarities_of(self.criterion.measure, compared, keys.size, sizes))
         return Similar(np.concatenate(numbers), np.concatenate(similarities))
+
+
+def _in_parts(
+    opened: Opened, numbers: UInt32s
+) -> Iterator[tuple[UInt32s, Sequence[bytes | memoryview]]]:
+    """Yield stored items of ascending numbers, as many as are compared at once."""
+    for begin in range(0, numbers.size, COMPARED_AT_ONCE):
+        some = numbers[begin : begin + COMPARED_AT_ONCE]
+        items = stored_items(opened, some)
+        weights = opened.signer.items.weights(items)
+        for places in in_parts(np.arange(some.size), weights, COMPARED_BYTES):
+            part = slice(places[0], places[-1] + 1)
+            yield some[part], items[part]
 
 
 @lru_cache(maxsize=256)

@@ -147,6 +147,9 @@ class Fingerprint(Kind, frozen=True):
         functions = self.groups * self.functions
         return max(1, functions // (8 if self.around_minutiae else 128)) if bands else 0
 
+    def most_keys(self, bands: int, rows: int) -> int:
+        return bands * rows
+
     def index_in_words(self, bands: int, rows: int) -> str:
         return f"{bands} {'group' if bands == 1 else 'groups'} of {rows:,} functions"
 

@@ -92,6 +92,7 @@ class FingerprintItems(Items):
         middle = [side * LENGTH_UNITS // 2 for side in (kind.width, kind.height)]
         self._centre = np.array(middle if kind.alignment == "centre" else [], np.int64)
         self.width = (self._squares + 7) // 8 if kind.items == "squares" else 0
+        self.expands = not self.width
 
     def encode(self, item: object) -> bytes:
         """Return the stored form of a print, in which order and repeats do not count.
@@ -112,6 +113,11 @@ class FingerprintItems(Items):
         directions = (minutiae[:, 2] / DIRECTION_UNITS).tolist()
         pairs = zip(lengths, directions, strict=True)
         return tuple((x, y, direction) for (x, y), direction in pairs)
+
+    def weights(self, items: Sequence[bytes | memoryview]) -> Int64s:
+        """Return the bytes of each print and, of one given by minutiae, the words of its grid."""
+        lengths = super().weights(items)
+        return lengths + -(-self._squares // 64) if self.expands else lengths
 
     def features(self, items: Sequence[bytes | memoryview]) -> Prints:
         if self._kind.items == "squares":

@@ -1,0 +1,142 @@
+"""Batches end by what rows become: items, their signatures and bucket keys, their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simdb
+from simdb.ingest.rows import read_batches
+from simdb.kinds import Kind
+from simdb.kinds.fingerprints.items import FingerprintItems
+from simdb.opened.signer import Signer
+from tests.support.record_stores import scored
+
+MEMORY = 16 * 2**20  # of which a batch has 256 KiB, an eighth of the bytes that its rows become
+WORDS = simdb.Text(simdb.WordShingles(1))
+PRINT = simdb.Fingerprint(2_000, 2_000, square=8, border=2, functions=16, groups=1)
+
+# Settings with which an item of a few bytes has many bucket keys, and what each of them weighs.
+MANY_KEYS: list[tuple[Kind, Any, dict[str, Any], int]] = [
+    (WORDS, str, {"bands": 512, "rows": 1}, (2 * 512 + 8 * 512) // 8),
+    (
+        simdb.Vector(1, "euclidean"),
+        lambda number: [int(number) + 1],
+        {"max_distance": 1, "bands": 512, "rows": 1},
+        (2 * 512 + 8 * 512) // 8,
+    ),
+    (
+        simdb.Fingerprint(400, 600, functions=1_024, groups=4, alignment="shift"),
+        lambda number: [(5 * (number % 64), number // 64, 0)],
+        {},
+        (8 * 64 + 8 * 4_096) // 8,  # and a word of 64 bits for prints that have none
+    ),
+]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[simdb.Database]:
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1, memory=MEMORY) as db:
+        yield db
+
+
+@pytest.mark.parametrize(("kind", "item_of", "options", "weight"), MANY_KEYS)
+def test_a_batch_ends_by_the_bucket_keys_of_its_items(database, kind, item_of, options, weight):
+    collection = database.collection("c", kind, seed=1, **options)
+    most = MEMORY // 64 // weight
+    done: list[simdb.Progress] = []
+    collection.add_many(((n, item_of(n)) for n in range(3 * most)), progress=done.append)
+    sizes = np.diff([0, *(step.done for step in done)])
+    assert sizes.max() <= most + 1
+    assert sizes.max() >= most // 2
+
+
+def test_work_on_stored_items_is_cut_by_their_bucket_keys(database, monkeypatch):
+    collection = database.collection("c", WORDS, seed=1, threshold=0.5, bands=16, rows=1)
+    collection.add_many((n, f"a b c{n % 40}") for n in range(120))
+    asked: list[Callable[[], Any]] = [
+        lambda: scored(collection.pairs()),
+        lambda: scored(collection.join(collection, guarantee="probable")),
+        lambda: scored(collection.pairs(since=118)),
+        lambda: collection.check(deep=True).sound,
+    ]
+    expected = [ask() for ask in asked]
+    told: list[int] = []
+
+    def few(signer: Signer, most: int) -> int:
+        told.append(most)
+        return 3
+
+    monkeypatch.setattr(Signer, "most_indexed", few)
+    for ask, answer in zip(asked, expected, strict=True):
+        told.clear()
+        assert ask() == answer
+        assert told
+    done: list[simdb.Progress] = []
+    collection.rebuild(threshold=0.6, progress=done.append)
+    assert len([step for step in done if step.task == "signing"]) >= 39
+
+
+def test_an_item_is_indexed_alone_if_its_keys_take_more_than_there_is(database):
+    database.collection("c", WORDS, seed=1, threshold=0.5, bands=512, rows=1)
+    database.collection("exact", WORDS, seed=1, threshold=None, exact_floor=0.5)
+    for name, most, expected in (("c", 1, 1), ("c", 640, 1), ("c", 1_280, 2), ("exact", 5, 5)):
+        with database[name]._opened() as opened:
+            assert opened.signer.most_indexed(most) == expected
+
+
+def test_a_print_weighs_its_minutiae_and_its_grid():
+    items = FingerprintItems(PRINT)
+    stored = [items.encode([(1, 2, 3)]), items.encode([(1, 2, 3), (4, 5, 6)])]
+    words = -(-250 * 250 // 64)
+    assert items.features(stored).grids.shape == (2, words)
+    assert items.expands
+    assert items.weights(stored).tolist() == [6 + words, 12 + words]
+    squares = FingerprintItems(PRINT.changed(items="squares", measure="squares"))
+    assert squares.weights([squares.encode([5])]).tolist() == [squares.width]
+    assert not squares.expands
+
+
+def test_metadata_counts_in_a_batch(database):
+    collection = database.collection("c", WORDS, seed=1)
+    done: list[simdb.Progress] = []
+    rows = [(n, f"text {n}", {"page": "x" * 500_000}) for n in range(20)]
+    collection.add_many(rows, progress=done.append)
+    assert len(done) >= 4  # of 256 KiB, eight bytes in each of them
+    assert collection.get(7).metadata == {"page": "x" * 500_000}
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        (WORDS, lambda n: (n, f"text {n}", {"page": "x" * 300_000})),
+        (simdb.Set(), lambda n: (n, {f"{n}" * 300_000, "b"})),
+        (simdb.Bag("maximum"), lambda n: (n, {f"{n}" * 300_000: 2})),
+        (
+            simdb.Record([simdb.Field("a"), simdb.Field("b")], candidates=["a"]),
+            lambda n: (n, {"a": None, "b": f"{n % 10}" * 60_000}),
+        ),
+        (simdb.Bits(2**21), lambda n: (n, 2 ** (2**21 - 1) + n)),
+        (WORDS, lambda n: [n, f"text {n} " * 30_000]),
+    ],
+)
+def test_rows_are_not_read_far_ahead_of_what_is_stored(kind, row):
+    """Of rows of half a megabyte and more a few at a time are held, not 500."""
+    ahead = 0
+
+    def rows() -> Iterator[Any]:
+        nonlocal ahead
+        for number in range(40):
+            ahead += 1
+            yield row(number)
+
+    for batch in read_batches(
+        rows(), kind.make_items(bytes(32)), batch_items=10_000, batch_bytes=MEMORY // 64
+    ):
+        ahead -= len(batch.rows)
+        assert not batch.bad
+        assert ahead <= 8
