@@ -82,11 +82,13 @@ from simdb.recovery.repair import repair
 from simdb.recovery.restore import restore
 from simdb.results import (
     AddReport,
+    Alternative,
     Answers,
     AuditBin,
     AuditReport,
     CheckReport,
     Entry,
+    Explanation,
     Group,
     Groups,
     Key,
@@ -105,6 +107,7 @@ from simdb.upkeep.calibrate import Calibration
 
 __all__ = [
     "AddReport",
+    "Alternative",
     "Answers",
     "AuditBin",
     "AuditReport",
@@ -128,6 +131,7 @@ __all__ = [
     "Entry",
     "Equal",
     "ExactPlan",
+    "Explanation",
     "Field",
     "Fingerprint",
     "FormatVersionError",

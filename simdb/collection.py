@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -18,6 +20,7 @@ from simdb.answers.choose import (
     Question,
     Verb,
     choose,
+    explain,
     read_since,
     require_alike,
     require_resumable,
@@ -49,6 +52,7 @@ from simdb.results import (
     AuditReport,
     CheckReport,
     Entry,
+    Explanation,
     Groups,
     Key,
     Matches,
@@ -276,7 +280,8 @@ class CollectionView:
             min_recall: permits a threshold below the collection's, if at least this share of the
                 matches at the threshold is expected to be found.
             guarantee: ``"auto"`` takes the exact index where it serves the threshold, else the
-                probable one; ``"probable"`` takes no other, and ``"exact"`` compares with all items
+                probable one, and compares with all items where that is expected to cost less (see
+                ``explain``); ``"probable"`` takes no other, and ``"exact"`` compares with all items
                 where no exact index serves.
             measure: ``"jaccard"``; with an exact index also ``"dice"``, ``"cosine"`` and
                 ``"stored-in-probe"`` (the share of the stored item that the probe contains), and
@@ -317,7 +322,7 @@ class CollectionView:
         if limit is not None:
             _require_positive("limit", limit)
         with self._opened() as opened:
-            method = _method(opened.settings, "search", asked)
+            method = _method(opened, "search", asked)
             encoded = list(map(opened.signer.items.encode, items))
             return method.search_many(opened, encoded, limit)
 
@@ -365,11 +370,12 @@ class CollectionView:
             OperationInterruptedError: while iterating: the budget is spent.
         """
         asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
-        settings = self._present.settings
-        method = _method(settings, "pairs", asked, resume)
         first = 0 if since is None else read_since(since)
+        with self._opened() as opened:
+            # New items are few, or looked up: what all pairs would cost says nothing of them.
+            method = _method(opened, "pairs", asked, resume, weighed=since is None)
+            is_distance = opened.settings.kind.is_distance
         batches = partial(self._pair_batches, method, first, resume)
-        is_distance = settings.kind.is_distance
         return _streamed(batches, method, budget, resume, is_distance=is_distance)
 
     def _pair_batches(
@@ -411,7 +417,7 @@ class CollectionView:
         work = Work(budget)
         with self._opened(work) as opened:
             asked = _Asked(threshold, max_distance, guarantee, min_recall)
-            method = _method(opened.settings, "groups", asked)
+            method = _method(opened, "groups", asked)
             found = method.groups(opened, progress)
             keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
         return Groups(keys, method.guarantee, method.recall, work.looked_at)
@@ -451,12 +457,12 @@ class CollectionView:
             ConfigurationError: the kinds of items differ.
             OperationInterruptedError: while iterating: the budget is spent.
         """
-        settings = other._present.settings
-        require_alike(self._present.settings, settings)
         asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
-        method = _method(settings, "join", asked, resume)
+        with self._opened() as left, other._opened() as right:
+            require_alike(left.settings, right.settings)
+            method = _method(right, "join", asked, resume, left=left)
+            is_distance = right.settings.kind.is_distance
         batches = partial(self._joined_batches, other, method, resume)
-        is_distance = settings.kind.is_distance
         return _streamed(batches, method, budget, resume, is_distance=is_distance)
 
     def _joined_batches(
@@ -468,6 +474,60 @@ class CollectionView:
                 yield batch
                 _require_open(left)
                 _require_open(right)
+
+    def explain(
+        self,
+        verb: Literal["search", "pairs", "join", "groups"],
+        item: object = None,
+        *,
+        other: CollectionView | None = None,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+        min_recall: float | None = None,
+        guarantee: AskedGuarantee = "auto",
+        measure: str = "jaccard",
+        run: bool = False,
+    ) -> Explanation:
+        """Say how a question would be answered, how else it could be, and what each costs.
+
+        The estimates come from counts of the store and from rates that are measured on some of its
+        items; with ``"auto"`` they decide among the methods that miss no more.
+
+        Args:
+            verb: the call that asks it.
+            item: what to search for; needed only to run a search.
+            other: of ``"join"``, the other collection.
+            threshold, max_distance, min_recall, guarantee, measure: as for the call.
+            run: also answer it, and count what that takes.
+
+        Raises:
+            ConfigurationError, ThresholdTooLowError: as the call itself.
+        """
+        _require_choice("verb", verb, ("search", "pairs", "join", "groups"))
+        if (verb == "join") is (other is None):
+            raise ConfigurationError("explain('join') needs other=, and nothing else takes it")
+        if run and verb == "search" and item is None:
+            raise ConfigurationError("to run a search, explain needs an item")
+        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+        work = Work()
+        with self._opened(work) as left, (other or self)._opened(work) as right:
+            require_alike(left.settings, right.settings)
+            explained = explain(_question(right, verb, asked), left, right)
+            if not run:
+                return explained
+            method = _method(right, verb, asked, left=left if verb == "join" else None)
+            begun = time.process_time()
+            if verb == "search":
+                found = len(method.search(right, right.signer.items.encode(item), None))
+            elif verb == "groups":
+                found = len(method.groups(right))
+            else:
+                joins = verb == "join"
+                batches = method.join(left, right) if joins else method.pairs(right)
+                found = sum(batch.left.size for batch, _ in batches)
+            seconds = time.process_time() - begun
+        counted = {name: count for name, count in asdict(work).items() if name != "budget"}
+        return replace(explained, answers=found, work=counted, seconds=seconds)
 
     def calibrate(
         self,
@@ -965,22 +1025,32 @@ def _streamed(
 
 
 def _method(
-    settings: CollectionSettings, verb: Verb, asked: _Asked, resume: str | None = None
+    opened: Opened,
+    verb: Verb,
+    asked: _Asked,
+    resume: str | None = None,
+    *,
+    left: Opened | None = None,
+    weighed: bool = True,
 ) -> Method:
-    """Choose the method that answers a call."""
-    question = Question.read(
+    """Choose the method that answers a call; ``weighed``, by what it is expected to cost."""
+    question = _question(opened, verb, asked)
+    method = choose(opened.settings, question, opened if weighed else None, left)
+    if resume is not None:
+        require_resumable(method, question)
+    return method
+
+
+def _question(opened: Opened, verb: Verb, asked: _Asked) -> Question:
+    return Question.read(
         verb,
-        settings.kind,
+        opened.settings.kind,
         asked.threshold,
         asked.max_distance,
         guarantee=asked.guarantee,
         min_recall=asked.min_recall,
         measure=asked.measure,
     )
-    method = choose(settings, question)
-    if resume is not None:
-        require_resumable(method, question)
-    return method
 
 
 @contextmanager

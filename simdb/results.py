@@ -323,6 +323,68 @@ class AuditReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """A way in which a question could be answered, and what it is expected to cost.
+
+    Attributes:
+        method: ``"buckets"``, ``"exact"``, ``"chunk index"``, ``"pigeonhole"`` or ``"scan"``.
+        guarantee, expected_recall: as those of an answer.
+        looked_at: items, or pairs, that it would look at, by the counts of the store.
+        seconds: of one thread, by rates that this machine was measured to have.
+        chosen: it is the one that answers.
+    """
+
+    method: str
+    guarantee: Guarantee
+    expected_recall: float
+    looked_at: float
+    seconds: float
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a question is answered, and what that costs.
+
+    Attributes:
+        verb: the call.
+        items: live ones in the collection.
+        alternatives: all methods that could answer, the chosen one first.
+        refused: of each guarantee that cannot be had, why.
+        answers: matches, pairs or groups found, if it was run.
+        work: counters of the answer, if it was run: ``looked_at``, ``compared`` and others.
+        seconds: processor time of the answer, all threads, if it was run.
+    """
+
+    verb: str
+    items: int
+    alternatives: tuple[Alternative, ...]
+    refused: Mapping[str, str]
+    answers: int | None = None
+    work: Mapping[str, int] | None = None
+    seconds: float | None = None
+
+    @property
+    def chosen(self) -> Alternative:
+        """The method that answers."""
+        return self.alternatives[0]
+
+    def __str__(self) -> str:
+        lines = [f"{self.verb} among {self.items:,} items"]
+        for one in self.alternatives:
+            mark = "*" if one.chosen else " "
+            lines.append(
+                f"{mark} {one.method:<12} {one.guarantee:<9} looks at about {one.looked_at:,.0f}, "
+                f"{one.seconds:.2g} s"
+            )
+        lines += [f"  {guarantee} is refused: {why}" for guarantee, why in self.refused.items()]
+        if self.work is not None:
+            counted = ", ".join(f"{name} {count:,}" for name, count in self.work.items() if count)
+            lines.append(f"ran in {self.seconds:.2g} s: {self.answers:,} found; {counted}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a long call has come, handed to its ``progress`` callback.
 

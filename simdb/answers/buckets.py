@@ -76,6 +76,7 @@ class Buckets(Method):
     """
 
     guarantee: ClassVar[Guarantee] = "probable"
+    name: ClassVar[str] = "buckets"
 
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Find the stored items that are similar to one item."""

@@ -18,34 +18,43 @@ answers in the place of both, exactly.
 Where the measure finds near pairs without comparing all (bits, by Hamming distance), ``Pigeonhole``
 takes the place of ``Scan`` for pairs, and of ``Buckets`` too where it is expected to be quicker.
 
+That is the rule. Of a collection that is there, by ``"auto"``, the method of the rule and the exact
+ones that could take its place are weighed by what they are expected to cost (``costs``), and the
+cheapest answers: so never one that misses more. ``explain`` shows them all.
+
 ``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
 question is refused, and the message names its remedies.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from simdb.answers import costs
 from simdb.answers.buckets import Buckets
 from simdb.answers.exact.method import SYMMETRIC, Exact, require_index, serves_exactly
 from simdb.answers.method import Method
 from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import Scan
-from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
+from simdb.errors import ConfigurationError, Remedy, SimdbError, ThresholdTooLowError
 from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 from simdb.kinds import Kind
 from simdb.kinds.bounds import bound_of, index_remedy, outer_bound, parse_bound
 from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.opened import Opened
+from simdb.results import Alternative, Explanation
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
 
 METHODS_KEPT = 256
+# What the chosen method may look at before a cheaper one is looked for.
+FEW_ITEMS, FEW_PAIRS = 1_000, 50_000
 # Comparisons of one word in place that take as long as one candidate of the buckets; measured on
 # 60,000 vectors of 64 bits, 1,400 within 12 bits and 2,300 within 8.
 CANDIDATE_COST = 2_000
@@ -113,12 +122,20 @@ class Question:
         return cls(verb, bound, guarantee, min_recall, wanted)
 
 
-def choose(settings: CollectionSettings, question: Question) -> Method:
+def choose(
+    settings: CollectionSettings,
+    question: Question,
+    right: Opened | None = None,
+    left: Opened | None = None,
+) -> Method:
     """Choose how a question is answered.
 
     Args:
         settings: of the collection; of a join, the right one.
         question: what is asked.
+        right: that collection, by whose counts a cheaper method may be taken that misses no more;
+            without it the table above decides alone.
+        left: of a join, the other one.
 
     Raises:
         ConfigurationError: there is no such index.
@@ -127,13 +144,96 @@ def choose(settings: CollectionSettings, question: Question) -> Method:
     if question.min_recall is not None:
         return _choose(settings, question)
     # Remembered, since the recall of a plan takes as long to compute as a quick search.
-    method: Method | None = settings.methods.get(question)
+    sizes = [0 if side is None else _size_class(side) for side in (right, left)]
+    asked = question, *sizes
+    method: Method | None = settings.methods.get(asked)
     if method is None:
         method = _choose(settings, question)
+        if right is not None:
+            method = _cheapest(method, question, left or right, right)
         if len(settings.methods) >= METHODS_KEPT:
             settings.methods.clear()
-        settings.methods[question] = method
+        settings.methods[asked] = method
     return method
+
+
+def _size_class(opened: Opened) -> int:
+    """Return a number that changes when a collection grows, or shrinks, by about a fifth."""
+    live: int = opened.reader.manifest.live
+    return (live**4).bit_length()
+
+
+def _cheapest(method: Method, question: Question, left: Opened, right: Opened) -> Method:
+    """Take the cheapest of those that miss no more; of equally cheap ones the one first named.
+
+    Where little is to be looked at, nothing is estimated: what is quick stays what it is.
+    """
+    others = _missing_no_more(method, question, right.settings)
+    if not others:
+        return method
+    looked_at = costs.looked_at(method, question.verb, left, right)
+    if looked_at <= (FEW_PAIRS if question.is_many_many else FEW_ITEMS):
+        return method
+    return min(
+        (method, *others),
+        key=lambda one: costs.estimate(one, question.verb, left, right).seconds,
+    )
+
+
+def _missing_no_more(
+    method: Method, question: Question, settings: CollectionSettings
+) -> list[Method]:
+    """List exact methods that could answer in the place of a chosen one.
+
+    A set similarity join knows better than a scan. Connecting groups, buckets compare no more
+    pairs of equal items than there are items. What is added is looked for in an index.
+    """
+    bound, kind = method.bound, settings.kind
+    is_free = question.guarantee == "auto" and question.measure is Measure.JACCARD
+    if not is_free or question.verb in ("groups", "add"):
+        return []
+    if question.verb == "search":
+        others: list[Method] = [Scan(bound)]
+    elif kind.has_symbols:
+        others = []
+    elif kind.share_looked_at(bound.fraction) is None:
+        others = [Scan(bound)]
+    else:
+        others = [Pigeonhole(bound), Scan(bound)]
+    return [other for other in others if type(other) is not type(method)]
+
+
+def explain(question: Question, left: Opened, right: Opened) -> Explanation:
+    """Say how a question is answered, how else it could be, and what each is expected to cost.
+
+    Raises:
+        ConfigurationError, ThresholdTooLowError: as ``choose``.
+    """
+    settings = right.settings
+    chosen = choose(settings, question, right, left)
+    methods: dict[type[Method], Method] = {type(chosen): chosen}
+    refused: dict[str, str] = {}
+    guarantees: tuple[AskedGuarantee, ...] = ("auto", "exact", "probable")
+    for guarantee in guarantees:
+        asked = replace(question, guarantee=guarantee)
+        try:
+            method = _choose(settings, asked)
+        except SimdbError as error:
+            refused[guarantee] = str(error)
+            continue
+        for one in (method, *_missing_no_more(method, asked, settings)):
+            methods.setdefault(type(one), one)
+    alternatives = [
+        Alternative(
+            one.name,
+            one.guarantee,
+            one.recall,
+            *costs.estimate(one, question.verb, left, right),
+            chosen=one is chosen,
+        )
+        for one in methods.values()
+    ]
+    return Explanation(question.verb, right.reader.manifest.live, tuple(alternatives), refused)
 
 
 def _choose(settings: CollectionSettings, question: Question) -> Method:

@@ -43,12 +43,14 @@ class Method(ABC):
             where it cannot be stated.
         measure: of similarity, where items have symbols.
         guarantee: ``"exact"`` or ``"probable"``.
+        name: what ``explain`` calls it.
     """
 
     bound: Bound
     recall: float = 1.0
     measure: Measure = Measure.JACCARD
     guarantee: ClassVar[Guarantee] = "exact"
+    name: ClassVar[str]
 
     @property
     def can_resume(self) -> bool:

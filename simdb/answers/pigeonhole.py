@@ -51,6 +51,8 @@ class Slab(NamedTuple):
 class Pigeonhole(Scan):
     """Answers by what the measure knows. None is missed."""
 
+    name: ClassVar[str] = "pigeonhole"
+
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""
         assert resume is None
@@ -100,6 +102,7 @@ class ChunkIndex(Buckets):
     """Answers by the stored chunks of an index that is planned for the bound. None is missed."""
 
     guarantee: ClassVar[Guarantee] = "exact"
+    name: ClassVar[str] = "chunk index"
 
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Look new items up in the index if they are few; else sort all by each chunk."""

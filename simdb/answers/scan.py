@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ WORTH_ARRANGING = 8  # probes that are compared with the same items
 class Scan(Method):
     """Answers by comparing with everything. None is missed."""
 
+    name: ClassVar[str] = "scan"
+
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Compare an item with all stored ones."""
         return self.search_many(opened, [item], limit)[0]
@@ -42,6 +44,7 @@ class Scan(Method):
         total = 0
         for some, features in live_features(opened):
             total += some.size
+            opened.work.looked_at += some.size * len(items)
             worth = len(items) >= WORTH_ARRANGING
             scanned = measure.arranged(features) if worth else features
             for own_numbers, own_found, within in zip(numbers, found, finders, strict=True):

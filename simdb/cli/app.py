@@ -19,7 +19,7 @@ COMMANDS = (
     ("search", "pairs", "join", "groups"),
     ("get", "delete", "export", "identical"),
     ("stats", "check", "compact", "backup", "repair", "restore", "dump", "load"),
-    ("rebuild", "audit", "plan"),
+    ("rebuild", "audit", "explain", "plan"),
 )
 
 app = typer.Typer(

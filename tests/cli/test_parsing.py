@@ -44,6 +44,7 @@ COMMANDS = [
     "rebuild",
     "plan",
     "audit",
+    "explain",
     "join",
     "identical",
 ]

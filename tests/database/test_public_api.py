@@ -16,6 +16,7 @@ import simdb
 
 NAMES = [
     "AddReport",
+    "Alternative",
     "Answers",
     "AuditBin",
     "AuditReport",
@@ -39,6 +40,7 @@ NAMES = [
     "Entry",
     "Equal",
     "ExactPlan",
+    "Explanation",
     "Field",
     "Fingerprint",
     "FormatVersionError",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left
 
 class Exact(Method):
     """Answers by sets of symbols, for a threshold."""
+
+    name: ClassVar[str] = "exact"
 
     @property
     def threshold(self) -> Threshold:

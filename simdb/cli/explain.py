@@ -1,0 +1,76 @@
+"""The command that says how a question would be answered, and what that costs."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import isnan
+from typing import Annotated, Any, Literal
+
+import typer
+
+from simdb.cli.options import IntegerKeys, Question, key_from
+from simdb.cli.output import Telling, counted, print_json, print_table
+from simdb.cli.stores import StoredCollection
+from simdb.errors import UsageError
+from simdb.results import Explanation
+
+
+def explain(
+    *,
+    stored: StoredCollection,
+    verb: Annotated[
+        Literal["search", "pairs", "groups"],
+        typer.Argument(metavar="search|pairs|groups", help="The command that would be given."),
+    ],
+    question: Question,
+    measure: Annotated[
+        str, typer.Option("--measure", metavar="NAME", help="Of similarity, as for the command.")
+    ] = "jaccard",
+    key: Annotated[
+        str | None, typer.Option("--key", help="A stored item, that --run searches for.")
+    ] = None,
+    integer_keys: IntegerKeys = False,
+    run: Annotated[
+        bool, typer.Option("--run", help="Answer it too, and count what that takes.")
+    ] = False,
+    telling: Telling,
+) -> None:
+    """Say how a question would be answered, how else it could be, and what each costs.
+
+    The first line of the table is the method that answers. What it would look at is estimated from
+    counts of the store, and the seconds from rates that are measured on some of its items.
+    """
+    if run and verb == "search" and key is None:
+        raise UsageError("to run a search, say what to search for with --key")
+    with stored.viewed() as source:
+        item = None if key is None else source.get(key_from(key, integer_keys=integer_keys)).item
+        told = source.explain(verb, item, measure=measure, run=run, **question.of(source.kind))
+    if telling.as_json:
+        print_json(_plain(told))
+    else:
+        _print(told)
+
+
+def _plain(told: Explanation) -> dict[str, Any]:
+    plain = dataclasses.asdict(told)
+    for alternative in plain["alternatives"]:
+        if isnan(alternative["expected_recall"]):
+            alternative["expected_recall"] = None
+    return plain
+
+
+def _print(told: Explanation) -> None:
+    print(f"{told.verb} among {counted(told.items, 'item', 'items')}")
+    print_table(
+        ("method", "guarantee", "looks at about ", "seconds "),
+        [
+            (one.method, one.guarantee, f"{one.looked_at:,.0f}", f"{one.seconds:.2g}")
+            for one in told.alternatives
+        ],
+    )
+    for guarantee, why in told.refused.items():
+        print(f"{guarantee} is refused: {why}")
+    if told.work is not None:
+        work = ", ".join(f"{name} {count:,}" for name, count in told.work.items() if count)
+        found = counted(told.answers or 0, "answer", "answers")
+        print(f"ran in {told.seconds:.2g} s of processor time: {found}; {work}")

@@ -1,0 +1,150 @@
+"""What decides between methods: estimates beside true counters, and answers that miss no more."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simdb
+from simdb.answers import choose, costs
+
+
+@pytest.fixture
+def database(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        yield db
+
+
+def crowded(database: Any, count: int = 400) -> Any:
+    """Vectors so alike that a bucket holds nearly all of them."""
+    generator = np.random.default_rng(1)
+    collection = database.collection(
+        "v", simdb.Vector(20, measure="manhattan"), max_distance=3, seed=1
+    )
+    collection.add_many(enumerate(generator.random((count, 20), np.float32)))
+    return collection
+
+
+def spread(database: Any, count: int = 400) -> Any:
+    generator = random.Random(2)
+    collection = database.collection("b", simdb.Bits(256), max_distance=10, seed=1)
+    collection.add_many((number, generator.getrandbits(256)) for number in range(count))
+    return collection
+
+
+@pytest.fixture
+def little_is_much(monkeypatch):
+    monkeypatch.setattr(choose, "FEW_ITEMS", 10)
+    monkeypatch.setattr(choose, "FEW_PAIRS", 10)
+
+
+@pytest.fixture
+def same_rates(monkeypatch):
+    """As if an item took as long to compare wherever it lies: then counts alone decide."""
+    monkeypatch.setattr(costs, "rates_of", lambda *_: costs.Rates(1e-6, 1e-6))
+
+
+def test_where_the_index_proposes_nearly_all_pairs_all_are_compared(
+    database, little_is_much, same_rates
+):
+    collection = crowded(database)
+    asked = {"max_distance": 3}
+    pairs = collection.pairs(**asked)
+    everything = [(pair.left, pair.right) for pair in pairs]
+    assert pairs.guarantee == "exact"
+    assert pairs.looked_at == 400 * 399 // 2
+    probable = collection.pairs(guarantee="probable", **asked)
+    assert set(probable) <= set(collection.pairs(guarantee="exact", **asked))
+    assert probable.looked_at > pairs.looked_at
+    assert probable.guarantee == "probable"
+    assert len(everything) == len(set(everything))
+    item = collection.get(7).item
+    assert collection.search(item).guarantee == "exact"
+    assert collection.search(item, guarantee="probable").guarantee == "probable"
+    assert collection.join(collection).guarantee == "exact"
+
+
+def test_where_the_index_proposes_few_it_answers(database, little_is_much, same_rates):
+    collection = spread(database)
+    item = collection.get(7).item
+    assert collection.search(item).guarantee == "probable"
+    assert collection.pairs().guarantee == "probable"
+    explained = collection.explain("search")
+    assert explained.chosen.method == "buckets"
+    assert explained.chosen.looked_at < 60
+
+
+def test_what_looks_at_little_is_never_measured(database, monkeypatch):
+    monkeypatch.setattr(costs, "rates_of", lambda *_: pytest.fail("a rate was measured"))
+    collection = crowded(database, 100)
+    assert collection.search(collection.get(7).item).guarantee == "probable"
+    assert collection.pairs().guarantee == "probable"
+
+
+@pytest.mark.parametrize("asked", [{"guarantee": "probable"}, {"min_recall": 0.1}])
+def test_what_is_asked_for_is_taken(database, little_is_much, same_rates, asked):
+    collection = crowded(database)
+    assert collection.pairs(**asked).guarantee == "probable"
+    assert collection.search(collection.get(7).item, **asked).guarantee == "probable"
+
+
+def test_the_choice_is_made_anew_when_the_collection_has_grown(database, monkeypatch, same_rates):
+    monkeypatch.setattr(choose, "FEW_PAIRS", 1_000)
+    collection = crowded(database, 4)
+    assert collection.pairs().guarantee == "probable"
+    more = np.random.default_rng(3).random((400, 20), np.float32)
+    collection.add_many((10 + number, row) for number, row in enumerate(more))
+    assert collection.pairs().guarantee == "exact"
+
+
+@pytest.mark.parametrize(
+    ("make", "verb"),
+    [*((crowded, verb) for verb in ("search", "pairs", "groups", "join")), (spread, "search")],
+)
+def test_estimates_are_near_the_true_counters(database, verb, make, same_rates):
+    collection = make(database)
+    item = collection.get(7).item
+    other = {"other": collection} if verb == "join" else {}
+    for guarantee in ("exact", "probable"):
+        told = collection.explain(verb, item, guarantee=guarantee, run=True, **other)
+        assert told.chosen.chosen
+        assert [one.chosen for one in told.alternatives].count(True) == 1
+        true = told.work["looked_at"]
+        if verb != "groups":  # which leave out what is connected already
+            assert told.chosen.looked_at / 3 - 20 <= true <= 3 * told.chosen.looked_at + 20
+        assert told.seconds >= 0
+
+
+def test_an_explanation_shows_what_cannot_be_had(database):
+    texts = database.collection("t", simdb.Text(), threshold=0.8)
+    texts.add_many((number, f"one text, number {number}, of a few") for number in range(20))
+    told = texts.explain("search", threshold=0.2, guarantee="exact")
+    assert told.chosen.method == "scan"
+    assert "is planned" in told.refused["probable"]
+    assert "probable is refused" in str(told)
+    ran = texts.explain("search", "one text, number 3, of a few", run=True)
+    assert ran.answers == len(texts.search("one text, number 3, of a few"))
+    assert "* buckets" in str(ran)
+    exact = texts.explain("pairs", guarantee="exact", run=True)
+    assert exact.chosen.method == "exact"
+    assert exact.answers == len(list(texts.pairs(guarantee="exact")))
+
+
+def test_an_empty_collection_is_explained(database):
+    told = database.collection("t", simdb.Text(), exact_floor=0.5).explain("pairs", run=True)
+    assert (told.items, told.answers) == (0, 0)
+    assert told.chosen.looked_at == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "more"),
+    [("dedupe", {}), ("join", {}), ("search", {"run": True}), ("pairs", {"other": 1})],
+)
+def test_questions_that_cannot_be_explained_say_so(database, verb, more):
+    collection = database.collection("t", simdb.Text())
+    more = {name: collection if name == "other" else value for name, value in more.items()}
+    with pytest.raises(simdb.ConfigurationError):
+        collection.explain(verb, **more)
