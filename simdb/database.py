@@ -177,15 +177,12 @@ class Database:
             ConfigurationError: it exists with other settings; ``rebuild`` changes them.
             CollectionNotFoundError: it does not exist, and no kind is given.
         """
-        name = catalogue.check_name(name)
-        with self._handle.read() as transaction:
-            present = catalogue.settings_of(transaction, name)
-            if present is None and kind is None:
-                catalogue.require_settings(transaction, name)
         if kind is None:
+            with self._handle.read() as transaction:
+                catalogue.require_settings(transaction, name)
             return self[name]
         wanted = plan_settings(
-            name,
+            catalogue.check_name(name),
             kinds.require(kind),
             bound=planned_bound(kind, threshold, max_distance),
             recall=recall,
@@ -196,6 +193,8 @@ class Database:
             floor=parse_floor(kind, exact_floor),
             containment=containment,
         )
+        with self._handle.read() as transaction:
+            present = catalogue.settings_of(transaction, name)
         if present is None:
             with self._handle.write() as transaction:
                 # Another process may have been first.

@@ -95,8 +95,8 @@ FAULTS = (
         "tests/kinds/test_record_measure.py",
     ),
     Fault(
-        "kinds/fingerprints",
-        "kinds/fingerprints/items.py",
+        "kinds",
+        "kinds/fingerprints.py",
         "_SECTOR_BORDER if kind.sectors > 1 else 0",
         "0",
         "tests/kinds/test_fingerprint_items.py",

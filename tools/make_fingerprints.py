@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.items import FingerprintItems, FingerprintMeasure
+from simdb.kinds.fingerprints import FingerprintItems, FingerprintMeasure
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

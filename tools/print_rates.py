@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.arrays import UInt16s
-from simdb.kinds.fingerprints.family import SquaresFamily
+from simdb.kinds.fingerprints import SquaresFamily
 
 
 class Rates(NamedTuple):

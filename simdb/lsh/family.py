@@ -10,7 +10,7 @@ that a stored signature stays true. A new family is one class.
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -105,22 +105,25 @@ class Family(Protocol):
     """
 
     words: int
-    band_words: int
+    band_words: int = 0
 
+    @abstractmethod
     def sign(self, features: Any) -> UInt16s:
         """Return the signatures, uint16 (n, words), of a batch of items; zeros have no bucket."""
 
+    @abstractmethod
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the bucket keys of signatures."""
 
     def needed_matches(self, bound: Any) -> int:
         """Return how many equal words a similar pair has with near certainty; 0 for no such."""
+        return 0
 
 
 # -- banding -------------------------------------------------------------------------------------
 
 
-class BandedFamily(ABC):
+class BandedFamily(Family):
     """A family whose signatures are bands of equal size, none of which is ever missing.
 
     Attributes:
@@ -158,14 +161,6 @@ class BandedFamily(ABC):
         """Return the keys of signatures, uint16 (n, words): one a band."""
         keys = self.band_keys(signatures)
         return BucketKeys.of_matrix(keys, np.ones(len(keys), np.bool_))
-
-    def needed_matches(self, bound: Any) -> int:
-        """Return 0: no candidate is dropped before it is compared."""
-        return 0
-
-    @abstractmethod
-    def sign(self, features: Any) -> UInt16s:
-        """Return the signatures, uint16 (n, words), of a batch of items."""
 
 
 @lru_cache(maxsize=256)

@@ -340,8 +340,7 @@ def keep_from_garbage(transaction: WriteTransaction, owned: list[tuple[Table, in
 
 
 def _write_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:
-    stored = [[int(table), owner] for table, owner in owned]
-    _store(transaction, layout.GARBAGE_KEY, layout.pack(stored))
+    _store(transaction, layout.GARBAGE_KEY, layout.pack(owned))
 
 
 def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:

@@ -157,15 +157,10 @@ def _as_pairs(probes: Int64s, numbers: UInt32s, values: Float64s) -> dict[Pair, 
     return dict(zip(pairs, values.tolist(), strict=True))
 
 
-def _bins(bound: Bound, true: list[float], found: list[float]) -> Iterator[AuditBin]:
+def _bins(bound: Bound, true: list[float], found: list[float]) -> list[AuditBin]:
     """Count true and found pairs by ranges of similarity from the threshold to 1."""
     edges = [float(bound.fraction)]
     while edges[-1] + BIN_WIDTH < 1 - 1e-9:
         edges.append(edges[-1] + BIN_WIDTH)
-    for begin, end in zip(edges, [*edges[1:], 1.0 + 1e-9], strict=True):
-        yield AuditBin(
-            lowest=begin,
-            highest=min(end, 1.0),
-            true_pairs=sum(begin <= value < end for value in true),
-            found_pairs=sum(begin <= value < end for value in found),
-        )
+    counts = [np.histogram(values, [*edges, 1.0])[0].tolist() for values in (true, found)]
+    return list(map(AuditBin, edges, [*edges[1:], 1.0], *counts))

@@ -12,7 +12,7 @@ from scipy import stats
 
 import simdb
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.family import SquaresFamily, share_of_functions
+from simdb.kinds.fingerprints import SquaresFamily, share_of_functions
 from simdb.lsh.amplification import And, Or
 from tools.print_rates import Rates, simulated_rates
 

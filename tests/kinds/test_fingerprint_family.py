@@ -12,9 +12,13 @@ import simdb
 from simdb.kernels import bits
 from simdb.kernels import fingerprints as kernels
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints import family as describing_rules
-from simdb.kinds.fingerprints.family import SquaresFamily, chosen_functions, share_of_functions
-from simdb.kinds.fingerprints.items import FingerprintItems
+from simdb.kinds import fingerprints as describing_rules
+from simdb.kinds.fingerprints import (
+    FingerprintItems,
+    SquaresFamily,
+    chosen_functions,
+    share_of_functions,
+)
 from simdb.lsh.amplification import And, Or
 from tests.support import fingerprint_oracle as oracle
 from tools.print_rates import candidate_pairs, packed, rates_of, second_prints, simulated_rates

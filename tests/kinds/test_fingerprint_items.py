@@ -10,7 +10,7 @@ import pytest
 
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.items import MAXIMUM_MINUTIAE, FingerprintItems
+from simdb.kinds.fingerprints import MAXIMUM_MINUTIAE, FingerprintItems
 from tests.support import fingerprint_oracle as oracle
 
 PLATE = Fingerprint(100, 60)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.items import FingerprintItems, FingerprintMeasure
+from simdb.kinds.fingerprints import FingerprintItems, FingerprintMeasure
 from tests.support import fingerprint_oracle as oracle
 
 KIND = Fingerprint(300, 300)

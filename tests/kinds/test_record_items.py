@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.kinds.records import Equal, Field, Record
-from simdb.kinds.records import values as record_values
+from simdb.kinds.records import items as record_values
 from simdb.kinds.records.family import RecordFamily
 from simdb.kinds.records.items import RecordItems
 
@@ -220,7 +220,7 @@ def test_a_stored_value_that_its_field_refuses_is_corruption():
     ],
 )
 def test_transformations_do_what_they_say(names, given, expected):
-    chain = record_values.chained([record_values.transformation(name) for name in names])
+    chain = record_values.chained(names)
     assert chain(given) == expected
 
 
@@ -229,7 +229,7 @@ def test_equivalents_replace_whole_words_the_longer_first():
         "name",
         equivalents=[("William", "Bill", "Billy Bob"), ("new york city", "new york", "NYC")],
     )
-    prepare = record_values.chained([record_values.transformation(n) for n in field.prepare])
+    prepare = record_values.chained(field.prepare)
     replaced = record_values.Equivalents(field, prepare).replaced
     assert replaced("bill billy billings") == "william billy billings"
     assert replaced("billy bob bill") == "william william"

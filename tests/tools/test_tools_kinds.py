@@ -7,7 +7,7 @@ import pytest
 
 import simdb
 from simdb import kernels
-from simdb.kinds.fingerprints.family import SquaresFamily
+from simdb.kinds.fingerprints import SquaresFamily
 from tools.benchmarks import bits, print_stores, vectors
 from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.items import FingerprintMeasure
+from simdb.kinds.fingerprints import FingerprintMeasure
 from tools.benchmarks import real_prints
 from tools.benchmarks.children import in_child
 from tools.benchmarks.print_stores import SquareStatistics, add_store

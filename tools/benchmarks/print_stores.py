@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import simdb
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.family import SquaresFamily, share_of_functions
+from simdb.kinds.fingerprints import SquaresFamily, share_of_functions
 from simdb.lsh.amplification import And, Or
 from simdb.storage.file.creation import FORMAT_VERSION
 from tools.benchmarks import stores

@@ -24,8 +24,13 @@ import numpy.typing as npt
 
 import simdb
 from simdb.kinds import Fingerprint
-from simdb.kinds.fingerprints.family import SquaresFamily, share_of_functions
-from simdb.kinds.fingerprints.items import FingerprintItems, FingerprintMeasure, Prints
+from simdb.kinds.fingerprints import (
+    FingerprintItems,
+    FingerprintMeasure,
+    Prints,
+    SquaresFamily,
+    share_of_functions,
+)
 from simdb.lsh.amplification import And, Or
 from tools.benchmarks import stores
 from tools.benchmarks.timing import timed_each

@@ -15,9 +15,8 @@ from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
 from simdb.kinds.base import OBJECTS, Differences, Items, Kind, Measure, Settings
 from simdb.kinds.records.family import RecordFamily, certain_above, describe_candidates
-from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.items import COUNTED, TRANSFORMATIONS, RecordItems
 from simdb.kinds.records.measure import RecordMeasure
-from simdb.kinds.records.values import COUNTED, TRANSFORMATIONS
 from simdb.lsh.curves import CertainCurve, Curve
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.planning import Plan

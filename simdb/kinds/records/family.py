@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simdb.arrays import UInt16s, UInt64s
-from simdb.kinds.records.items import RecordColumn, RecordFeatures
+from simdb.kinds.records.items import RecordColumn, RecordFeatures, chained
 from simdb.kinds.records.measure import HUNDREDTHS
-from simdb.kinds.records.values import chained, transformation
 from simdb.lsh.family import BucketKeys, Family, secret_words
 from simdb.ragged import offsets_of
 
@@ -33,7 +32,7 @@ _NO_DIGEST = bytes(8)
 _KEEPS_SOMETHING = ("lowercase", "first", "last")
 
 
-class RecordFamily:
+class RecordFamily(Family):
     """Hash what each rule makes of a record; equal hashes are one bucket.
 
     Two different values of a rule have the same hash with a probability of about 2^-63, whoever
@@ -47,7 +46,6 @@ class RecordFamily:
     def __init__(self, settings: Record, secret: bytes) -> None:
         self.rules = settings.rules
         self.words = WORDS_A_RULE * len(self.rules)
-        self.band_words = 0
         equals = dict.fromkeys(equal for rule in self.rules for equal in rule)
         self._equals = tuple(equals)
         words = secret_words(secret, b"simdb.record", _SECRET_WORDS * len(equals))
@@ -101,9 +99,6 @@ class RecordFamily:
         there = keys != 0
         return BucketKeys(keys[there], offsets_of(there.sum(axis=1)))
 
-    def needed_matches(self, bound: object) -> int:
-        return 0
-
 
 def _hashes(column: RecordColumn, transformations: Sequence[str], secret: bytes) -> UInt64s:
     """Return a hash of what a part of a rule makes of each record; 0 if nothing is left.
@@ -112,7 +107,7 @@ def _hashes(column: RecordColumn, transformations: Sequence[str], secret: bytes)
     """
     texts: Iterable[str] = column.canonical
     if transformations:
-        texts = map(chained(tuple(map(transformation, transformations))), texts)
+        texts = map(chained(transformations), texts)
     digests = b"".join(
         blake2b(secret + text.encode(), digest_size=8).digest() if text else _NO_DIGEST
         for text in texts

@@ -364,7 +364,7 @@ class Environment:
         after_failure = self._failure is not None
         self.has_lock = preflight.has_lock(self.path, read_only=self.read_only)
         if self.has_lock and not after_failure:
-            preflight.reserve_lock_file(self.path, preflight.MOST_READERS)
+            preflight.reserve_lock_file(self.path)
         while True:
             try:
                 return lmdb.open(

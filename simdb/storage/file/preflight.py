@@ -224,28 +224,30 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
     """
     require_regular(path)
     _require_one_name(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        meta = newest_meta(path, descriptor)
+    with FileIO(str(path), opener=_not_waiting) as file:
+        meta = newest_meta(path, file.fileno())
         needed = meta.needed_size
-        size = os.fstat(descriptor).st_size
+        size = os.fstat(file.fileno()).st_size
         for _ in range(READ_AGAIN):
-            if size < needed or not roots_contradict(descriptor, meta):
+            if size < needed or not roots_contradict(file.fileno(), meta):
                 break
-            before, meta = meta, newest_meta(path, descriptor)
+            before, meta = meta, newest_meta(path, file.fileno())
             if before == meta:  # else somebody wrote meanwhile, maybe over what was read
                 raise CorruptionError(
                     f"{path} is damaged: its first pages contradict each other, as in a copy that "
                     "was made while the file was written to; not opened. Copy stores with 'simdb "
                     "backup'; run 'simdb repair' or restore a backup"
                 )
-    finally:
-        os.close(descriptor)
     if size < needed and verify(str(path)):
         raise CorruptionError(
             f"{path} is truncated: {size:,} bytes of {needed:,}; "
             "run 'simdb repair' or restore a backup"
         )
+
+
+def _not_waiting(name: str, flags: int) -> int:
+    """Open a file, as ``opener``, without waiting for the other end of a pipe."""
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def require_regular(path: Path) -> None:
@@ -344,7 +346,7 @@ def has_lock(path: Path, *, read_only: bool) -> bool:
     return not read_only or os.access(path.parent, os.W_OK) or Path(f"{path}-lock").exists()
 
 
-def reserve_lock_file(path: Path, readers: int) -> None:
+def reserve_lock_file(path: Path) -> None:
     """Make the lock file of a store with room on the disk for all of it, or raise OSError.
 
     LMDB leaves holes in it and maps it: filling one on a full disk would end the process. Called
@@ -352,7 +354,7 @@ def reserve_lock_file(path: Path, readers: int) -> None:
     would release.
     """
     lock = Path(f"{path}-lock")
-    size = LOCK_HEADER_BYTES + READER_BYTES * (readers - 1)
+    size = LOCK_HEADER_BYTES + READER_BYTES * (MOST_READERS - 1)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     is_new = not lock.exists()
     try:
@@ -385,7 +387,7 @@ class FileWatch:
         self._lock = Path(f"{path}-lock")
         self._lock_identity: Identity | None = None
         # Of the file that was opened, whatever lies at its path now.
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self.descriptor = _not_waiting(str(path), os.O_RDONLY | os.O_CLOEXEC)
         status = os.fstat(self.descriptor)
         self.identity: Identity = (status.st_dev, status.st_ino)
         self.least_size = status.st_size  # LMDB never makes a file shorter
@@ -422,14 +424,10 @@ class FileWatch:
     def is_being_written(self) -> bool:
         """Whether a writer, of whatever process, has the writer lock."""
         try:  # on a descriptor of its own, since such a lock belongs to one
-            file = FileIO(f"/proc/self/fd/{self.descriptor}")
+            with FileIO(f"/proc/self/fd/{self.descriptor}") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return True
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
         return False
 
     def not_its_lock(self, commit: int) -> StorageError:
@@ -501,29 +499,23 @@ def _in_words(users: set[int]) -> str:
 @contextlib.contextmanager
 def held_alone(path: Path) -> Iterator[None]:
     """Keep everyone from opening a store; DatabaseBusyError if somebody has it open."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        alone = _lock_bytes(descriptor, fcntl.F_WRLCK, CLAIMS - 1, CLAIM_BYTES + 1)
+    with FileIO(str(path), "r+b", opener=_not_waiting) as file:
+        alone = _lock_bytes(file.fileno(), fcntl.F_WRLCK, CLAIMS - 1, CLAIM_BYTES + 1)
         users = users_of(path)
         if not alone or users:
             raise DatabaseBusyError(f"{path} is open in {_in_words(users)}; close it there first")
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
 def no_writer(path: Path) -> Iterator[None]:
     """Keep writers away from a store, by their lock; DatabaseBusyError if one is at work."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with FileIO(str(path), opener=_not_waiting) as file:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise DatabaseBusyError(f"{path}: somebody writes to it; wait for it") from error
         yield
-    finally:
-        os.close(descriptor)
 
 
 def byte_lock(descriptor: int, command: int, kind: int, begin: int, count: int) -> int:
