@@ -12,7 +12,7 @@ import pytest
 import simdb
 from simdb.ingest.rows import read_batches
 from simdb.kinds import Kind
-from simdb.kinds.fingerprints.items import FingerprintItems
+from simdb.kinds.fingerprints import FingerprintItems
 from simdb.opened.signer import Signer
 from tests.support.record_stores import scored
 
