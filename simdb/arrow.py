@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, MissingExtraError, UsageError
+from simdb.ragged import Column
 
-BATCH_ROWS = 10_000  # of data sets that are asked for batches
+BATCH_ROWS = 10_000
+BATCH_BYTES = 2**24
 Key = str | int
 MIXED_KEYS = (
     "some keys are texts and some are numbers, which one Arrow column cannot hold: iterate over "
@@ -199,7 +202,7 @@ def rows_of(
         MissingExtraError: it is a table, and pyarrow is not installed.
     """
     if is_table(data):
-        return rows(data, Columns.named(key, item, metadata))
+        return Rows(data, Columns.named(key, item, metadata))
     if key is not None or item is not None or metadata:
         raise UsageError(
             "key, item and metadata name columns of a table, but the rows are "
@@ -221,50 +224,170 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
         yield row[1] if is_table(data) else row
 
 
-def rows(data: Any, columns: Columns) -> Iterator[Any]:
-    """Yield the rows of a table as ``add_many`` takes them; a null key or item is a bad row.
+class Rows:
+    """The rows of a table: one by one, as ``add_many`` takes them, or parts of them in columns.
 
-    Raises:
-        UsageError: a column is missing or wrong.
-        MissingExtraError: pyarrow is not installed.
+    A null key or item is a bad row.
     """
-    schema, found = batches(data)
-    columns.require_in(schema)
+
+    def __init__(self, data: Any, columns: Columns) -> None:
+        """Name the columns that are read.
+
+        Raises:
+            UsageError: a column is missing or wrong.
+            MissingExtraError: pyarrow is not installed.
+        """
+        self._columns = columns
+        schema, self._batches = batches(data)
+        columns.require_in(schema)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows; UsageError if the table can be read no more."""
+        for part in self.parts(BATCH_ROWS, BATCH_BYTES):
+            yield from part.rows()
+
+    def parts(self, most_rows: int, most_bytes: int) -> Iterator[Part]:
+        """Yield successive rows, at most so many; batches that are shorter are put together.
+
+        Raises:
+            UsageError: the table can be read no more.
+        """
+        names = list(dict.fromkeys(self._columns.names()))
+        arrow = library()
+        first = 0
+        waiting: list[Any] = []
+        try:
+            for batch in chain(self._batches, [None]):
+                rows = sum(one.num_rows for one in waiting)
+                full = sum(one.nbytes for one in waiting) >= most_bytes
+                if waiting and (batch is None or full or rows + batch.num_rows > most_rows):
+                    whole = waiting[0]
+                    if len(waiting) > 1:
+                        (whole,) = arrow.Table.from_batches(waiting).combine_chunks().to_batches()
+                    for start in range(0, rows, most_rows):
+                        part = whole.slice(start, most_rows)
+                        yield Part(first, part, self._columns)
+                        first += part.num_rows
+                    waiting = []
+                if batch is not None and batch.num_rows:
+                    waiting.append(batch.select(names))
+        except arrow.ArrowException as error:
+            raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Successive rows of a table.
+
+    Attributes:
+        first: the position of the first of them.
+        batch: their record batch.
+        columns: which of its columns are what.
+    """
+
+    first: int
+    batch: Any
+    columns: Columns
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether a key or an item is null."""
+        single = [name for name in (self.columns.key, self.columns.item) if isinstance(name, str)]
+        return any(self.batch.column(name).null_count for name in single)
+
+    def keys(self) -> Sequence[Any]:
+        """Return the keys: those of their column, or the numbers of the rows."""
+        if self.columns.key is not None:
+            return values(self.batch.column(self.columns.key))
+        return range(self.first, self.first + self.batch.num_rows)
+
+    def metadata(self) -> list[Any] | None:
+        """Return the metadata of each row, if there is any."""
+        if not self.columns.metadata:
+            return None
+        return list(map(plain, self.batch.select(list(self.columns.metadata)).to_pylist()))
+
+    def items(self) -> Column | None:
+        """Return the items as they lie in the table, None where each is a value of its own."""
+        named = self.columns.item
+        if not isinstance(named, str) or self.has_nulls:
+            return None
+        return column_of(self.batch.column(named))
+
+    def rows(self) -> Iterator[Any]:
+        """Yield each row as ``add_many`` takes it."""
+        named = self.columns.item
+        if isinstance(named, str):
+            items = values(self.batch.column(named))
+        else:
+            items = list(map(plain, self.batch.select(list(named)).to_pylist()))
+        metadata = self.metadata()
+        read = [self.keys(), items, *([] if metadata is None else [metadata])]
+        return map(self._sound, zip(*read, strict=True))
+
+    def _sound(self, row: tuple[Any, ...]) -> Any:
+        """Return the row, or what is wrong with it."""
+        for value, name in zip(row, (self.columns.key, self.columns.item), strict=False):
+            if value is None:
+                return BadItemError(f"the column {name!r} is null")
+            if isinstance(value, UnicodeDecodeError):
+                return BadItemError(f"the column {name!r} is not UTF-8: {value}")
+        return row
+
+
+def column_of(array: Any) -> Column | None:
+    """Return an Arrow array without nulls as a column; its bytes or numbers are not copied.
+
+    None for what is neither text nor bytes nor lists of numbers, and where it is not sound.
+    """
     arrow = library()
-    first = 0
+    types = arrow.types
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if types.is_string_view(array.type):
+        array = array.cast(arrow.large_string())
+    elif types.is_binary_view(array.type) or types.is_fixed_size_binary(array.type):
+        array = array.cast(arrow.large_binary())
     try:
-        for batch in found:
-            yield from _rows_of(batch, columns, first)
-            first += batch.num_rows
-    except arrow.ArrowException as error:
-        raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
+        array.validate(full=True)  # that texts are UTF-8, and where they end
+    except arrow.ArrowInvalid:
+        return None
+    if types.is_string(array.type) or types.is_large_string(array.type):
+        return Column("text", *_parts_of(array, wide=types.is_large_string(array.type)))
+    if types.is_binary(array.type) or types.is_large_binary(array.type):
+        return Column("bytes", *_parts_of(array, wide=types.is_large_binary(array.type)))
+    return _numbers_of(array)
 
 
-def _rows_of(batch: Any, columns: Columns, first: int) -> Iterator[Any]:
-    named = columns.item
-    if isinstance(named, str):
-        items = values(batch.column(named))
+def _parts_of(array: Any, *, wide: bool) -> tuple[UInt8s, Int64s]:
+    """Return the bytes of texts or byte strings, and where each begins."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int64 if wide else np.int32)
+    bounds = bounds[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return whole[bounds[0] : bounds[-1]], bounds - bounds[0]
+
+
+def _numbers_of(array: Any) -> Column | None:
+    """Return lists of numbers as a column."""
+    types, kind = library().types, array.type
+    if not _is_list(kind) or not (
+        types.is_integer(kind.value_type) or types.is_floating(kind.value_type)
+    ):
+        return None
+    numbers = array.flatten()
+    if numbers.null_count:
+        return None
+    if types.is_fixed_size_list(kind):
+        bounds = np.arange(len(array) + 1) * kind.list_size
     else:
-        items = list(map(plain, batch.select(list(named)).to_pylist()))
-    keys: Sequence[Any] = range(first, first + batch.num_rows)
-    if columns.key is not None:
-        keys = values(batch.column(columns.key))
-    read = [keys, items]
-    if columns.metadata:
-        read.append(list(map(plain, batch.select(list(columns.metadata)).to_pylist())))
-    found = zip(*read, strict=True)
-    single = [name for name in (columns.key, named) if isinstance(name, str)]
-    if not any(batch.column(name).null_count for name in single):
-        return found
-    return (_without_null(row, columns) for row in found)
+        bounds = array.offsets.to_numpy().astype(np.int64)
+    return Column("numbers", numbers.to_numpy(zero_copy_only=False), bounds - bounds[0])
 
 
-def _without_null(row: tuple[Any, ...], columns: Columns) -> Any:
-    """Return the row, or what is wrong with it."""
-    for value, name in zip(row, (columns.key, columns.item), strict=False):
-        if value is None:
-            return BadItemError(f"the column {name!r} is null")
-    return row
+def _is_list(kind: Any) -> bool:
+    types = library().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def values(column: Any) -> list[Any]:
@@ -275,12 +398,7 @@ def values(column: Any) -> list[Any]:
         return values(column.dictionary_decode())
     if arrow.types.is_map(kind):
         return [None if value is None else dict(value) for value in column.to_pylist()]
-    of_lists = (
-        arrow.types.is_list(kind)
-        or arrow.types.is_large_list(kind)
-        or arrow.types.is_fixed_size_list(kind)
-    )
-    if of_lists and arrow.types.is_primitive(kind.value_type):
+    if _is_list(kind) and arrow.types.is_primitive(kind.value_type):
         inner = column.flatten()  # without what lies under a null
         if inner.null_count == 0 and not arrow.types.is_temporal(kind.value_type):
             numbers = inner.to_numpy(zero_copy_only=False)
@@ -293,8 +411,19 @@ def values(column: Any) -> list[Any]:
                     part if is_there else None for part, is_there in zip(parts, valid, strict=True)
                 ]
             return parts
-    found: list[Any] = column.to_pylist()
+    try:
+        found: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:  # Arrow does not look at what others hand to it
+        found = list(map(_value, column))
     return found
+
+
+def _value(scalar: Any) -> Any:
+    """Return a value of Python, or why it cannot be read."""
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return error
 
 
 def is_plain(kind: Any) -> bool:

@@ -247,11 +247,11 @@ class _Table:
                 f"list of dicts, not {type(data).__name__}"
             )
 
-    def rows(self) -> Iterator[Any]:
-        """Yield the rows as ``add_many`` takes them."""
-        if self._library:
-            yield from arrow.rows(self._read, self.columns)
-            return
+    def rows(self) -> Iterable[Any]:
+        """Return the rows as ``add_many`` takes them."""
+        return arrow.Rows(self._read, self.columns) if self._library else self._rows_of_dicts()
+
+    def _rows_of_dicts(self) -> Iterator[Any]:
         names = self.columns.item
         for number, row in enumerate(self._read):
             item = (

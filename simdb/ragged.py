@@ -1,10 +1,10 @@
-"""Rows of different lengths in one array: the symbols of sets, the bucket keys of items."""
+"""Rows of different lengths in one array: the symbols of sets, the bucket keys of items, texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -73,3 +73,58 @@ def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteStrings(Sequence[memoryview]):
+    """Byte strings, one after the other, as Arrow keeps a column of them; slices copy nothing.
+
+    Attributes:
+        values: uint8, the bytes of all strings and no other.
+        offsets: int64, string i is ``values[offsets[i]:offsets[i + 1]]``.
+    """
+
+    values: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+
+    @classmethod
+    def of_rows(cls, rows: npt.NDArray[Any]) -> ByteStrings:
+        """Return the bytes of each row of a contiguous array."""
+        width = rows.itemsize * int(np.prod(rows.shape[1:]))
+        return cls(rows.reshape(-1).view(np.uint8), np.arange(len(rows) + 1) * width)
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    @overload
+    def __getitem__(self, place: int) -> memoryview: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> ByteStrings: ...
+
+    def __getitem__(self, place: int | slice) -> memoryview | ByteStrings:
+        if isinstance(place, slice):
+            start, stop, _ = place.indices(len(self))
+            offsets = self.offsets[start : max(start, stop) + 1]
+            return ByteStrings(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
+        place = range(len(self))[place]
+        start, stop = self.offsets[place : place + 2]
+        return self.values[start:stop].data.toreadonly()
+
+    def __iter__(self) -> Iterator[memoryview]:
+        whole, bounds = self.values.data.toreadonly(), self.offsets.tolist()
+        return map(whole.__getitem__, map(slice, bounds, bounds[1:]))
+
+
+class Column(NamedTuple):
+    """Items as they lie in a table: rows of different lengths in one array.
+
+    Attributes:
+        form: ``"text"`` is sound UTF-8, uint8; ``"bytes"`` any, uint8; ``"numbers"`` of any type.
+        values: of all rows and no other.
+        offsets: int64, row i is ``values[offsets[i]:offsets[i + 1]]``.
+    """
+
+    form: Literal["text", "bytes", "numbers"]
+    values: npt.NDArray[Any]
+    offsets: npt.NDArray[np.int64]

@@ -27,7 +27,7 @@ BELOW_ROOMS = {"kinds", "storage"} | MATHEMATICS | BOTTOM
 # What each part of simdb may import of simdb, besides itself. "" is the package: the public names.
 ALLOWED_IMPORTS = {
     "errors": set(),
-    "arrow": {"arrays", "errors"},
+    "arrow": {"arrays", "errors", "ragged"},
     "work": {"errors"},
     "arrays": set(),
     "unfinished": set(),

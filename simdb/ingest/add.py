@@ -20,6 +20,7 @@ from simdb.exact.thresholds import Bound
 from simdb.ingest import postings as exact_indexing
 from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
+from simdb.kinds.base import Stored
 from simdb.kinds.bounds import identical_value, outer_value
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.opened import Opened
@@ -250,7 +251,7 @@ class BatchAdder:
                 raise self._existing(batch, row, number)
         return actions
 
-    def _is_same(self, writer: CollectionWriter, item: bytes, number: int) -> bool:
+    def _is_same(self, writer: CollectionWriter, item: Stored, number: int) -> bool:
         document = writer.document(number)
         return document is not None and document.item == item
 
@@ -376,21 +377,19 @@ def _targets(writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
 
 def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
-    keys, items, metadata = batch.keys, batch.items, batch.metadata
+    keys, items, metadata = batch.keys, list(batch.items), batch.metadata
     if len(kept) < len(batch.rows):
-        keys, items, metadata = (
-            [column[place] for place in kept] for column in (keys, items, metadata)
-        )
+        keys, metadata = ([column[place] for place in kept] for column in (keys, metadata))
+        items = [items[place] for place in kept]
+        signed = signed.select(np.array(kept, np.int64))
     first = writer.insert(keys, items, metadata)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
-    buckets = signed.buckets.select(np.array(kept, np.int64))
     writer.index_writer(writer.manifest.index).insert(
-        numbers, signed.signatures[kept], buckets.values, buckets.sizes
+        numbers, signed.signatures, signed.buckets.values, signed.buckets.sizes
     )
     exact, epoch = writer.manifest.index.exact, current_epoch(writer)
     if exact is not None and epoch is not None and signed.prefixes is not None:
-        prefixes = signed.prefixes.select(np.array(kept, np.int64))
-        exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)
+        exact_indexing.insert(writer.transaction, exact, epoch, numbers, signed.prefixes)
     return first
 
 

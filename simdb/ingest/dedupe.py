@@ -35,6 +35,7 @@ from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
 from simdb.kinds import Compared
+from simdb.kinds.base import Stored
 from simdb.kinds.bounds import identical_value
 from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import secret_of
@@ -94,7 +95,7 @@ class Deduplicator:
         self,
         opened: Opened,
         method: Method,
-        items: Sequence[bytes],
+        items: Sequence[Stored],
         signed: Signed,
         *,
         keep: bool,
@@ -104,7 +105,7 @@ class Deduplicator:
         self._signer = opened.signer
         self._method = method
         self._bound = method.bound
-        self._items = items
+        self._items = list(map(bytes, items))
         self._signed = signed
         self._probes = as_probes(opened.signer, signed)
         self._keep = keep

@@ -9,11 +9,14 @@ the old one are removed by the commits that follow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from simdb import kernels
 from simdb.answers.exact.memory import sampled_order
 from simdb.arrays import Int64s, UInt32s, UInt64s
+from simdb.kinds.base import Stored
 from simdb.opened import catalogue
 from simdb.opened.signer import Epoch, Prefixes, Signed, Signer, current_epoch, open_epoch
 from simdb.storage.collection.manifest import (
@@ -51,7 +54,7 @@ REMOVED_AT_ONCE = 8 * 2**20  # bytes of a retired epoch
 
 
 def present_prefixes(
-    writer: CollectionWriter, signer: Signer, items: list[bytes], signed: Signed
+    writer: CollectionWriter, signer: Signer, items: Sequence[Stored], signed: Signed
 ) -> Prefixes | None:
     """Return the prefixes of a batch in the order of the current epoch, None without an index."""
     epoch = current_epoch(writer)

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+from simdb import arrow
 from simdb.errors import BadItemError, UsageError
 from simdb.kinds import Items
+from simdb.kinds.base import Stored
 from simdb.results import Key
 from simdb.storage.tables import layout
+from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.layout import encode_user_key, encode_user_keys
 
 BATCH_ITEMS = 10_000
@@ -36,16 +39,16 @@ class RowBatch:
         weight: of the items, as ``Items.weights`` has it.
     """
 
-    rows: list[int] = field(default_factory=list)
-    user_keys: list[Key] = field(default_factory=list)
+    rows: Sequence[int] = field(default_factory=list)
+    user_keys: Sequence[Key] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
-    items: list[bytes] = field(default_factory=list)
+    items: Sequence[Stored] = field(default_factory=list)
     metadata: list[bytes] = field(default_factory=list)
     bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
     weight: int = 0
 
     @property
-    def columns(self) -> tuple[list[Any], ...]:
+    def columns(self) -> tuple[Any, ...]:
         """What is known of the good rows."""
         return self.rows, self.user_keys, self.keys, self.items, self.metadata
 
@@ -55,13 +58,14 @@ class RowBatch:
             own.extend(more)
         self.weight += weight
 
+    def cut(self, some: slice) -> RowBatch:
+        """Return some of the good rows."""
+        return RowBatch(*(column[some] for column in self.columns))
+
     def halves(self) -> Iterator[RowBatch]:
         """Yield the good rows as two batches."""
         middle = len(self.rows) // 2
-        for part in (slice(middle), slice(middle, None)):
-            half = RowBatch()
-            half.extend(*(column[part] for column in self.columns), weight=self.weight // 2)
-            yield half
+        return map(self.cut, (slice(middle), slice(middle, None)))
 
     def is_full(self, most_items: int, most_bytes: int) -> bool:
         """Whether it is to be stored before more is added."""
@@ -74,13 +78,45 @@ def read_batches(
     """Cut rows into batches of limited size in which no key comes twice.
 
     Args:
-        rows: (key, item) or (key, item, metadata) each.
+        rows: (key, item) or (key, item, metadata) each; or those of a table.
         items: the canonical form of items.
         batch_items, batch_bytes: where a batch ends.
     """
+    if not isinstance(rows, arrow.Rows):
+        yield from _batches_of_rows(rows, 0, items, batch_items, batch_bytes)
+        return
+    for part in rows.parts(batch_items, batch_bytes):
+        batch = _batch_of_table(part, items)
+        if batch is None:  # row by row, to tell which of them is bad
+            yield from _batches_of_rows(part.rows(), part.first, items, batch_items, batch_bytes)
+        else:
+            yield from map(batch.cut, slices_of(items.weights(batch.items), batch_bytes))
+
+
+def _batch_of_table(part: arrow.Part, items: Items) -> RowBatch | None:
+    """Return rows of a table as they lie in it, None unless all are good and their keys differ."""
+    column = part.items()
+    encoded = None if column is None else items.encode_column(column)
+    if encoded is None:
+        return None
+    user_keys, metadata = part.keys(), part.metadata()
+    try:
+        keys = encode_user_keys(user_keys)
+        packed = [b""] * len(keys) if metadata is None else list(map(encode_metadata, metadata))
+    except (UsageError, TypeError, ValueError, OverflowError):
+        return None
+    if len(set(keys)) < len(keys):
+        return None
+    rows = range(part.first, part.first + len(keys))
+    return RowBatch(rows, user_keys, keys, encoded, packed)
+
+
+def _batches_of_rows(
+    rows: Iterable[Any], first_row: int, items: Items, batch_items: int, batch_bytes: int
+) -> Iterator[RowBatch]:
     batch = RowBatch()
     seen: set[bytes] = set()
-    for first, part in _parts(rows, min(PART_ROWS, batch_items), batch_bytes):
+    for first, part in _parts(rows, first_row, min(PART_ROWS, batch_items), batch_bytes):
         if _take_plain(part, first, items, batch, seen, most=batch_bytes):
             if batch.is_full(batch_items, batch_bytes):
                 yield batch
@@ -108,10 +144,11 @@ def read_batches(
         yield batch
 
 
-def _parts(rows: Iterable[Any], most_rows: int, most_bytes: int) -> Iterator[tuple[int, list[Any]]]:
-    """Cut rows into short lists, each with the position of its first row."""
+def _parts(
+    rows: Iterable[Any], position: int, most_rows: int, most_bytes: int
+) -> Iterator[tuple[int, list[Any]]]:
+    """Cut rows, the first at a position, into short lists, each with that of its first row."""
     part: list[Any] = []
-    position = 0
     rows_left, bytes_left = most_rows, most_bytes
     for row in rows:
         part.append(row)

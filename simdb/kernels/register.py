@@ -80,6 +80,7 @@ ENTRIES = (
     Entry("runs.sort_by_key", "n; False where keys crowd"),
     Entry("runs.gather_column", "rows"),
     Entry("shingles.character_shingles", "characters", "3.2.1"),
+    Entry("shingles.decoded", "bytes"),
     Entry("shingles.word_shingles", "characters", "3.2.4"),
     Entry("sketches.fast_sketches", "symbols, about ln rows rounds", "3.3, FOCS 2017"),
     Entry("sketches.classical_sketches", "symbols rows; values below 2^61 - 1", "3.3.5"),

@@ -1,8 +1,9 @@
 """Texts to symbols: keyed 64-bit hashes of character, word and stop-word shingles (MMDS 3.2).
 
-A batch of texts comes as two buffers, ``narrow`` (uint8, the ASCII texts) and ``wide`` (uint32,
-code points of the others), and ``spans``, int64 (n, 3): for each text 0 for narrow or 1 for wide,
-then where it starts and stops in its buffer. Equal texts give equal symbols in either.
+A batch of texts comes as two buffers, ``narrow`` (uint8, in which the ASCII texts lie) and ``wide``
+(uint32, code points of the others), and ``spans``, int64 (n, 3): for each text 0 for narrow or 1
+for wide, then where it starts and stops in its buffer. Equal texts give equal symbols in either.
+``decoded`` makes them of UTF-8.
 
 ``classes`` says of each code point whether it is white space or a word character. Symbols are in
 the order of occurrence, repeats included.
@@ -24,6 +25,9 @@ WORD = np.uint8(2)
 LOWERCASE = 1
 COLLAPSE = 2
 
+NARROW, WIDE, UNSETTLED = 0, 1, 2  # where a text lies
+DEPENDS = np.uint32(2**32 - 1)  # in place of a character that is not compared as it stands
+
 _NOTHING = np.uint64(0)
 _ONE = np.uint64(1)
 _BLANK = np.uint32(32)
@@ -33,6 +37,83 @@ _CAPITAL_Z = np.uint32(90)
 
 Characters: TypeAlias = UInt8s | UInt32s
 Sequence: TypeAlias = Characters | UInt64s
+
+
+@inlined
+def _continued(data: UInt8s, position: int, stop: int) -> np.uint32:
+    """Return the six bits of a byte that continues a character, DEPENDS if there is no such."""
+    if position >= stop or (data[position] & np.uint8(0xC0)) != np.uint8(0x80):
+        return DEPENDS
+    return np.uint32(data[position] & np.uint8(0x3F))
+
+
+@kernel
+def _decode(data: UInt8s, start: int, stop: int, stands_for: UInt32s, points: UInt32s) -> int:
+    """Write what stands for the characters of a text; return how many, -1 if that is not told."""
+    written = 0
+    position = start
+    while position < stop:
+        first = np.uint32(data[position])
+        position += 1
+        point = first
+        more = 0
+        least = np.uint32(0)  # a character in more bytes than it needs is not UTF-8
+        if first >= np.uint32(0x80):
+            if first < np.uint32(0xE0):
+                point, more, least = first & np.uint32(0x1F), 1, np.uint32(0x80)
+            elif first < np.uint32(0xF0):
+                point, more, least = first & np.uint32(0x0F), 2, np.uint32(0x800)
+            else:
+                point, more, least = first & np.uint32(0x07), 3, np.uint32(0x10000)
+            if first < np.uint32(0xC0) or first >= np.uint32(0xF8):
+                return -1
+        for _ in range(more):
+            bits = _continued(data, position, stop)
+            if bits == DEPENDS:
+                return -1
+            point = np.uint32((point << np.uint32(6)) | bits)
+            position += 1
+        if point < least or point >= stands_for.size or stands_for[point] == DEPENDS:
+            return -1
+        points[written] = stands_for[point]
+        written += 1
+    return written
+
+
+@kernel
+def decoded(data: UInt8s, offsets: Int64s, stands_for: UInt32s) -> tuple[UInt32s, Int64s, int]:
+    """Decode the texts of a column of UTF-8 that are not ASCII.
+
+    ``stands_for`` has what each code point is compared as, DEPENDS where that takes its neighbours
+    to tell; what lies beyond its end does so, too. A text with such a character, or one that is not
+    UTF-8, stays UNSETTLED: its span is that of its bytes.
+
+    Returns:
+        the wide buffer, the spans with ``data`` as the narrow buffer, and how many are unsettled.
+    """
+    texts = offsets.size - 1
+    spans = np.empty((texts, 3), np.int64)
+    longest = 0
+    for text in range(texts):
+        start, stop = offsets[text], offsets[text + 1]
+        every = np.uint8(0)
+        for byte in data[start:stop]:  # compiled to vector instructions
+            every = np.uint8(every | byte)
+        spans[text, 0] = NARROW if every < np.uint8(0x80) else UNSETTLED
+        spans[text, 1], spans[text, 2] = start, stop
+        longest += stop - start if every >= np.uint8(0x80) else 0
+    wide = np.empty(longest, np.uint32)
+    used = 0
+    unsettled = 0
+    for text in range(texts):
+        if spans[text, 0] == UNSETTLED:
+            length = _decode(data, spans[text, 1], spans[text, 2], stands_for, wide[used:])
+            if length < 0:
+                unsettled += 1
+            else:
+                spans[text, 0], spans[text, 1], spans[text, 2] = WIDE, used, used + length
+                used += length
+    return wide[:used], spans, unsettled
 
 
 @inlined

@@ -28,7 +28,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.kinds.base import TOKENS, Items, SymbolKind, lengths_of, shown
+from simdb.kinds.base import TOKENS, Items, SymbolKind, joined, shown
 from simdb.kinds.sets import (
     INTEGERS,
     UNSIGNED,
@@ -194,17 +194,16 @@ class BagItems(Items):
         lengths = super().weights(items)
         if not any(len(item) and item[0] for item in items):  # no count is above 1
             return lengths
-        data = np.frombuffer(b"".join(items), np.uint8)
-        parts = kernels.elements.bag_parts(data, np.cumsum(lengths), LARGEST_BAG)
-        counts, offsets = parts[2], parts[3]
+        data, bounds = joined(items)
+        _, _, counts, offsets = kernels.elements.bag_parts(data, bounds[1:], LARGEST_BAG)
         if offsets[0] < 0:  # one cannot be read, which features will say
             return lengths
         return np.maximum(lengths, np.diff(np.append(0, np.cumsum(counts))[offsets]))
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        data = np.frombuffer(b"".join(items), np.uint8)
-        ends = np.cumsum(lengths_of(items))
-        sets, set_ends, counts, offsets = kernels.elements.bag_parts(data, ends, LARGEST_BAG)
+        data, bounds = joined(items)
+        parts = kernels.elements.bag_parts(data, bounds[1:], LARGEST_BAG)
+        sets, set_ends, counts, offsets = parts
         require_found(offsets, "bag")
         sets.flags.writeable = False  # as what is read from a store: one form of the next kernel
         elements, found = kernels.elements.element_symbols(sets, set_ends, self._keys)

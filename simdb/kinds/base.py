@@ -30,6 +30,7 @@ from simdb.exact.thresholds import Bound
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, plan
+from simdb.ragged import ByteStrings, Column
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
 MOST_COUNTED = 2**53  # sums with lengths of items stay far from the end of 64 bits
@@ -209,6 +210,13 @@ class Items(ABC):
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         """Return ``encode`` of many items."""
         return list(map(self.encode, items))
+
+    def encode_column(self, column: Column) -> Sequence[Stored] | None:
+        """Return the stored forms of the items in a column of a table, without a value for each.
+
+        None where this kind, or one of the items, is to be encoded one by one.
+        """
+        return None
 
     def features_of_rows(self, rows: UInt8s) -> Any:
         """Return the features of items of one width, which lie in the rows of uint8 (n, width)."""
@@ -600,7 +608,19 @@ def utf8(text: str, what: str) -> bytes:
 
 def lengths_of(items: Sequence[Stored]) -> Int64s:
     """Return how many bytes each item in stored form has."""
+    if isinstance(items, ByteStrings):
+        return np.diff(items.offsets)
     return np.fromiter(map(len, items), np.int64, len(items))
+
+
+def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
+    """Return the bytes of items, one after the other, and where each begins and the last ends."""
+    if isinstance(items, ByteStrings):
+        return items.values, items.offsets
+    whole = items[0] if len(items) == 1 else b"".join(items)
+    offsets = np.zeros(len(items) + 1, np.int64)
+    np.cumsum(lengths_of(items), out=offsets[1:])
+    return np.frombuffer(whole, np.uint8), offsets
 
 
 def rows_of(items: Sequence[Stored], width: int, what: str) -> UInt8s:

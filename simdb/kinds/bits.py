@@ -42,6 +42,7 @@ from simdb.lsh.curves import Curve, HammingCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.planning import Plan
 from simdb.lsh.projections import BitSampling
+from simdb.ragged import ByteStrings, Column
 from simdb.work import Work
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
@@ -188,6 +189,28 @@ class BitsItems(Items):
             "a bit vector must be an array or a list of 0 and 1, a text of them, bytes or a whole "
             f"number, not {shown(item)}"
         )
+
+    def encode_column(self, column: Column) -> ByteStrings | None:
+        if column.form == "text" or column.values.dtype.kind not in "biu":
+            return None
+        count, sizes = column.offsets.size - 1, np.diff(column.offsets)
+        if column.form == "bytes" and (sizes == self._bytes).all():
+            packed = column.values.reshape(count, self._bytes)
+        elif column.form == "numbers" and (sizes == self._length).all():
+            bits = column.values.reshape(count, self._length)
+            if bits.size and not 0 <= int(bits.min()) <= int(bits.max()) <= 1:
+                return None
+            packed = np.packbits(bits.astype(np.uint8), axis=1)
+        else:
+            return None
+        rows = np.zeros((count, self.width), np.uint8)
+        rows[:, : self._bytes] = packed
+        return ByteStrings.of_rows(rows) if self._ends_in_zeros(rows) else None
+
+    def _ends_in_zeros(self, rows: UInt8s) -> bool:
+        """Whether no bit is set past the length."""
+        free = 8 * self._bytes - self._length
+        return not (rows[:, self._bytes - 1] & ((1 << free) - 1)).any()
 
     def decode(self, data: bytes | memoryview) -> UInt8s:
         words = self.features([data])

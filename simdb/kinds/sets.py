@@ -28,11 +28,12 @@ from simdb.kinds.base import (
     TOKENS,
     Items,
     SymbolKind,
-    lengths_of,
+    joined,
     shown,
     utf8,
 )
 from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
+from simdb.ragged import Column
 
 PLAIN_COLLECTIONS = (set, frozenset, list, tuple)
 INTEGERS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}  # by width, which is the first byte
@@ -96,6 +97,14 @@ class SetItems(Items):
         stored = stored_integer_sets(items)
         return list(map(self.encode, items)) if stored is None else stored
 
+    def encode_column(self, column: Column) -> list[bytes] | None:
+        values, counts = column.values, np.diff(column.offsets)
+        if column.form != "numbers" or values.dtype.kind not in "iu" or not values.size:
+            return None
+        if counts.max() > _MOST_ELEMENTS or int(values.max()) > _LARGEST:
+            return None
+        return _stored(*_in_order(values.astype(np.int64), counts))
+
     def decode(self, data: bytes | memoryview) -> frozenset[Any]:
         try:
             return frozenset(stored_elements(data))
@@ -103,9 +112,8 @@ class SetItems(Items):
             raise CorruptionError(f"a stored set cannot be read: {error}") from error
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        data = np.frombuffer(b"".join(items), np.uint8)
-        ends = np.cumsum(lengths_of(items))
-        values, offsets = kernels.elements.element_symbols(data, ends, self._keys)
+        data, bounds = joined(items)
+        values, offsets = kernels.elements.element_symbols(data, bounds[1:], self._keys)
         require_found(offsets, "set")
         return SymbolSets(values, offsets)
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
@@ -31,12 +31,14 @@ from simdb.kinds.base import (
     Items,
     Settings,
     SymbolKind,
-    lengths_of,
+    joined,
     shown,
     utf8,
 )
 from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
+from simdb.ragged import ByteStrings, Column
 
+NormalForm: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_COUNTED)]
 
 _CODE_POINTS = 0x110000
@@ -45,7 +47,12 @@ _ASCII = 0x80
 _SURROGATES = range(0xD800, 0xE000)
 _MODULUS = 2**61 - 1
 _WIDE = np.dtype("<u4")
-_NO_FOLDS = np.empty(0, np.uint32)
+_NO_FOLDS = _NO_POINTS = np.empty(0, np.uint32)
+_BLOCK = 128
+_TOLD = 0x20000  # code points of which a table says what they are compared as
+_DEPENDS = 2**32 - 1
+_LAST_COMPOSED = 0x2FA1E  # of the code points that consist of others
+MANY = 16  # texts for which that table is made
 
 # The words that tie prose together. News text is full of them and its surroundings
 # (menus, captions, advertisements) are not: MMDS 3.2.4.
@@ -135,7 +142,7 @@ class Text(SymbolKind, frozen=True):
     shingles: Shingles = CharacterShingles()
     lowercase: bool = False
     white_space: Literal["collapse", "keep"] = "collapse"
-    unicode: Literal["NFC", "NFD", "NFKC", "NFKD", "keep"] = "NFC"
+    unicode: NormalForm = "NFC"
 
     plural: ClassVar[str] = "texts"
     is_slow_to_read: ClassVar[bool] = True
@@ -206,23 +213,54 @@ def _character_classes(count: int, *, words: bool = True) -> UInt8s:
     return classes
 
 
+def _changed(count: int, change: Callable[[str], str]) -> dict[int, str]:
+    """Return those of the first ``count`` code points that a function changes, and into what."""
+    characters = _every_code_point(count)
+    changed: dict[int, str] = {}
+    for start in range(0, count, _BLOCK):
+        block = characters[start : start + _BLOCK]
+        if change(block) != block:
+            changed.update(
+                (point, change(character))
+                for point, character in enumerate(block, start)
+                if change(character) != character
+            )
+    return changed
+
+
 @cache
 def _case_folds(count: int) -> UInt32s:
     """Return the first ``count`` code points, case-folded; the hundred that become several stay."""
-    characters = _every_code_point(count)
     folds = np.arange(count, dtype=np.uint32)
-    for start in range(0, count, _ASCII):
-        block = characters[start : start + _ASCII]
-        folded = block.casefold()
-        if folded == block:
-            continue
-        if len(folded) != len(block):
-            singles = ((character, character.casefold()) for character in block)
-            folded = "".join(new if len(new) == 1 else old for old, new in singles)
-        folds[start : start + _ASCII] = np.frombuffer(folded.encode("utf-32-le"), _WIDE)
-    themselves = np.arange(count, dtype=np.uint32)
-    folds[_SURROGATES.start : _SURROGATES.stop] = themselves[_SURROGATES.start : _SURROGATES.stop]
+    for point, folded in _changed(count, str.casefold).items():
+        if len(folded) == 1:
+            folds[point] = ord(folded)
     return folds
+
+
+@cache
+def _stands_for(form: NormalForm, *, lowercase: bool) -> UInt32s:
+    """Return what each code point is compared as, ``DEPENDS`` where its neighbours decide.
+
+    Those are compared as they stand that are normal alone and combine with none before them, or as
+    their small letter, but for the sigma, which is another at the end of a word.
+    """
+    points = np.arange(_TOLD, dtype=np.uint32)
+    if lowercase:
+        for point, small in _changed(_TOLD, str.lower).items():
+            points[point] = ord(small) if len(small) == 1 else _DEPENDS
+        points[ord("Σ")] = _DEPENDS
+    depends = set(_SURROGATES)
+    if form != "keep":
+        composed = _changed(_LAST_COMPOSED + 1, partial(unicodedata.normalize, "NFD"))
+        followers = set("".join(parts[1:] for parts in composed.values()))
+        depends.update(map(ord, followers))
+        depends.update(point for point, parts in composed.items() if parts[0] in followers)
+        depends.update(_changed(_TOLD, partial(unicodedata.normalize, form)))
+        combining = map(unicodedata.combining, _every_code_point(_TOLD))
+        depends.update(point for point, rank in enumerate(combining) if rank)
+    points[[point for point in depends if point < _TOLD]] = _DEPENDS
+    return points
 
 
 class TextItems(Items):
@@ -277,6 +315,11 @@ class TextItems(Items):
                     return encoded
         return list(map(self.encode, items))
 
+    def encode_column(self, column: Column) -> ByteStrings | None:
+        if column.form != "text" or np.diff(column.offsets).max(initial=0) > MAXIMUM_ITEM_BYTES:
+            return None
+        return ByteStrings(column.values, column.offsets)
+
     def encode(self, item: object) -> bytes:
         """Return the stored form of a text: its UTF-8 bytes, exactly as it was given."""
         if not isinstance(item, str):
@@ -299,37 +342,33 @@ class TextItems(Items):
 
     def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the shingles of stored texts, in order of occurrence."""
-        joined = b"".join(items)
-        spans = np.zeros((len(items), 3), np.int64)
-        if joined.isascii():
-            if len(items) == 1:
-                spans[0, 2] = len(joined)
-            else:
-                lengths = lengths_of(items)
-                np.cumsum(lengths, out=spans[:, 2])
-                np.subtract(spans[:, 2], lengths, out=spans[:, 1])
-            return self._run(joined, b"", spans)
-        return self._mixed_symbols(items, spans)
+        data, offsets = joined(items)
+        characters = self._stands_for if len(items) >= MANY else _NO_POINTS
+        wide, spans, unsettled = kernels.shingles.decoded(data, offsets, characters)
+        if unsettled:
+            wide = self._settle(data, wide, spans)
+        return self._run(data, wide, spans)
 
     features = symbols
 
-    def _mixed_symbols(self, items: Sequence[bytes | memoryview], spans: Int64s) -> SymbolSets:
-        buffers: tuple[list[bytes], list[bytes]] = ([], [])
-        ends = [0, 0]
-        for number, item in enumerate(items):
-            data = bytes(item)
-            width = 0 if data.isascii() else 1
-            if width:
-                data = self._normalise(self.decode(data)).encode("utf-32-le")
-            end = ends[width] + (len(data) // 4 if width else len(data))
-            spans[number] = (width, ends[width], end)
-            ends[width] = end
-            buffers[width].append(data)
-        return self._run(b"".join(buffers[0]), b"".join(buffers[1]), spans)
+    def _settle(self, data: UInt8s, wide: UInt32s, spans: Int64s) -> UInt32s:
+        """Decode texts whose characters depend on each other; return them after the others."""
+        parts, end = [wide], wide.size
+        for place in np.flatnonzero(spans[:, 0] == kernels.shingles.UNSETTLED).tolist():
+            _, start, stop = spans[place].tolist()
+            normal = self._normalise(self.decode(data[start:stop].data)).encode("utf-32-le")
+            parts.append(np.frombuffer(normal, _WIDE))
+            spans[place] = kernels.shingles.WIDE, end, end + parts[-1].size
+            end += parts[-1].size
+        return np.concatenate(parts)
 
-    def _run(self, narrow: bytes, wide: bytes, spans: Int64s) -> SymbolSets:
-        texts = (np.frombuffer(narrow, np.uint8), np.frombuffer(wide, _WIDE), spans)
-        reach = _CODE_POINTS if wide else _ASCII
+    @cached_property
+    def _stands_for(self) -> UInt32s:
+        return _stands_for(self._settings.unicode, lowercase=self._settings.lowercase)
+
+    def _run(self, narrow: UInt8s, wide: UInt32s, spans: Int64s) -> SymbolSets:
+        texts = (narrow, wide, spans)
+        reach = _CODE_POINTS if wide.size else _ASCII
         words = not isinstance(self._settings.shingles, CharacterShingles)
         narrow_classes = _character_classes(_ASCII, words=words)
         classes = (narrow_classes, _character_classes(reach, words=words))

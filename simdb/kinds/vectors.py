@@ -38,6 +38,7 @@ from simdb.kinds.base import (
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
+from simdb.ragged import ByteStrings, Column
 
 VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]
 
@@ -180,6 +181,17 @@ class VectorItems(Items):
                 what += " in float32"
             raise BadItemError(f"a vector without a direction has no angle to others: {what}")
         return vector.tobytes()
+
+    def encode_column(self, column: Column) -> ByteStrings | None:
+        is_float = column.form == "numbers" and column.values.dtype.kind == "f"
+        if not is_float or (np.diff(column.offsets) != self._dimension).any():
+            return None
+        with np.errstate(over="ignore"):
+            vectors = column.values.reshape(-1, self._dimension).astype("<f4") + np.float32(0)
+        sound = np.isfinite(vectors).all(axis=1)
+        if self._directed:
+            sound &= vectors.any(axis=1)
+        return ByteStrings.of_rows(vectors) if sound.all() else None
 
     def decode(self, data: bytes | memoryview) -> Float32s:
         vector: Float32s = self.features([data])[0]

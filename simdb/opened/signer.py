@@ -105,6 +105,12 @@ class Signed(NamedTuple):
     comparable: Bools
     prefixes: Prefixes | None = None
 
+    def select(self, rows: Int64s) -> Signed:
+        """Take what is stored of some of the items."""
+        prefixes = None if self.prefixes is None else self.prefixes.select(rows)
+        buckets = self.buckets.select(rows)
+        return Signed(self.signatures[rows], buckets, self.comparable[rows], prefixes)
+
 
 class Signer:
     """Signs the items of one collection. Safe to use from several threads."""

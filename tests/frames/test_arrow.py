@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import simdb
+from simdb import arrow
 
 A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
 
@@ -72,6 +73,66 @@ def test_items_of_every_type_are_those_of_python(path, kind, column, expected):
     assert list(map(str, found)) == [str(entry.item) for entry in plain.items()]
     if expected is not None:
         assert found == expected
+
+
+COLUMNS = {
+    "text": (simdb.Text(), pa.array(["-", A, "", "ünïcode"])[1:]),
+    "large text": (simdb.Text(), pa.array([A, "é"], pa.large_string())),
+    "text view": (simdb.Text(), pa.array([A, B, A], pa.string_view())[1:]),
+    "dictionary": (simdb.Text(), pa.array([A, B, A, A]).dictionary_encode()[1:3]),
+    "bytes": (simdb.Bits(12), pa.array([b"\x05\xf0", b"\xff\x00"])),
+    "fixed bytes": (simdb.Bits(16), pa.array([b"-_", b"ab", b"cd"], pa.binary(2))[1:]),
+    "bits": (simdb.Bits(3), pa.array([[0, 1, 1], [1, 0, 0]])),
+    "sets": (simdb.Set(), pa.array([[9], [3, 1, 3], [], [-7, 2**40]])[1:]),
+    "vectors": (simdb.Vector(2), pa.array([[0, 1], [3, -0.0]], pa.list_(pa.float32(), 2))[1:]),
+    "long vectors": (simdb.Vector(2, "euclidean"), pa.array([[0.5, 1.0], [0.0, 0.0]])),
+}
+
+
+@pytest.mark.parametrize(("kind", "column"), COLUMNS.values(), ids=COLUMNS.keys())
+def test_sound_columns_go_in_as_they_lie_and_equal_rows(tmp_path, monkeypatch, kind, column):
+    table = pa.table({"key": [f"k{n}" for n in range(len(column))], "item": column})
+    one_by_one = collection_of(tmp_path / "rows.simdb", kind)
+    one_by_one.add_many(zip(table["key"].to_pylist(), arrow.values(column), strict=True))
+    monkeypatch.setattr(arrow.Part, "rows", None)  # nothing is read row by row
+    whole = collection_of(tmp_path / "columns.simdb", kind)
+    report = whole.add_many(table, key="key", item="item")
+    assert report.added == len(column)
+    pairs = zip(whole.items(), one_by_one.items(), strict=True)
+    assert all(repr(entry) == repr(other) for entry, other in pairs)
+    assert not whole.check(deep=True).problems
+
+
+WRONG = {
+    "not UTF-8": (simdb.Text(), pa.array([A.encode(), b"\xff", B.encode()]).view(pa.string())),
+    "not finite": (simdb.Vector(2), pa.array([[1.0, 2.0], [1.0, np.nan], [0.0, 1.0]])),
+    "no direction": (simdb.Vector(2), pa.array([[1.0, 2.0], [0.0, 0.0], [0.0, 1.0]])),
+    "too short": (simdb.Vector(2), pa.array([[1.0, 2.0], [1.0], [0.0, 1.0]])),
+    "past the end": (simdb.Bits(12), pa.array([b"ab0", b"abc"[:2], b"ab0"]).cast(pa.binary())),
+    "no bit": (simdb.Bits(2), pa.array([[0, 1], [0, 2], [1, 1]])),
+    "too large": (simdb.Set(), pa.array([[1], [2**64 - 1], [3]], pa.list_(pa.uint64()))),
+}
+
+
+@pytest.mark.parametrize(("kind", "column"), WRONG.values(), ids=WRONG.keys())
+def test_a_column_with_a_wrong_item_is_told_row_by_row(path, kind, column):
+    collection = collection_of(path, kind)
+    report = collection.add_many(pa.table({"item": column}), item="item", on_bad="skip")
+    assert report.added + report.bad == 3
+    assert report.bad_rows
+    assert 1 in {row for row, _ in report.bad_rows}
+
+
+def test_small_batches_are_stored_together_and_large_ones_in_parts(texts):
+    small = pa.table({"key": range(30), "text": [f"{A} {n}" for n in range(30)]}).to_batches(7)
+    reader = pa.RecordBatchReader.from_batches(small[0].schema, small)
+    reports: list[simdb.Progress] = []
+    texts.add_many(reader, key="key", item="text", progress=reports.append)
+    assert [report.done for report in reports] == [30]
+    assert [entry.key for entry in texts.items()] == list(range(30))
+    table = pa.table({"key": range(100, 130), "text": [f"{B} {n}" for n in range(30)]})
+    parts = list(arrow.Rows(table, arrow.Columns("text", "key")).parts(12, 2**20))
+    assert [(part.first, part.batch.num_rows) for part in parts] == [(0, 12), (12, 12), (24, 6)]
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 3), pa.list_(pa.float64())])

@@ -711,6 +711,40 @@ def sorted_runs(random: np.random.Generator) -> None:
 # -- shingles ------------------------------------------------------------------------------------
 
 
+@twin_of("shingles.decoded")
+def decoded_texts(random: np.random.Generator) -> None:
+    """Characters of one to four bytes, some of which depend on others; and no UTF-8 at all."""
+    stands_for = np.arange(0x1F700, dtype=np.uint32)
+    stands_for[ord("É")] = ord("é")
+    stands_for[0x0301] = kernels.shingles.DEPENDS
+    sound = "aé É中語😀z"
+    texts = ["".join(random.choice(list(sound), size)).encode() for size in (0, 1, 5, 40)]
+    texts += [b"plain", "e\u0301".encode(), "\U0001f700".encode()]
+    broken = [
+        b"\xc3",
+        b"\x80",
+        b"\xc0\x80",
+        b"\xe4\xb8",
+        b"\xf8\x88\x80\x80\x80",
+        b"\xff",
+        b"\xc3(",
+    ]
+    broken += [b"\xe0\x80\xaf", b"\xf0\x80\x80\xaf"]
+    data = np.frombuffer(b"".join([*texts, *broken]), np.uint8)
+    offsets = np.cumsum([0, *map(len, [*texts, *broken])])
+    wide, spans, unsettled = kernels.shingles.decoded(data, offsets, stands_for)
+    for text, (sort, start, stop) in zip([*texts, *broken], spans.tolist(), strict=True):
+        if sort == kernels.shingles.WIDE:
+            points = text.decode().replace("É", "é").encode("utf-32-le")
+            assert wide[start:stop].tobytes() == points
+        else:
+            assert data[start:stop].tobytes() == text
+            assert text.isascii() == (sort == kernels.shingles.NARROW)
+    settled = sum(not text.isascii() for text in texts[:-2])
+    assert np.count_nonzero(spans[:, 0] == kernels.shingles.WIDE) == settled
+    assert unsettled == np.count_nonzero(spans[:, 0] == kernels.shingles.UNSETTLED) == 11
+
+
 @twin_of("shingles.character_shingles", "shingles.word_shingles")
 def shingled_texts(random: np.random.Generator) -> None:
     """Whitespace is 0 to 2, words are 65 to 90: the classes are the caller's."""

@@ -11,7 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simdb import kinds
-from simdb.kinds.text import TextItems
+from simdb.errors import CorruptionError
+from simdb.kernels import shingles
+from simdb.kinds.text import MANY, TextItems
 from tests.support import oracle
 
 SECRET = bytes(range(32))
@@ -103,9 +105,11 @@ def test_arithmetic_modulo_the_prime_is_that_of_whole_numbers(value, factor, add
     assert int(hashing.mixed(words[0], words[1])) == oracle.mixed(value, factor)
 
 
-@given(st.lists(texts, max_size=6), settings)
-def test_symbols_are_those_of_the_slow_version(batch, kind):
+@given(st.lists(texts, max_size=6), settings, st.sampled_from([0, MANY]))
+def test_symbols_are_those_of_the_slow_version(batch, kind, more):
+    """Few texts are normalised one by one; among many, those in which neighbours decide."""
     items = TextItems(kind, SECRET)
+    batch = [*batch, *["x"] * more]
     sets = items.symbols([items.encode(text) for text in batch])
     expected = [oracle.symbols(text, kind, SECRET) for text in batch]
     offsets = sets.offsets.tolist()
@@ -113,6 +117,30 @@ def test_symbols_are_those_of_the_slow_version(batch, kind):
     assert [sets.values[i:j].tolist() for i, j in pairwise(offsets)] == expected
     assert sets.values.dtype == np.uint64
     assert sets.offsets.dtype == np.int64
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD", "keep"])
+def test_characters_that_stand_for_themselves_do_so_next_to_any_other(form, lowercase):
+    kind = kinds.Text(unicode=form, lowercase=lowercase)
+    items = TextItems(kind, SECRET)
+    stands_for = items._stands_for
+    plain = np.flatnonzero(stands_for != shingles.DEPENDS)
+    random = np.random.default_rng(7)
+    for around in (plain, np.arange(0xC0, 0x250), np.arange(0x1100, 0x1200)):
+        chosen = np.concatenate([random.permutation(plain), random.choice(around, 50_000)])
+        chosen = chosen[stands_for[chosen] != shingles.DEPENDS]
+        random.shuffle(chosen)
+        expected = stands_for[chosen].astype("<u4").tobytes().decode("utf-32-le")
+        assert items._normalise("".join(map(chr, chosen))) == expected
+    few = sum(stands_for[0x80:0x250] == shingles.DEPENDS)
+    assert few <= {"NFC": 1, "keep": 1}.get(form, 300)  # what most texts consist of is told
+
+
+def test_a_stored_text_that_is_not_utf8_is_damage_also_among_many():
+    items = TextItems(kinds.Text(), SECRET)
+    with pytest.raises(CorruptionError, match="a stored text cannot be read"):
+        items.symbols([b"sound"] * MANY + [b"cut short \xc3"])
 
 
 @given(texts, texts, settings)
@@ -134,8 +162,8 @@ def test_every_length_around_the_seams_agrees_with_slicing(length, size):
 def test_an_ascii_text_has_the_same_symbols_on_the_wide_path(text, kind):
     items = TextItems(kind, SECRET)
     narrow = items.symbols([text.encode()])
-    code_points = items._normalise(text).encode("utf-32-le")
-    wide = items._run(b"", code_points, np.array([[1, 0, len(text)]]))
+    code_points = np.frombuffer(items._normalise(text).encode("utf-32-le"), np.uint32)
+    wide = items._run(np.empty(0, np.uint8), code_points, np.array([[1, 0, len(text)]]))
     assert narrow.values.tolist() == wide.values.tolist()
 
 

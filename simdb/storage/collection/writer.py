@@ -6,7 +6,7 @@ is rewritten, and the merging of runs that is due is paid for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -157,7 +157,9 @@ class CollectionWriter(CollectionReader):
         self.manifest.next_number += count
         return first
 
-    def insert(self, keys: list[bytes], items: list[bytes], metadata: list[bytes]) -> int:
+    def insert(
+        self, keys: list[bytes], items: Sequence[bytes | memoryview], metadata: list[bytes]
+    ) -> int:
         """Store items in canonical form under new item numbers; return the first of these.
 
         The keys are encoded, none of them stored; metadata is packed, empty where there is none.

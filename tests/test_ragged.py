@@ -1,0 +1,46 @@
+"""Byte strings in one buffer: a sequence like any other, whose slices copy nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simdb.kinds.base import joined, lengths_of
+from simdb.ragged import ByteStrings
+
+STRINGS = [b"one", b"", b"three", b"4"]
+
+
+@pytest.fixture
+def strings():
+    return ByteStrings(*joined(STRINGS))
+
+
+def test_a_column_of_strings_is_a_sequence_of_them(strings):
+    assert len(strings) == 4
+    assert list(strings) == STRINGS
+    assert [bytes(strings[place]) for place in (0, 1, -1)] == [b"one", b"", b"4"]
+    assert b"three" in strings
+    assert lengths_of(strings).tolist() == lengths_of(STRINGS).tolist() == [3, 0, 5, 1]
+    with pytest.raises(IndexError):
+        strings[4]
+
+
+def test_rows_of_an_array_are_strings_of_one_width():
+    rows = ByteStrings.of_rows(np.array([[1, 2], [3, 4]], "<u2"))
+    assert list(rows) == [b"\1\0\2\0", b"\3\0\4\0"]
+    assert rows[1].readonly
+
+
+@pytest.mark.parametrize("some", [slice(1, 3), slice(2), slice(2, None), slice(3, 1), slice(9, 12)])
+def test_a_slice_is_a_column_of_the_same_bytes(strings, some):
+    cut = strings[some]
+    assert list(cut) == STRINGS[some]
+    assert cut.offsets[0] == 0
+    assert cut.values.size == cut.offsets[-1]
+    assert not cut.values.size or np.shares_memory(cut.values, strings.values)
+
+
+def test_strings_are_joined_once(strings):
+    assert joined(strings)[0] is strings.values
+    assert [part.tolist() for part in joined([])] == [[], [0]]
