@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 from math import isfinite, isnan
 from typing import Any
 
@@ -28,7 +28,7 @@ BATCH_BYTES = 2**24
 Key = str | int
 MIXED_KEYS = (
     "some keys are texts and some are numbers, which one Arrow column cannot hold: iterate over "
-    "the answer instead"
+    "the answer instead, or write lines of JSON"
 )
 
 
@@ -53,6 +53,15 @@ def parquet() -> Any:
     import pyarrow.parquet
 
     return pyarrow.parquet
+
+
+def polars() -> Any:
+    """Return polars; MissingExtraError if it is not installed."""
+    try:
+        import polars
+    except ImportError as error:
+        raise MissingExtraError("to_polars needs polars: pip install polars") from error
+    return polars
 
 
 def is_table(data: object) -> bool:
@@ -514,17 +523,60 @@ def reader(
     return library().RecordBatchReader.from_batches(first.schema, batches())
 
 
-def keys_column(keys: Sequence[Key]) -> Any:
-    """Return keys as a column: int64 if they are numbers, else texts.
+def reader_of(rows: Callable[[], Iterable[Mapping[str, Any]]], *names: str) -> Any:
+    """Return a reader of rows that are read twice: once for the types of their columns.
+
+    A field that a row lacks is null. Columns of whole numbers and of fractions are of the latter.
+    Columns of the names given are there also without rows.
+
+    Raises:
+        UsageError: the values of a field have types that no column holds.
+    """
+    arrow = library()
+    schema = arrow.schema([(name, arrow.null()) for name in names])
+    for columns in _columns_of(rows()):
+        for name, values in columns.items():
+            place = schema.get_field_index(name)
+            try:
+                found = arrow.schema([(name, arrow.array(values).type)])
+                known = arrow.schema([schema.field(place)] if place >= 0 else [])
+                unified = arrow.unify_schemas([known, found], promote_options="permissive")
+            except (arrow.ArrowException, OverflowError) as error:
+                raise UsageError(
+                    f"the values of {name!r} have types that no Arrow column holds: write lines "
+                    f"of JSON instead ({error})"
+                ) from error
+            field = unified.field(0)
+            schema = schema.append(field) if place < 0 else schema.set(place, field)
+
+    def batches() -> Iterator[Any]:
+        for columns in _columns_of(rows()):
+            count = len(next(iter(columns.values())))
+            whole = {name: columns.get(name, [None] * count) for name in schema.names}
+            yield arrow.record_batch(whole, schema=schema)
+
+    return arrow.RecordBatchReader.from_batches(schema, batches())
+
+
+def _columns_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, list[Any]]]:
+    """Yield rows column by column, so many at once."""
+    remaining = iter(rows)
+    while part := list(islice(remaining, BATCH_ROWS)):
+        names = dict.fromkeys(name for row in part for name in row)
+        yield {name: [row.get(name) for row in part] for name in names}
+
+
+def keys_column(keys: Sequence[Key | None]) -> Any:
+    """Return keys as a column: int64 if they are numbers, else texts; None is null.
 
     Raises:
         UsageError: some are numbers and some are texts, which no column holds.
     """
     arrow = library()
-    texts = sum(isinstance(key, str) for key in keys)
-    if 0 < texts < len(keys):
+    kinds = set(map(type, keys)) - {type(None)}
+    if len(kinds) > 1:
         raise UsageError(MIXED_KEYS)
-    return arrow.array(keys, arrow.string() if texts or not keys else arrow.int64())
+    return arrow.array(keys, arrow.int64() if kinds == {int} else arrow.string())
 
 
 def keyed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -57,6 +58,7 @@ from simdb.results import (
     Key,
     Matches,
     Outcome,
+    Outcomes,
     Pairs,
     Progress,
 )
@@ -200,6 +202,32 @@ class CollectionView:
             for document in opened.reader.live_documents():
                 yield self._record(document)
                 _require_open(opened)
+
+    def to_arrow(self) -> Any:
+        """Return all items as a ``pyarrow.Table``: ``key``, ``item`` and ``metadata``.
+
+        In order of insertion. Items are as JSON has them: texts, lists of elements, components or
+        minutiae, bits as text, records as structs. Metadata are JSON text, null where there are
+        none.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            UsageError: some keys are texts and some are numbers, or so are elements of sets.
+        """
+        return self._reader().read_all()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Stream the items as Arrow columns, as they are read; see ``to_arrow``."""
+        return self._reader().__arrow_c_stream__(requested_schema)
+
+    def _reader(self) -> Any:
+        return arrow.reader_of(self._plain_rows, "key", "item", "metadata")
+
+    def _plain_rows(self) -> Iterator[dict[str, Any]]:
+        plain = self.kind.plain_item
+        for entry in self.items():
+            metadata = None if entry.metadata is None else json.dumps(entry.metadata)
+            yield {"key": entry.key, "item": plain(entry.item), "metadata": metadata}
 
     def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
         """Return the keys of item numbers, as ``PairBatch`` has them.
@@ -376,7 +404,7 @@ class CollectionView:
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
             is_distance = opened.settings.kind.is_distance
         batches = partial(self._pair_batches, method, first, resume)
-        return _streamed(batches, method, budget, resume, is_distance=is_distance)
+        return _streamed(batches, method, budget, resume, is_distance=is_distance, since=since)
 
     def _pair_batches(
         self, method: Method, since: int, resume: str | None, work: Work
@@ -445,7 +473,8 @@ class CollectionView:
         compares all with all.
 
         Args:
-            other: a collection of this or of another database.
+            other: a collection of this or of another database; ``simdb.link`` joins a collection
+                and a table.
             threshold, max_distance, min_recall: as for ``search`` in the other collection, whose
                 bound it is if not given.
             guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
@@ -455,8 +484,14 @@ class CollectionView:
 
         Raises:
             ConfigurationError: the kinds of items differ.
+            WrongTypeError: the other is no collection.
             OperationInterruptedError: while iterating: the budget is spent.
         """
+        if not isinstance(other, CollectionView):
+            raise WrongTypeError(
+                f"join takes a collection, not a {type(other).__name__}; simdb.link(collection, "
+                "table, item=...) joins a collection and a table"
+            )
         asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
         with self._opened() as left, other._opened() as right:
             require_alike(left.settings, right.settings)
@@ -735,7 +770,8 @@ class Collection(CollectionView):
             on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves it
                 out and reports it.
             progress: called after every batch.
-            outcomes: called after every batch with one ``Outcome`` for each of its rows.
+            outcomes: called after every batch with one ``Outcome`` for each of its rows, as
+                ``Outcomes``, which are a table too.
 
         Raises:
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
@@ -828,7 +864,7 @@ class Collection(CollectionView):
                 memory=self._handle.memory,
                 skip_bad=policy.skip_bad,
                 progress=progress,
-                outcomes=outcomes,
+                outcomes=None if outcomes is None else lambda found: outcomes(Outcomes(found)),
             )
 
     # -- changing ----------------------------------------------------------------------------
@@ -1011,6 +1047,7 @@ def _streamed(
     token: str | None,
     *,
     is_distance: bool,
+    since: int | None = None,
 ) -> Pairs:
     require_whole("budget", budget, 1)
     work = Work(budget)
@@ -1021,6 +1058,7 @@ def _streamed(
         work=work,
         token=token,
         is_distance=is_distance,
+        since=since,
     )
 
 

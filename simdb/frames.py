@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from simdb import arrow
 from simdb.arrow import Columns
-from simdb.collection import Collection, OnBad, OnExisting
+from simdb.collection import Collection, CollectionView, OnBad, OnExisting
 from simdb.database import open_database
 from simdb.errors import UsageError
 from simdb.exact.thresholds import ThresholdLike
@@ -142,30 +142,48 @@ def link(
     """Return the similar pairs of a row of one table and a row of another.
 
     Args:
-        left, right: tables, as for ``dedupe``.
+        left, right: tables, as for ``dedupe``; or one of them a collection, whose kind of items
+            and bound are then those of both, if they are not given.
         item, key: columns of ``left``, as for ``dedupe``; and of ``right`` too, unless
             ``right_item`` or ``right_key`` name others there.
         kind, threshold, max_distance, on_bad: as for ``pairs``.
 
     Returns:
-        A table of the kind of ``left``: ``left`` and ``right``, the keys, and how similar they are.
+        A table of the kind of ``left``, or of ``right`` if that is the table: ``left`` and
+        ``right``, the keys, and how similar they are.
 
     Raises:
         UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.
     """
     bound = _bound(threshold, max_distance)
-    lefts = _Table(left, Columns.named(key, item, ()))
-    rights = _Table(right, Columns.named(right_key or key, right_item or item, ()))
-    with (
-        _collection_for(lefts, kind, bound) as first,
-        _collection_for(rights, kind, bound) as second,
-    ):
-        for table, target in ((lefts, first), (rights, second)):
-            target.add_many(table.rows(), on_bad=on_bad)
-        return lefts.made_of(first.join(second, **bound))
+    columns = (
+        Columns.named(key, item, ()),
+        Columns.named(right_key or key, right_item or item, ()),
+    )
+    stored = [side for side in (left, right) if isinstance(side, CollectionView)]
+    if len(stored) == 2:
+        raise UsageError("link takes a table: collections have join for each other")
+    if stored:
+        kind = kind or stored[0].kind
+        measure = "max_distance" if kind.is_distance else "threshold"
+        bound = bound or _bound(**{measure: getattr(stored[0], measure)})
+    tables = []
+    with ExitStack() as opened:
+        sides: list[CollectionView] = []
+        for data, named in zip((left, right), columns, strict=True):
+            if isinstance(data, CollectionView):
+                sides.append(data)
+                continue
+            tables.append(_Table(data, named))
+            target = opened.enter_context(_collection_for(tables[-1], kind, bound))
+            target.add_many(tables[-1].rows(), on_bad=on_bad)
+            sides.append(target)
+        return tables[0].made_of(sides[0].join(sides[1], **bound))
 
 
-def _bound(threshold: ThresholdLike | None, max_distance: ThresholdLike | None) -> dict[str, Any]:
+def _bound(
+    threshold: ThresholdLike | None = None, max_distance: ThresholdLike | None = None
+) -> dict[str, Any]:
     """Return the bound that is given, if one is."""
     given = {"threshold": threshold, "max_distance": max_distance}
     return {name: value for name, value in given.items() if value is not None}

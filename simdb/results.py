@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import repeat
 from math import isnan, nan
 from typing import Any, Literal, TypeAlias, overload
@@ -17,6 +18,32 @@ from simdb.work import Work
 Key: TypeAlias = str | int
 Guarantee: TypeAlias = Literal["exact", "probable"]
 Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
+
+
+class Tabular(ABC):
+    """An answer that is an Arrow stream too, and becomes a frame of pandas or polars."""
+
+    __slots__: tuple[str, ...] = ()
+
+    @abstractmethod
+    def to_arrow(self) -> Any:
+        """Return it as a ``pyarrow.Table``."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Stream it as Arrow columns; see ``to_arrow``."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """Return the columns of ``to_arrow`` as a ``pandas.DataFrame``."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the columns of ``to_arrow`` as a ``polars.DataFrame``.
+
+        Raises:
+            MissingExtraError: polars, or pyarrow, is not installed.
+        """
+        return arrow.polars().from_arrow(self.to_arrow())
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +91,7 @@ class Match(_Measured):
 
 
 @dataclass(frozen=True, slots=True)
-class Matches(Sequence[Match]):
+class Matches(Tabular, Sequence[Match]):
     """The answer of a search: the best matches first, equal ones in order of insertion.
 
     Attributes:
@@ -93,10 +120,6 @@ class Matches(Sequence[Match]):
     def __getitem__(self, index: int | slice) -> Match | Sequence[Match]:
         return self.matches[index]
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Stream the matches as Arrow columns; see ``to_arrow``."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
     def to_arrow(self) -> Any:
         """Return the matches as a ``pyarrow.Table``: ``key``, and ``similarity`` or ``distance``.
 
@@ -108,7 +131,7 @@ class Matches(Sequence[Match]):
         return arrow.table(_columns_of_matches(self.matches), _promised(self))
 
 
-class Answers(list[Matches]):
+class Answers(list[Matches], Tabular):
     """The answers of several searches, in the order of the items that were searched for."""
 
     def to_arrow(self) -> Any:
@@ -227,6 +250,34 @@ class Outcome:
     distance: float | None = None
 
 
+class Outcomes(list[Outcome], Tabular):
+    """What became of several rows, in their order."""
+
+    def to_arrow(self) -> Any:
+        """Return the outcomes as a ``pyarrow.Table`` with a column for each field of ``Outcome``.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            UsageError: some keys are texts and some are numbers.
+        """
+        keyed = ("key", "duplicate_of")
+        library = arrow.library()
+        types = {
+            "row": library.int64(),
+            "similarity": library.float64(),
+            "distance": library.float64(),
+            "within_input": library.bool_(),
+        }
+        columns: dict[str, Any] = {}
+        for column in fields(Outcome):
+            values = [getattr(outcome, column.name) for outcome in self]
+            kind = types.get(column.name, library.string())
+            columns[column.name] = (
+                arrow.keys_column(values) if column.name in keyed else library.array(values, kind)
+            )
+        return arrow.table(columns)
+
+
 @dataclass(frozen=True, slots=True)
 class AddReport:
     """What ``add`` and ``add_many`` did.
@@ -240,7 +291,7 @@ class AddReport:
         bad: rows that could not be stored.
         bad_rows: position and problem of the first 1,000 of them.
         duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
-            ``add_many`` streams all.
+            ``add_many`` streams all. ``Outcomes(report.duplicates)`` is a table of them.
         since: where the collection stood before: ``pairs(since=report.since)`` finds the pairs of
             the items added with each other and with those before.
     """
@@ -448,7 +499,7 @@ KeysOf: TypeAlias = Callable[[UInt32s], list[Key]]
 PairSource = Callable[[], Iterator[tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]]]
 
 
-class Pairs:
+class Pairs(Tabular):
     """All similar pairs, found while they are iterated; every iteration begins anew.
 
     Attributes:
@@ -467,8 +518,10 @@ class Pairs:
         work: Work,
         token: str | None,
         is_distance: bool = False,
+        since: int | None = None,
     ) -> None:
         self._source = source
+        self._since = since
         self._work = work
         self._measured = "distance" if is_distance else "similarity"
         self.token = token
@@ -508,23 +561,30 @@ class Pairs:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Stream the pairs as Arrow columns, found as they are read; see ``to_arrow``."""
-        return self._reader().__arrow_c_stream__(requested_schema)
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> Any:
         """Return the pairs as a ``pyarrow.Table``: ``left``, ``right`` and the measured value.
 
-        Keys are int64 or texts. Under ``simdb`` the metadata of the schema has, as JSON,
-        the guarantee and the expected recall at the threshold.
+        Keys are int64 or texts. Under ``simdb`` the metadata of the schema has, as JSON, the
+        guarantee, the expected recall at the threshold, and of pairs that came with later items
+        ``since`` and ``new``, the side that is always one of these.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
             UsageError: some keys are texts and some are numbers.
         """
-        return self._reader().read_all()
+        return self.to_reader().read_all()
 
-    def _reader(self) -> Any:
+    def to_reader(self) -> Any:
+        """Return a ``pyarrow.RecordBatchReader`` of the pairs, found as they are read.
+
+        Raises:
+            MissingExtraError, UsageError: as ``to_arrow``, the latter also while reading.
+        """
         none = {"left": [], "right": [], self._measured: np.empty(0)}
-        return arrow.reader(self._columns(), none, _promised(self))
+        since = {} if self._since is None else {"since": self._since, "new": "right"}
+        return arrow.reader(self._columns(), none, {**_promised(self), **since})
 
     def _columns(self) -> Iterator[dict[str, Any]]:
         """Yield the pairs as columns by name, one batch after the other."""
@@ -549,7 +609,7 @@ def _with_keys(batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf) -> list[
     return list(map(Pair, lefts, rights, batch.similarity.tolist()))
 
 
-class Groups:
+class Groups(Tabular):
     """Groups of connected items.
 
     Attributes:
@@ -569,10 +629,6 @@ class Groups:
     def __repr__(self) -> str:
         """Describe the answer."""
         return f"<{len(self):,} simdb groups, {_promise(self.guarantee, self.expected_recall)}>"
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Stream the groups as Arrow columns; see ``to_arrow``."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> Any:
         """Return the groups as a ``pyarrow.Table``, a row a member: ``representative``, ``key``.

@@ -65,9 +65,7 @@ def add(
     the work is cut short, the same command with --on-existing skip continues it.
     """
     require_there(*inputs)
-    outputs = [name for name in (duplicates, reading.bad) if name is not None]
-    if telling.as_json and "-" in outputs:
-        raise UsageError("--json and an output cannot both go to standard output")
+    outputs = telling.require_files(duplicates, reading.bad)
     for name in outputs:
         require_fitting_name(name, "jsonl")
     require_no_input(outputs, inputs, reading.pattern)

@@ -111,9 +111,7 @@ def dedupe(
     output. Of text files and NumPy arrays the output is the list of the keys kept. What is compared
     by distance needs --max-distance.
     """
-    outputs = [name for name in (output, removed, reading.bad) if name is not None]
-    if telling.as_json and "-" in outputs:
-        raise UsageError("--json and an output cannot both go to standard output")
+    outputs = telling.require_files(output, removed, reading.bad)
     wanted = _Wanted(described, bound, recall)
     require_there(*inputs)
     if store is None or not Path(store).exists():

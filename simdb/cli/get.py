@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from math import isfinite
 from typing import Annotated, Any
 
@@ -38,7 +39,7 @@ def get(
             print(printable(source.kind.shown_item(record.item), keep="\n\t"))
 
 
-def stored_line(key: Key, fields: dict[str, Any]) -> bytes:
+def stored_line(key: Key, fields: Mapping[str, Any]) -> bytes:
     """Return what is stored as a line of JSON.
 
     Metadata of earlier versions may have NaN, infinities or bytes, which stand there as text, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from simdb.cli.options import Budget, Question
-from simdb.cli.output import Telling, counted, print_json_line, promise, shown_key
+from simdb.cli.output import Answering, counted, print_json_line, promise, promised, shown_key
 from simdb.cli.stores import StoredCollection
 
 
@@ -14,7 +14,7 @@ def groups(
     stored: StoredCollection,
     question: Question,
     budget: Budget = None,
-    telling: Telling,
+    telling: Answering,
 ) -> None:
     """Print the groups of items that similar pairs connect.
 
@@ -24,12 +24,15 @@ def groups(
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
         found = source.groups(budget=budget, progress=bar.callback, **question.of(kind))
-    for group in found:
-        if telling.as_json:
-            print_json_line({"representative": group.representative, "keys": list(group.keys)})
-        else:
-            print("\t".join((str(len(group)), *map(shown_key, group.keys))))
-    sys.stdout.flush()
+    lines = ({"representative": one.representative, "keys": list(one.keys)} for one in found)
+    rows = telling.write(lines, lambda: found.to_arrow().to_reader())
+    if rows is None:
+        for group, line in zip(found, lines, strict=True):
+            if telling.as_json:
+                print_json_line(line)
+            else:
+                print("\t".join((str(len(group)), *map(shown_key, group.keys))))
+        sys.stdout.flush()
     items = sum(len(group) for group in found)
     told = f"{counted(len(found), 'group', 'groups')} of {items:,} items"
-    telling.note(f"{told}; {promise(found, kind)}")
+    telling.told(rows or 0, f"{told}; {promise(found, kind)}", **promised(found))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from simdb.cli.options import Budget, Question
-from simdb.cli.output import Telling
+from simdb.cli.output import Answering
 from simdb.cli.pairs import Resume, show_pairs
 from simdb.cli.stores import Store
 
@@ -32,7 +32,7 @@ def join(
     ] = "jaccard",
     resume: Resume = None,
     budget: Budget = None,
-    telling: Telling,
+    telling: Answering,
 ) -> None:
     """Print all pairs of an item of one collection and a similar one of another.
 

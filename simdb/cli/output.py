@@ -16,8 +16,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import typer
 
+from simdb.cli.failures import told_when_interrupted
 from simdb.cli.stores import settings_of
-from simdb.files.writing import json_line, printable
+from simdb.errors import UsageError
+from simdb.files.compression import STANDARD_STREAM
+from simdb.files.inputs import TABLES
+from simdb.files.tables import write_table
+from simdb.files.writing import (
+    json_line,
+    printable,
+    promised_form,
+    require_fitting_name,
+    written_together,
+)
 from simdb.kinds import Kind
 from simdb.results import Groups, Match, Matches, Pair, Pairs, Progress
 
@@ -63,6 +74,67 @@ class Telling:
         """Return the bar of a long call, if it is wanted; see ``ProgressBar``."""
         return ProgressBar(share, quiet=self.quiet)
 
+    def require_files(self, *outputs: str | None) -> list[str]:
+        """Return the outputs that are named, beside which JSON has standard output for itself."""
+        named = [name for name in outputs if name is not None]
+        if self.as_json and STANDARD_STREAM in named:
+            raise UsageError("--json and an output cannot both go to standard output")
+        return named
+
+
+@dataclass(frozen=True, slots=True)
+class Answering(Telling):
+    """How a command tells an answer, which may go to a file."""
+
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Into this file, by its name Parquet, Arrow, or lines of JSON, also .gz and .zst.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        for name in self.require_files(self.output):
+            require_fitting_name(name, "jsonl", *TABLES)
+
+    def write(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        table: Callable[[], Any],
+        line: Callable[[Mapping[str, Any]], bytes] = json_line,
+    ) -> int | None:
+        """Write an answer to its file; return how many rows it has there, None without a file.
+
+        Args:
+            rows: as lines of JSON have them.
+            table: makes the Arrow reader of the rows.
+            line: makes a line of a row.
+        """
+        if self.output is None:
+            return None
+        with (
+            told_when_interrupted(lambda: f"{self.output} is as it was"),
+            written_together(self.output) as (file,),
+        ):
+            form = promised_form(self.output)
+            if form in TABLES:
+                return write_table(table(), file.file, as_parquet=form == "parquet")
+            count = 0
+            for row in rows:
+                file.write(line(row))
+                count += 1
+            return count
+
+    def told(self, rows: int, text: str, **others: Any) -> None:
+        """Tell what was written, or what the summary of a printed answer is."""
+        if self.output is None or not self.as_json:
+            self.note(text)
+        else:
+            print_json_line({**others, "output": self.output, "rows": rows})
+
 
 def counted(number: int, one: str, many: str) -> str:
     """Return a number with the right form of what it counts."""
@@ -94,6 +166,11 @@ def promise(answer: Matches | Pairs | Groups, kind: Kind, *, of_join: bool = Fal
     if kind.is_distance:
         return f"expected recall at the largest distance {expected}, below it higher"
     return f"expected recall at the threshold {expected}, above it higher"
+
+
+def promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:
+    """Return what an answer promises, for programs."""
+    return {"guarantee": answer.guarantee, "expected_recall": _unless_nan(answer.expected_recall)}
 
 
 def measured(found: Match | Pair) -> dict[str, float]:

@@ -9,12 +9,13 @@ import typer
 
 from simdb.cli.options import Budget, Question
 from simdb.cli.output import (
-    Telling,
+    Answering,
     counted,
     measured,
     note,
     print_json_line,
     promise,
+    promised,
     shown_key,
 )
 from simdb.cli.stores import StoredCollection
@@ -45,7 +46,7 @@ def pairs(
     ] = None,
     resume: Resume = None,
     budget: Budget = None,
-    telling: Telling,
+    telling: Answering,
 ) -> None:
     """Print all pairs of similar items.
 
@@ -59,11 +60,20 @@ def pairs(
         show_pairs(found, source.kind, telling)
 
 
-def show_pairs(found: Pairs, kind: Kind, telling: Telling, *, of_join: bool = False) -> None:
+def show_pairs(found: Pairs, kind: Kind, telling: Answering, *, of_join: bool = False) -> None:
     """Print pairs as they are found, and then how many there were, and what may be missing.
 
     What ends an answer early says how to go on.
     """
+    lines = ({"left": pair.left, "right": pair.right, **measured(pair)} for pair in found)
+    count = telling.write(lines, found.to_reader)
+    if count is None:
+        count = _print_pairs(found, telling)
+    words = f"{counted(count, 'pair', 'pairs')}; {promise(found, kind, of_join=of_join)}"
+    telling.told(count, words, **promised(found))
+
+
+def _print_pairs(found: Pairs, telling: Answering) -> int:
     token = found.token
     count = again = 0  # pairs printed, and those of them that come again after the token
     try:
@@ -87,7 +97,7 @@ def show_pairs(found: Pairs, kind: Kind, telling: Telling, *, of_join: bool = Fa
         for hint in _how_to_go_on(token, again):
             note(hint)
         raise
-    telling.note(f"{counted(count, 'pair', 'pairs')}; {promise(found, kind, of_join=of_join)}")
+    return count
 
 
 def _how_to_go_on(token: str | None, again: int) -> list[str]:

@@ -8,19 +8,22 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 import typer
 
 import simdb
+from simdb import arrow
 from simdb.cli.inputs import InputOptions, noted, set_from
 from simdb.cli.options import Question, key_from
 from simdb.cli.output import (
-    Telling,
+    Answering,
     counted,
     excerpt,
     measured,
     print_json_line,
     print_table,
     promise,
+    promised,
     shown_key,
 )
 from simdb.cli.stores import StoredCollection
@@ -30,6 +33,7 @@ from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import database_of, format_of_name
 from simdb.files.jsonl import item_of_json
 from simdb.files.rows import MadeKeys, ReadingOptions
+from simdb.kinds import Kind
 from simdb.results import Key
 
 Probe: TypeAlias = tuple[Key | None, Any]
@@ -122,7 +126,7 @@ def search(
         ),
     ] = "jaccard",
     reading: ProbeOptions,
-    telling: Telling,
+    telling: Answering,
 ) -> None:
     """Print the stored items that are similar to a given one.
 
@@ -138,28 +142,60 @@ def search(
         )
     own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
     asked = limit if limit is None or own is None else limit + 1
-    count, answered = 0, None
-    table: list[list[str]] = []
     with stored.viewed() as source:
         kind = source.kind
-        for probe, item in given.probes(source, reading):
-            answered = source.search(item, limit=asked, measure=measure, **question.of(kind))
-            matches = [match for match in answered if own is None or match.key != own][:limit]
-            count += len(matches)
-            for match in matches:
-                if telling.as_json:
-                    named: dict[str, Any] = {} if probe is None else {"probe": probe}
-                    print_json_line({**named, "key": match.key, **measured(match)})
-                else:
-                    found = excerpt(kind.shown_item(source.get(match.key).item))
-                    shown = [f"{match.value:.6f}", shown_key(match.key), found]
-                    table.append(shown if probe is None else [shown_key(probe), *shown])
-        if table:
-            value = "distance " if kind.is_distance else "similarity "
-            print_table(("probe", value, "key", kind.name)[-len(table[0]) :], table)
+        answers: list[simdb.Matches] = []
+
+        def found() -> Iterator[tuple[Key | None, simdb.Match]]:
+            for probe, item in given.probes(source, reading):
+                answer = source.search(item, limit=asked, measure=measure, **question.of(kind))
+                answers[:] = [answer]
+                matches = [match for match in answer if own is None or match.key != own]
+                yield from ((probe, match) for match in matches[:limit])
+
+        lines = (
+            {**({} if probe is None else {"probe": probe}), "key": match.key, **measured(match)}
+            for probe, match in found()
+        )
+        count = telling.write(lines, lambda: _reader(list(lines), kind))
+        if count is None and telling.as_json:
+            count = 0
+            for line in lines:
+                print_json_line(line)
+                count += 1
+        elif count is None:
+            count = _print_matches(found(), source)
     sys.stdout.flush()
-    promised = "" if answered is None else f"; {promise(answered, kind)}"
-    telling.note(counted(count, "match", "matches") + promised)
+    told = {} if not answers else promised(answers[0])
+    words = f"; {promise(answers[0], kind)}" if answers else ""
+    telling.told(count, counted(count, "match", "matches") + words, **told)
+
+
+def _reader(lines: list[dict[str, Any]], kind: Kind) -> Any:
+    """Return an Arrow reader of matches; it has their columns also where there are none."""
+    measure = "distance" if kind.is_distance else "similarity"
+    columns: dict[str, Any] = {
+        name: arrow.keys_column([line[name] for line in lines])
+        for name in ("probe", "key")
+        if name == "key" or any(name in line for line in lines)
+    }
+    values = np.array([line[measure] for line in lines], np.float64)
+    return arrow.table({**columns, measure: values}).to_reader()
+
+
+def _print_matches(
+    found: Iterator[tuple[Key | None, simdb.Match]], source: simdb.CollectionView
+) -> int:
+    """Print matches as a table with the beginnings of the items; return how many there were."""
+    table: list[list[str]] = []
+    for probe, match in found:
+        item = excerpt(source.kind.shown_item(source.get(match.key).item))
+        shown = [f"{match.value:.6f}", shown_key(match.key), item]
+        table.append(shown if probe is None else [shown_key(probe), *shown])
+    if table:
+        value = "distance " if source.kind.is_distance else "similarity "
+        print_table(("probe", value, "key", source.kind.name)[-len(table[0]) :], table)
+    return len(table)
 
 
 def _rows_of(file: str, options: ReadingOptions) -> Iterator[Probe]:

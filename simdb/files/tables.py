@@ -16,12 +16,13 @@ from urllib.parse import unquote
 import numpy as np
 
 from simdb import arrow
-from simdb.errors import BadItemError, ConfigurationError
+from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.jsonl import JsonLinesReader
 from simdb.files.rows import ReadingOptions, Row, RowReader
 
 BATCH_ROWS = 10_000
+GROUP_ROWS = 100_000  # of a row group of a table that is made
 MOST_BYTES = 256 * 2**20  # of a row group that is written
 _PARQUET = b"PAR1"  # with which a Parquet file begins
 _ARROW = b"ARROW1"  # with which an Arrow file begins that can be read from the middle
@@ -306,7 +307,13 @@ def copy_rows(
                     for name in added:
                         schema = schema.append(library.field(name, library.string()))
                     writer = opened.enter_context(
-                        _GroupWriter(target, schema, file if as_parquet else None)
+                        _GroupWriter(
+                            target,
+                            schema,
+                            as_parquet=as_parquet,
+                            packed=file.compression,
+                            most_rows=file.group_rows,
+                        )
                     )
                 first = 0
                 for batch in file.batches():
@@ -321,21 +328,51 @@ def copy_rows(
                         writer.write(taken)
 
 
-class _GroupWriter:
-    """Writes tables in groups of rows as large as those of a Parquet file; or as an Arrow file."""
+def write_table(found: Any, target: IO[bytes], *, as_parquet: bool) -> int:
+    """Write what a reader of record batches reads as a file; return how many rows it has.
 
-    def __init__(self, target: IO[bytes], schema: Any, like: TableFile | None) -> None:
-        self._schema = schema
+    Raises:
+        UsageError: a type of a column has no place in such a file.
+    """
+    count = 0
+    try:
+        with _GroupWriter(target, found.schema, as_parquet=as_parquet) as writer:
+            for batch in found:
+                count += batch.num_rows
+                writer.write(arrow.library().Table.from_batches([batch]))
+    except arrow.library().ArrowNotImplementedError as error:
+        raise UsageError(f"a column cannot be written: {error}") from error
+    return count
+
+
+class _GroupWriter:
+    """Writes tables in groups of rows as a Parquet file, or as an Arrow file.
+
+    Args:
+        target: where to.
+        schema: of all tables.
+        as_parquet: which of the two.
+        packed: compression by the paths of the columns.
+        most_rows: of a group.
+    """
+
+    def __init__(
+        self,
+        target: IO[bytes],
+        schema: Any,
+        *,
+        as_parquet: bool,
+        packed: Mapping[str, str] | None = None,
+        most_rows: int = GROUP_ROWS,
+    ) -> None:
+        self._most_rows = most_rows
         self._waiting: list[Any] = []
-        if like is None:
+        if not as_parquet:
             self._writer = arrow.library().ipc.new_file(target, schema)
-            self._most_rows = BATCH_ROWS
-        else:
-            packed = like.compression
-            same = len(set(packed.values())) == 1
-            chosen = next(iter(packed.values())) if same else packed or "zstd"
-            self._writer = arrow.parquet().ParquetWriter(target, schema, compression=chosen)
-            self._most_rows = like.group_rows
+            return
+        codecs = set((packed or {}).values())
+        chosen = codecs.pop() if len(codecs) == 1 else packed or "zstd"
+        self._writer = arrow.parquet().ParquetWriter(target, schema, compression=chosen)
 
     def write(self, rows: Any) -> None:
         """Write rows, as soon as they are enough for a group."""

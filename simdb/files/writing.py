@@ -148,6 +148,8 @@ def require_fitting_name(target: str, *written: str) -> None:
     if promised is not None and promised not in written:
         words = {"text": "a list of files", "numpy": "a list of keys"}.get(written[0], written[0])
         raise UsageError(f"the name of {target} promises {promised}, but {words} is written")
+    if promised in ("parquet", "arrow") and plain_name(target) != target:
+        raise UsageError(f"{target}: tables are compressed inside, and nothing is around them")
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -267,3 +268,94 @@ def test_without_pyarrow_the_extra_is_named_and_nothing_else_needs_it(tmp_path):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert 'pip install "simdb-store[arrow]"' in ran.stdout
+
+
+def test_every_answer_becomes_a_frame(texts):
+    texts.add_many([("a", A), ("b", A + "!"), ("c", B)])
+    answers = (texts.pairs(), texts.search(A), texts.groups(), texts.search_many([A, B]))
+    for answer in answers:
+        expected = answer.to_arrow().to_pylist()
+        assert answer.to_pandas().to_dict("records") == expected
+        assert answer.to_polars().to_dicts() == expected
+
+
+def duckdb_rows(query: str, **named: object) -> list[tuple[object, ...]]:
+    """What DuckDB answers to a query that reads Python's variables by their names."""
+    known = {"duckdb": duckdb, "query": query, **named}
+    rows: list[tuple[object, ...]] = eval("duckdb.sql(query).fetchall()", known)
+    return rows
+
+
+def test_duckdb_finds_pairs_and_collections_by_their_names(texts):
+    texts.add_many([("a", A), ("b", A + "!", {"n": 1}), ("c", B)])
+    found = {"pairs": texts.pairs()}
+    for _ in range(2):  # every reading begins anew
+        assert [row[:2] for row in duckdb_rows("from pairs", **found)] == [("a", "b")]
+    assert duckdb_rows("select key, metadata from texts where item like 'the%'", texts=texts) == [
+        ("a", None),
+        ("b", '{"n": 1}'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "items", "told"),
+    [
+        (simdb.Set(), [{2, 1}, set()], [[1, 2], []]),
+        (simdb.Vector(2), [[0.5, 1.0]], [[0.5, 1.0]]),
+        (simdb.Bits(4), ["0101"], ["0101"]),
+        (
+            simdb.Record([simdb.Field("name"), simdb.Field("town")]),
+            [{"name": "x"}],
+            [{"name": "x"}],
+        ),
+    ],
+)
+def test_a_collection_is_a_table_and_can_be_added_to_another(path, kind, items, told):
+    found = collection_of(path, kind)
+    assert found.to_arrow().schema.names == ["key", "item", "metadata"]
+    found.add_many(enumerate(items))
+    assert pa.table(found)["item"].to_pylist() == told
+    with simdb.open(path.with_name("other.simdb")) as database:
+        copied = database.collection("copied", kind)
+        copied.add_many(pa.table(found), key="key", item="item")
+        assert copied.to_arrow().equals(found.to_arrow())
+
+
+def test_keys_of_both_types_are_no_column_of_a_collection(texts):
+    texts.add_many([("a", A), (1, B)])
+    with pytest.raises(simdb.UsageError, match="the values of 'key' have types that no Arrow"):
+        texts.to_arrow()
+
+
+def test_outcomes_are_a_table(texts):
+    seen: list[simdb.Outcomes] = []
+    rows = [("a", A), ("b", A + "!"), ("c", None)]
+    report = texts.dedupe(rows, on_bad="skip", outcomes=seen.append)
+    (found,) = seen
+    assert found.to_arrow().select(["row", "key", "action", "duplicate_of"]).to_pylist() == [
+        {"row": 0, "key": "a", "action": "added", "duplicate_of": None},
+        {"row": 1, "key": "b", "action": "duplicate", "duplicate_of": "a"},
+        {"row": 2, "key": "c", "action": "bad", "duplicate_of": None},
+    ]
+    assert simdb.Outcomes(report.duplicates).to_polars()["within_input"].to_list() == [True]
+    assert simdb.Outcomes().to_arrow().schema.names == found.to_arrow().schema.names
+
+
+def test_pairs_of_new_items_tell_the_side_that_is_new(texts):
+    texts.add("a", A)
+    since = texts.checkpoint()
+    texts.add("b", A + "!")
+    promise = json.loads(texts.pairs(since=since).to_arrow().schema.metadata[b"simdb"])
+    assert (promise["since"], promise["new"]) == (since, "right")
+
+
+def test_join_names_the_call_that_takes_a_table(texts):
+    with pytest.raises(simdb.WrongTypeError, match=r"simdb\.link\(collection, table"):
+        texts.join(pa.table({"text": [A]}))
+
+
+def test_bytes_are_refused_as_metadata_before_any_row(texts):
+    table = pa.table({"text": [A], "image": [{"bytes": b"\0"}]})
+    with pytest.raises(simdb.UsageError, match="metadata='image' is a column of struct"):
+        texts.add_many(table, item="text", metadata="image")
+    assert len(texts) == 0

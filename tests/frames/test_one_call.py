@@ -110,6 +110,23 @@ def test_two_tables_are_linked(made):
     ]
 
 
+def test_a_table_is_linked_with_a_collection(made, tmp_path):
+    kind, make, rows_of = made
+    with simdb.open(tmp_path / "s.simdb") as database:
+        stored = database.collection("stored", simdb.Text(simdb.WordShingles(1)), threshold=0.5)
+        stored.add_many([("x", "one two three four"), ("y", "nothing like it")])
+        rows = [{"id": "a", "text": "one two three five"}, {"id": "b", "text": "quite another"}]
+        table = make(rows)
+        found = simdb.link(table, stored, item="text", key="id")
+        assert isinstance(found, kind)
+        assert rows_of(found) == [{"left": "a", "right": "x", "similarity": 0.6}]
+        turned = rows_of(simdb.link(stored, table, item="text", key="id", threshold=0.6))
+        assert turned == [{"left": "x", "right": "a", "similarity": 0.6}]
+        assert len(stored) == 2
+        with pytest.raises(simdb.UsageError, match="collections have join"):
+            simdb.link(stored, stored, item="text")
+
+
 def test_a_store_remembers_the_rows_of_earlier_calls(made, tmp_path):
     _, make, rows_of = made
     store = tmp_path / "corpus.simdb"

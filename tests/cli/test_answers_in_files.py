@@ -1,0 +1,133 @@
+"""Answers and items in files: tables of Parquet and Arrow, lines of JSON; whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.commands import done, failed, write_rows
+
+TEXTS = {
+    "a": "the quick brown fox jumps over the lazy dog",
+    "b": "the quick brown fox jumps over the lazy dog!",
+    "c": "another text about the price of copper",
+}
+PROMISE = {"guarantee": "exact", "expected_recall": 1.0}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "s.simdb"
+    rows = [{"id": key, "text": text, "n": len(key), "tags": ["x"]} for key, text in TEXTS.items()]
+    rows[1]["n"] = 0.5
+    del rows[2]["tags"]
+    write_rows(tmp_path / "in.jsonl", rows)
+    for name in ("news", "others"):
+        done("create", path, name, "--exact-floor", 0.5)
+        done("add", path, name, tmp_path / "in.jsonl", "--id-field", "id")
+    return path
+
+
+def read(path: Path) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    with pa.ipc.open_file(path) as file:
+        return file.read_all()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "feather"])
+def test_pairs_are_a_table_with_its_promise(store, tmp_path, ending):
+    output = tmp_path / f"pairs.{ending}"
+    told = done("pairs", store, "news", "--exact", "-o", output, "--json").stdout
+    assert json.loads(told) == {**PROMISE, "output": str(output), "rows": 1}
+    found = read(output)
+    assert found.to_pylist() == [{"left": "a", "right": "b", "similarity": pytest.approx(35 / 36)}]
+    assert json.loads(found.schema.metadata[b"simdb"]) == PROMISE
+
+
+@pytest.mark.parametrize(
+    ("command", "columns", "count"),
+    [
+        (("pairs", "news"), ["left", "right", "similarity"], 1),
+        (("join", "news", "others"), ["left", "right", "similarity"], 5),
+        (("groups", "news"), ["representative", "key"], 2),
+        (("search", "news", "--key", "a"), ["key", "similarity"], 1),
+        (("search", "news", "--text", "nothing like it at all"), ["key", "similarity"], 0),
+    ],
+)
+def test_every_answer_may_go_to_a_file(store, tmp_path, command, columns, count):
+    name, *others = command
+    done(name, store, *others, "-o", tmp_path / "out.parquet")
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert (found.schema.names, found.num_rows) == (columns, count)
+    done(name, store, *others, "-o", tmp_path / "out.jsonl")
+    printed = done(name, store, *others, "--json").stdout
+    assert (tmp_path / "out.jsonl").read_text() == printed
+    assert done(name, store, *others, "-o", "-").stdout == printed
+
+
+def test_a_search_for_several_rows_names_the_probes(store, tmp_path):
+    probes = ("--input", tmp_path / "in.jsonl", "--id-field", "id")
+    done("search", store, "news", *probes, "-o", tmp_path / "out.parquet")
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert list(zip(*found.select(["probe", "key"]).to_pydict().values(), strict=True)) == [
+        ("a", "a"), ("a", "b"), ("b", "b"), ("b", "a"), ("c", "c"),
+    ]  # fmt: skip
+
+
+def test_exported_tables_have_a_column_a_field_and_can_be_added(store, tmp_path):
+    done("export", store, "news", "-o", tmp_path / "out.parquet")
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.schema.names == ["id", "text", "n", "tags"]
+    assert found["n"].to_pylist() == [1.0, 0.5, 1.0]
+    assert found["tags"].to_pylist() == [["x"], ["x"], None]
+    done("create", store, "again")
+    done("add", store, "again", tmp_path / "out.parquet", "--id-field", "id")
+    assert json.loads(done("get", store, "again", "c", "--json").stdout)["item"] == TEXTS["c"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows"),
+    [
+        (("--kind", "set"), [{"id": 1, "set": [1, 2]}, {"id": 2, "set": []}]),
+        (("--kind", "bag"), [{"id": 1, "bag": ["a", "a"]}, {"id": 2, "bag": []}]),
+        (("--kind", "vector:2"), [{"id": 1, "vector": [0.5, 1.0]}]),
+        (("--kind", "bits:4"), [{"id": 1, "bits": "0101"}]),
+    ],
+)
+def test_items_of_every_kind_go_to_a_table_and_back(tmp_path, settings, rows):
+    store = tmp_path / "s.simdb"
+    write_rows(tmp_path / "in.jsonl", rows)
+    for name in ("one", "two"):
+        done("create", store, name, *settings)
+    done("add", store, "one", tmp_path / "in.jsonl", "--id-field", "id")
+    done("export", store, "one", "-o", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == rows
+    done("add", store, "two", tmp_path / "out.parquet", "--id-field", "id")
+    assert done("export", store, "two").stdout == done("export", store, "one").stdout
+
+
+def test_what_no_column_holds_is_told_and_the_file_is_as_it_was(store, tmp_path):
+    write_rows(tmp_path / "more.jsonl", [{"id": 7, "text": TEXTS["a"], "n": "a text"}])
+    done("add", store, "news", tmp_path / "more.jsonl", "--id-field", "id")
+    output = tmp_path / "out.parquet"
+    output.write_text("before")
+    assert "one Arrow column cannot hold" in failed("pairs", store, "news", "-o", output)
+    assert "types that no Arrow column holds" in failed("export", store, "news", "-o", output)
+    assert output.read_text() == "before"
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out.parquet"]
+
+
+@pytest.mark.parametrize("command", [("pairs", "news"), ("export", "news"), ("groups", "news")])
+def test_a_name_that_promises_another_form_is_refused(store, tmp_path, command):
+    name, collection = command
+    refused = failed(name, store, collection, "-o", tmp_path / "out.csv")
+    assert "promises csv" in refused
+    assert "belongs to a store" in failed(name, store, collection, "-o", store)
+    both = failed(name, store, collection, "-o", "-", "--json")
+    assert "cannot both go to standard output" in both
