@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _SECONDS_TO_HOLD = 10  # that a folder may be there before it is held
@@ -38,15 +39,25 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_abandoned(folder: Path, pattern: str) -> None:
-    """Remove the temporary files and folders of runs that were killed: those that nobody holds."""
-    for path in folder.glob(pattern):
+    """Remove the temporary files and folders of runs that were killed."""
+    for path in abandoned(folder, pattern):
+        with contextlib.suppress(OSError):
+            if not path.is_dir():
+                path.unlink()
+            elif time.time() - path.stat().st_mtime > _SECONDS_TO_HOLD:
+                shutil.rmtree(path)
+
+
+def abandoned(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the temporary files and folders that nobody holds; each is held meanwhile."""
+    found: list[Path] = []
+    with contextlib.suppress(OSError):
+        found += folder.glob(pattern)
+    for path in found:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not path.is_dir():
-                    path.unlink()
-                elif time.time() - path.stat().st_mtime > _SECONDS_TO_HOLD:
-                    shutil.rmtree(path)
+                yield path
             finally:
                 os.close(descriptor)

@@ -33,7 +33,7 @@ ALLOWED_IMPORTS = {
     "unfinished": set(),
     "ragged": {"arrays"},
     "results": {"arrays", "arrow", "errors", "work"},
-    "kernels": {"arrays"},
+    "kernels": {"arrays", "errors"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
     "storage": {"kernels"} | BOTTOM,

@@ -11,6 +11,8 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from simdb.errors import StorageError
+
 if TYPE_CHECKING:
     from simdb.kernels import (
         bits,
@@ -45,5 +47,11 @@ __all__ = [
 
 def __getattr__(name: str) -> ModuleType:
     if name in __all__:
-        return importlib.import_module(f"simdb.kernels.{name}")
+        try:
+            return importlib.import_module(f"simdb.kernels.{name}")
+        except OSError as error:
+            raise StorageError(
+                f"what is compiled cannot be loaded: {error}; allow this process more descriptors "
+                "('ulimit -n') where these are too many"
+            ) from error
     raise AttributeError(f"module 'simdb.kernels' has no attribute {name!r}")

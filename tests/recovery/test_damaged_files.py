@@ -83,7 +83,7 @@ def test_damage_that_a_snapshot_meets_is_told_as_damage(path):
             lambda: view.search("text number 7 of many"),
             lambda: list(view.pairs()),
         ):
-            with pytest.raises(StorageError):
+            with pytest.raises(CorruptionError):
                 ask()
 
 

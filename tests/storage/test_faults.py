@@ -9,6 +9,8 @@ import errno
 import os
 import resource
 import stat
+import subprocess
+import sys
 from typing import Any
 
 import lmdb
@@ -368,3 +370,25 @@ def test_too_few_descriptors_are_an_error_that_says_so(path, work):
     for answer in refused:
         assert answer.startswith("StorageError")
         assert "ulimit -n" in answer
+
+
+FEW_FROM_THE_BEGINNING = """
+import resource, sys
+import simdb
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)
+try:
+    with simdb.open(sys.argv[2], threads=1) as database:
+        collection = database.collection("c", simdb.Set(), seed=1)
+        collection.add(1, {1, 2, 3})
+        collection.rebuild(threshold=0.6)
+        print("done")
+except simdb.StorageError as error:
+    print("ulimit -n" in str(error))
+"""
+
+
+@pytest.mark.parametrize("descriptors", [6, 8, 9, 16])
+def test_too_few_descriptors_to_load_what_is_compiled_are_an_error_that_says_so(path, descriptors):
+    command = [sys.executable, "-c", FEW_FROM_THE_BEGINNING, str(descriptors), str(path)]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == ("done" if descriptors == 16 else "True")

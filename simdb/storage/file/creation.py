@@ -28,7 +28,7 @@ from simdb.storage.file import preflight
 from simdb.storage.file.errors import translated
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, TABLE_NAMES, Table
-from simdb.unfinished import sync_folder
+from simdb.unfinished import abandoned, held, sync_folder
 
 ENGINE = 0  # LMDB 0.9, data format 1: named so that no environment variable chooses another
 MOST_TABLES = 16
@@ -182,6 +182,7 @@ class Room:
         }
 
 
+_HELD = "-held"
 MAGIC = "simdb"
 FORMAT_VERSION = 2
 
@@ -255,17 +256,38 @@ def create(path: Path, mode: int | None = None) -> None:
 def temporary_beside(target: Path) -> Iterator[Path]:
     """Yield a new name in the folder of a file, not longer for a long name.
 
-    What has it at the end is removed, with the lock files beside it.
+    What has it at the end is removed, with the lock files beside it, and so is what runs that were
+    killed have left in the folder: while a run lives it holds an empty file beside its own.
     """
-    name = f"{preflight.TEMPORARY_NAME}{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp"
-    temporary = target.with_name(name)
-    try:
-        yield temporary
-    finally:
-        for end in ("", "-lock", "-turn"):
-            # On a read-only file system that is an error even where there is none.
-            with contextlib.suppress(OSError):
-                Path(f"{temporary}{end}").unlink()
+    for mark in abandoned(target.parent, f"{preflight.TEMPORARY_NAME}*.tmp{_HELD}"):
+        _remove_all(str(mark).removesuffix(_HELD))
+    with contextlib.ExitStack() as holding:
+        temporary = _held_name(target, holding)
+        try:
+            yield temporary
+        finally:
+            _remove_all(str(temporary))
+
+
+def _held_name(target: Path, holding: contextlib.ExitStack) -> Path:
+    while True:
+        name = f"{preflight.TEMPORARY_NAME}{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp"
+        temporary = target.with_name(name)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            descriptor = os.open(f"{temporary}{_HELD}", flags, 0o600)
+        except OSError:  # which whoever makes a file of that name will meet, and tell
+            return temporary
+        holding.callback(os.close, descriptor)
+        if held(descriptor):
+            return temporary
+
+
+def _remove_all(temporary: str) -> None:
+    for end in ("", "-lock", "-turn", _HELD):
+        # On a read-only file system that is an error even where there is none.
+        with contextlib.suppress(OSError):
+            Path(f"{temporary}{end}").unlink()
 
 
 @contextlib.contextmanager

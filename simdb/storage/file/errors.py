@@ -25,6 +25,8 @@ from simdb.storage.file import preflight
 
 CUT_SHORT = 2**21  # with less free space than this a failed write is one cut short by a full disk
 
+# A transaction that has met a damaged page is given up: all that it is asked then is BadTxnError.
+_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadTxnError)
 _FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 _REFUSED = {errno.EACCES, errno.EPERM}
 _TOO_MANY = {errno.EMFILE, errno.ENFILE}
@@ -46,7 +48,7 @@ def translated(path: Path) -> Iterator[None]:
             f"{path}: all {preflight.MOST_READERS} reader slots are taken; "
             "close snapshots and iterators"
         ) from error
-    except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError) as error:
+    except _DAMAGE as error:
         raise CorruptionError(
             f"{path} is damaged: {error}; run 'simdb repair' or restore a backup"
         ) from error
