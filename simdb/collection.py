@@ -279,7 +279,7 @@ class CollectionView:
             progress: called now and then.
         """
         with self._opened() as opened:
-            return check.check_collection(opened, deep=deep, progress=progress)
+            return check.Checker(opened, deep=deep, progress=progress).run()
 
     # -- searching ---------------------------------------------------------------------------
 

@@ -120,6 +120,8 @@ class _Side:
         first = np.flatnonzero(representatives == np.arange(len(sets)))
         sizes = sets.sizes
         order = first[np.argsort(sizes[first], kind="stable")]
+        # Empty sets, which are similar to nothing, come first and are no class: the members of all
+        # classes are followed by them.
         order = order[np.searchsorted(sizes[order], 1) :]
         ranks = np.full(len(sets), order.size, np.int64)
         ranks[order] = np.arange(order.size)
@@ -155,6 +157,7 @@ class _Join:
             self.left, self.right, same=self.same
         )
         self.work.postings += self.left_postings.items.size + self.right_postings.items.size
+        # Tables of all sizes that occur: a lookup a pair in the place of rational arithmetic.
         sizes = [int(side.sizes.max(initial=0)) for side in sides]
         self.needed = threshold.needed_overlap_table(sum(sizes))
         self.minimum = threshold.minimum_sizes(np.arange(max(sizes) + 1))
@@ -172,7 +175,7 @@ class _Join:
     def _representatives(self, workers: Workers, start: Place) -> Iterator[tuple[int, Represented]]:
         """Yield pairs of representatives: the number of their range; left, right and overlap."""
         if self.same and start.range == OWN_PAIRS:
-            side = self.sides[0]
+            side = self.sides[0]  # a class of several sets is similar to itself, in every symbol
             own = np.flatnonzero(np.diff(side.classes.starts) > 1).astype(np.uint32)
             if own.size:
                 yield OWN_PAIRS, (own, own, side.sizes[own])
@@ -358,6 +361,7 @@ def numbered(batches: Iterable[tuple[int, T]], start: Place) -> Iterator[tuple[T
 
 def divided(left: Postings, right: Postings) -> Int64s:
     """Return the first buckets of ranges of about the same weight, and one past the last bucket."""
+    # A bucket costs a look at each pair of its postings, and a step for each one on the right.
     counts = np.diff(right.starts)
     weights = np.cumsum(counts * np.diff(left.starts) + counts)
     if not weights.size:

@@ -34,6 +34,12 @@ _LONGEST_TEXT = 200
 _LARGEST_EXPONENT = 400
 
 
+def decimal(value: Fraction) -> str:
+    """Return a number in decimals where it has few, else as a fraction."""
+    quotient = Decimal(value.numerator) / Decimal(value.denominator)
+    return format(quotient.normalize(), "f") if Fraction(quotient) == value else str(value)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class _Rational:
     """An exact value, in the units of the measure."""
@@ -41,11 +47,7 @@ class _Rational:
     fraction: Fraction
 
     def __str__(self) -> str:
-        """Give the value as a decimal number where it has a short one, else as a fraction."""
-        decimal = Decimal(self.fraction.numerator) / Decimal(self.fraction.denominator)
-        if Fraction(decimal) == self.fraction:
-            return format(decimal.normalize(), "f")
-        return str(self.fraction)
+        return decimal(self.fraction)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -237,12 +239,12 @@ def exact_fraction(value: ThresholdLike | np.number) -> Fraction:
     if "/" in text:
         return Fraction(text)
     try:
-        decimal = Decimal(text)
+        number = Decimal(text)
     except InvalidOperation:
         raise ValueError(text) from None
-    if not decimal.is_finite() or abs(decimal.adjusted()) > _LARGEST_EXPONENT:
+    if not number.is_finite() or abs(number.adjusted()) > _LARGEST_EXPONENT:
         raise ValueError(text)
-    return Fraction(decimal)
+    return Fraction(number)
 
 
 def _ceiling(numerator: int, denominator: int) -> int:

@@ -131,6 +131,7 @@ def _following(
     if only_first or first >= starts[bucket + 1]:
         bucket += 1
         first = starts[bucket]
+    # Members of one class stand together, and their pairs are left out: it goes on behind them.
     second = ends[first] if bucket < starts.size - 1 else first
     return bucket, first, second
 
@@ -174,7 +175,7 @@ def _shares_every_group(
     every_group: int,
 ) -> bool:
     """Return whether two items share a key of every group, from these keys on."""
-    found = 0
+    found = 0  # keys are hashes, so groups come in any order: a bit for each that was met
     while found != every_group:
         one, other = _next_shared(values, one, one_end, other, other_end)
         if one == one_end or other == other_end:
@@ -264,6 +265,7 @@ def bucket_pairs(
     bucket, first, second = cursor[0], cursor[1], cursor[2]
     if bucket < 0:
         bucket, first, second = _following(bucket, starts[0], starts, ends, only_first)
+    # The room is looked at before a pair is, so that the cursor never stands past an unwritten one.
     while bucket < starts.size - 1 and written < left.size:
         if second >= starts[bucket + 1]:
             bucket, first, second = _following(bucket, first, starts, ends, only_first)
@@ -271,6 +273,8 @@ def bucket_pairs(
         counters[0] += 1
         one, other = members[first], members[second]
         second += 1
+        # Bands tell by the signatures in one pass, which also counts the equal words; any number of
+        # keys are merged, up to the first that both have.
         if band_words > 0:
             equal = _equal_rows_unless_earlier(
                 signatures[one], signatures[other], band_words, bands[bucket]

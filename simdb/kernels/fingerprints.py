@@ -137,6 +137,7 @@ def functions_of_grids(grids: UInt16s, functions: Int32s) -> UInt16s:
     signatures = np.zeros((items, (functions.shape[0] + 63) // 64 * 4), np.uint16)
     occupied = np.empty(grids.shape[1] * 16, np.bool_)
     for item in range(items):
+        # A byte a square, once a print: each function then looks at its squares without a shift.
         for square in range(occupied.size):
             occupied[square] = (grids[item, square // 16] >> (square % 16)) & 1 != 0
         for function in range(functions.shape[0]):
@@ -181,6 +182,8 @@ def first_shared(left: UInt16s, right: UInt16s, group_size: int, groups: int) ->
     """
     firsts = np.full(left.shape[0], -1, np.int64)
     for pair in range(left.shape[0]):
+        # Groups are ranges of rising bits, so one pass meets them in order: the first one missing
+        # ends it.
         wanted, first = 0, -1
         for word in range(left.shape[1]):
             shared = np.int64(left[pair, word] & right[pair, word])
@@ -225,7 +228,9 @@ def in_every_group(items: UInt32s, groups: UInt8s, group_count: int, item_count:
     for word in range(words):
         rest = marked[0, word]
         while rest != 0:
-            lowest = rest & (~rest + _ONE)
+            lowest = rest & (
+                ~rest + _ONE
+            )  # the lowest bit that is set; those below it are its number
             found[count] = word * 64 + set_bit_count(lowest - _ONE)
             count += 1
             rest ^= lowest

@@ -64,6 +64,7 @@ def merge(
     # in arrays of their own, so that a step reads the map only where it moves.
     while filled < capacity:
         best = -1
+        # Strictly less, so that of heads that are equal in both the older run's comes first.
         for run in range(inputs):
             if positions[run] < counts[run] and (
                 best < 0
@@ -102,7 +103,7 @@ def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
     """
     low = begin
     high = end
-    if high - low > 16:
+    if high - low > 16:  # fewer are halved sooner than guessed
         first = load_uint64(address, low)
         last = load_uint64(address, high - 1)
         if key <= first:
@@ -208,7 +209,7 @@ def probe(
                     found += 1
                     of_this_key += 1
                     position += 1
-                if position < counts[chunk]:
+                if position < counts[chunk]:  # a larger key, or enough: the run has no more
                     break
                 chunk += 1
     return found, unchecked
@@ -231,7 +232,7 @@ def sort_by_key(keys: UInt64s, order: Int64s) -> bool:
     for position in range(keys.size):
         places[np.int64(keys[position] >> shift) + 1] += 1
     for place in range(1 << bits):
-        if places[place + 1] > 256:
+        if places[place + 1] > 256:  # insertion takes the square of them
             return False
         places[place + 1] += places[place]
     for position in range(keys.size):
@@ -239,6 +240,7 @@ def sort_by_key(keys: UInt64s, order: Int64s) -> bool:
         here = places[place]
         order[here] = position
         places[place] = here + 1
+    # Keys are in order but within a place; only larger ones are passed: equal ones keep theirs.
     for position in range(1, keys.size):
         moving = order[position]
         key = keys[moving]

@@ -28,6 +28,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.exact.thresholds import decimal
 from simdb.kinds.base import TOKENS, Items, SymbolKind, joined, shown
 from simdb.kinds.sets import (
     INTEGERS,
@@ -110,7 +111,7 @@ def jaccard_of_sum(similarity: Fraction) -> Fraction:
     if not 0 <= similarity <= LARGEST_SUM:
         raise ConfigurationError(
             "a similarity of bags whose union adds up the counts must lie between 0 and 1/2, not "
-            f"be {_short(similarity)}: a bag has 1/2 to itself; with union='maximum' it is up to 1"
+            f"be {decimal(similarity)}: a bag has 1/2 to itself; with union='maximum' it is up to 1"
         )
     return similarity / (1 - similarity)
 
@@ -122,10 +123,6 @@ def sum_of_jaccard(similarity: Fraction) -> Fraction:
     Fraction(1, 2)
     """
     return similarity / (1 + similarity)
-
-
-def _short(value: Fraction) -> str:
-    return str(float(value)) if Fraction(str(float(value))) == value else str(value)
 
 
 def sums_of_jaccards(values: Float64s) -> Float64s:

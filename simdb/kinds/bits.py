@@ -395,7 +395,5 @@ class BitsMeasure(PairedMeasure):
         return Compared(common, united)
 
 
-@lru_cache(maxsize=8)
-def _needed_overlaps(threshold: Threshold, largest_total: int) -> Int64s:
-    """Return ``needed_overlap_table``, which takes longer to make than many vectors to scan."""
-    return threshold.needed_overlap_table(largest_total)
+# A table takes longer to make than many vectors to scan.
+_needed_overlaps = lru_cache(maxsize=8)(Threshold.needed_overlap_table)

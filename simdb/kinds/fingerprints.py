@@ -75,7 +75,7 @@ _NUMBERS_OF_MINUTIA = (3, 4)  # on a line: x, y, direction, and maybe a quality
 
 Minutia: TypeAlias = tuple[float, float, float]
 
-MOST_PRINTS = 16_384  # looked at by ``unfindable``
+MOST_PRINTS = 16_384  # looked at for statistics
 UNFINDABLE_SHARE = 0.02  # of all prints, above which it is a warning
 _WORDS = 4  # a signature is a whole number of 64-bit words
 
@@ -217,13 +217,43 @@ class Fingerprint(Kind, frozen=True):
     def candidate_stats(
         self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int
     ) -> dict[str, Any]:
-        return unfindable(family, signatures(), live)
+        """Count the prints to which, in some group, no function says yes: they are in no pair.
+
+        Exact up to ``MOST_PRINTS``, an estimate by every so many-th print beyond.
+        """
+        assert isinstance(family, SquaresFamily)
+        step = max(1, -(-live // MOST_PRINTS))
+        lost = step * sum(
+            int(np.count_nonzero(family.first_shared(rows[::step], rows[::step]) < 0))
+            for rows in signatures()
+        )
+        warnings = []
+        if lost > UNFINDABLE_SHARE * live:
+            warnings.append(
+                f"{'about ' * (step > 1)}{lost:,} of {live:,} prints are in no bucket"
+                f"{' but that of their equals' * family.finds_equal}: the probable index does not "
+                "find what is like them; more functions, larger squares or fewer squares a "
+                "function put them into some"
+            )
+        return {"in_no_bucket": lost, "warnings": warnings}
 
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
         return value if isinstance(value, list) else NotImplemented
 
     def item_of_text(self, text: str) -> list[Any]:
-        return print_of_text(text, squares=self.items == "squares")
+        """Return the fingerprint in a file: a minutia a line, or numbers of squares.
+
+        A minutia is x, y and direction in degrees between white space; a fourth number, which other
+        programs write, is its quality and does not count.
+        """
+        if self.items == "squares":
+            tokens = text.split()
+            wrong = next((token for token in tokens if not _SQUARE.fullmatch(token)), None)
+            if wrong is not None:
+                raise BadItemError(f"{shortened(wrong)} is not the number of a square")
+            return list(map(int, tokens))
+        lines = enumerate(text.splitlines(), 1)
+        return [_minutia(place, line.split()) for place, line in lines if line.strip()]
 
     def plain_item(self, item: Any) -> list[Any]:
         return sorted(item) if self.items == "squares" else [list(minutia) for minutia in item]
@@ -484,25 +514,6 @@ class FingerprintMeasure(PairedMeasure):
         return Compared(matched, sizes[left] + sizes[right] - matched)
 
 
-# -- prints in text ------------------------------------------------------------------------------
-
-
-def print_of_text(text: str, *, squares: bool) -> list[Any]:
-    """Return the fingerprint in a file: a minutia a line, or numbers of squares.
-
-    A minutia is x, y and direction in degrees between white space; a fourth number, which other
-    programs write, is its quality and does not count.
-    """
-    if squares:
-        tokens = text.split()
-        wrong = next((token for token in tokens if not _SQUARE.fullmatch(token)), None)
-        if wrong is not None:
-            raise BadItemError(f"{shortened(wrong)} is not the number of a square")
-        return list(map(int, tokens))
-    lines = enumerate(text.splitlines(), 1)
-    return [_minutia(place, line.split()) for place, line in lines if line.strip()]
-
-
 def _minutia(place: int, tokens: Sequence[str]) -> list[float]:
     if len(tokens) not in _NUMBERS_OF_MINUTIA:
         raise BadItemError(
@@ -642,28 +653,6 @@ class SquaresFamily(Family):
         else:
             left = right = self.yes(left & right)
         return kernels.fingerprints.first_shared(left, right, self.group_size, self.groups)
-
-
-def unfindable(family: Family, signatures: Iterator[UInt16s], live: int) -> dict[str, Any]:
-    """Count the prints to which, in some group, no function says yes: they are in no pair.
-
-    Exact up to ``MOST_PRINTS``, an estimate by every so many-th print beyond.
-    """
-    assert isinstance(family, SquaresFamily)
-    step = max(1, -(-live // MOST_PRINTS))
-    lost = step * sum(
-        int(np.count_nonzero(family.first_shared(rows[::step], rows[::step]) < 0))
-        for rows in signatures
-    )
-    warnings = []
-    if lost > UNFINDABLE_SHARE * live:
-        warnings.append(
-            f"{'about ' * (step > 1)}{lost:,} of {live:,} prints are in no bucket"
-            f"{' but that of their equals' * family.finds_equal}: the probable index does not find "
-            "what is like them; more functions, larger squares or fewer squares a function put "
-            "them into some"
-        )
-    return {"in_no_bucket": lost, "warnings": warnings}
 
 
 def chosen_functions(squares: int, count: int, size: int, secret: bytes) -> Int32s:

@@ -29,7 +29,6 @@ from simdb.arrays import Float64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
 from simdb.kinds.bounds import bound_of, outer_bound
-from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import PairBatch
@@ -327,7 +326,9 @@ def calibrate(
             "the pairs to calibrate by"
         )
     bound = asked or bound_of(settings.kind, settings.threshold)
-    edges = require_edges(_edges(settings, bound) if wanted.edges is None else wanted.edges)
+    least = outer_bound(settings.kind, bound).fraction
+    steps = list(map(float, (least, *(step for step in STEPS if step > least))))
+    edges = require_edges(steps if wanted.edges is None else wanted.edges)
     if isinstance(field, str):
         between: Between = settings.kind.field_differences(field)
     else:
@@ -351,12 +352,6 @@ def calibrate(
     matched = surely.mean if wanted.matched is None else Mean(wanted.matched)
     random = _random_mean(sides, between, wanted) if wanted.random is None else Mean(wanted.random)
     return calibrate_sums(edges, sums, matched=matched, random=random, confidence=wanted.confidence)
-
-
-def _edges(settings: CollectionSettings, bound: Bound) -> list[float]:
-    """Return the least score, and what is above it of 0.05, 0.1 and so on up to 1."""
-    least = outer_bound(settings.kind, bound).fraction
-    return list(map(float, (least, *(step for step in STEPS if step > least))))
 
 
 def _random_mean(sides: Sides, between: Between, wanted: Wanted) -> Mean:

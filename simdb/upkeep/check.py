@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -32,26 +31,21 @@ RECOMPUTED_BYTES = 4 * 2**20  # of items
 SIGNATURES_AT_ONCE = 65_536  # or fewer, where they and their keys are large
 
 
-def check_collection(
-    opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
-) -> CheckReport:
-    """Check one collection in one snapshot; deep computes its indexes from the items anew."""
-    # What this process has verified before is read and verified again.
-    transaction = opened.reader.transaction
-    transaction.environment.caches.clear()
-    reader = CollectionReader(transaction, opened.reader.number)
-    return Checker(replace(opened, reader=reader), deep=deep, progress=progress).run()
-
-
 class Checker:
-    """Checks one collection in one snapshot, step by step; collects what is wrong."""
+    """Checks one collection in one snapshot, step by step; collects what is wrong.
+
+    ``deep`` computes its indexes from the items anew.
+    """
 
     def __init__(
         self, opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
     ) -> None:
         self._settings = opened.settings
         self._signer = opened.signer
-        self._collection = opened.reader
+        # What this process has verified before is read and verified again.
+        transaction = opened.reader.transaction
+        transaction.environment.caches.clear()
+        self._collection = CollectionReader(transaction, opened.reader.number)
         self._deep = deep
         self._progress = progress
         self._records = 0

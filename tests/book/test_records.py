@@ -15,8 +15,7 @@ from simdb.kinds.distances import (
     levenshtein_distance,
     longest_common_subsequence,
 )
-from simdb.kinds.records import Field, Record
-from simdb.kinds.records.family import RecordFamily
+from simdb.kinds.records import Field, Record, RecordFamily
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
 from simdb.upkeep.calibrate import fraction_of_matches

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.arrays import UInt64s
-from simdb.kinds.records import Equal, Field, Record
-from simdb.kinds.records.family import (
+from simdb.kinds.records import (
+    Equal,
+    Field,
+    Record,
     RecordFamily,
-    certain_above,
-    describe_candidates,
 )
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
@@ -164,7 +164,8 @@ def test_numbers_and_dates_agree_however_they_are_written():
 def described(settings: Record, keys: UInt64s) -> dict[str, Any]:
     """What the statistics say of records whose keys lie in two parts of the signatures."""
     parts = np.array_split(keys.view(np.uint16), 2)
-    return describe_candidates(settings, RecordFamily(settings, b""), lambda: iter(parts))
+    family = RecordFamily(settings, b"")
+    return settings.candidate_stats(family, lambda: iter(parts), len(keys))
 
 
 @given(rows_of)
@@ -214,7 +215,7 @@ def test_a_large_bucket_is_warned_of_and_nothing_of_it_is_left_out():
     ],
 )
 def test_a_pair_more_similar_than_that_is_a_candidate(settings, certain):
-    assert float(certain_above(settings)) == certain
+    assert float(settings.certain_above()) == certain
     curve = settings.make_curve(Fraction(1))
     assert math.isnan(curve.probability(certain))
     assert curve.probability(1.1) == 1
@@ -235,7 +236,7 @@ def test_no_pair_above_what_is_certain_is_missed(rows, rules):
     found = set(all_pairs(family.keys(family.sign(features))))
     left, right = np.triu_indices(len(rows), 1)
     compared = RecordMeasure(settings).compare_pairs(features, left, right)
-    certain = certain_above(settings)
+    certain = settings.certain_above()
     for one, other, points, whole in zip(left, right, *compared, strict=True):
         if points > certain * int(whole):
             assert (int(one), int(other)) in found

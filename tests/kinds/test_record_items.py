@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.kinds.records import Equal, Field, Record
+from simdb.kinds.records import Equal, Field, Record, RecordFamily
 from simdb.kinds.records import items as record_values
-from simdb.kinds.records.family import RecordFamily
 from simdb.kinds.records.items import RecordItems
 
 KINDS = Record(

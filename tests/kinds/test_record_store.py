@@ -12,7 +12,7 @@ import pytest
 import simdb
 from simdb.answers import buckets
 from simdb.errors import BadItemError, ConfigurationError
-from simdb.kinds.records.family import RecordFamily, certain_above
+from simdb.kinds.records import RecordFamily
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.measure import RecordMeasure
 from tests.support.record_stores import KIND, Scored, candidate_pairs, opened, scored, some_people
@@ -109,7 +109,7 @@ def test_exact_answers_add_only_what_agrees_in_no_rule(tmp_path):
 
 def test_recall_is_stated_where_nothing_can_be_missed_and_nowhere_else(tmp_path):
     kind = simdb.Record(fields=[simdb.Field("name", tolerance=2), simdb.Field("town", tolerance=2)])
-    limit = certain_above(kind)
+    limit = kind.certain_above()
     assert limit == Fraction(3, 4)  # one letter of each name and town
     with opened(tmp_path / "s", [], kind=kind, threshold="0.5") as (people,):
         assert people.pairs(Fraction(76, 100)).expected_recall == 1

@@ -1,4 +1,9 @@
-"""Records: their fields, and which fields of two records make them candidates (MMDS 3.8)."""
+"""Records: their fields, and which fields of two records make them candidates (MMDS 3.8).
+
+A rule sends two records to one bucket if the fields that it names are equal, as they are or
+transformed (MMDS 3.8.2). What agrees in no rule is no candidate, whatever its score: the answer is
+exact among candidates, and ``certain_above`` says above which similarity a pair must be one.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,30 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from hashlib import blake2b
+from itertools import combinations
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 
+import numpy as np
 from msgspec import Meta
 
-from simdb.arrays import UInt16s
+from simdb.arrays import UInt16s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.kinds.base import OBJECTS, Differences, Items, Kind, Measure, Settings
-from simdb.kinds.records.family import RecordFamily, certain_above, describe_candidates
-from simdb.kinds.records.items import COUNTED, TRANSFORMATIONS, RecordItems
-from simdb.kinds.records.measure import RecordMeasure
+from simdb.kinds.records.items import (
+    COUNTED,
+    TRANSFORMATIONS,
+    RecordColumn,
+    RecordFeatures,
+    RecordItems,
+    chained,
+)
+from simdb.kinds.records.measure import HUNDREDTHS, RecordMeasure
 from simdb.lsh.curves import CertainCurve, Curve
-from simdb.lsh.family import Family, SketchScheme
+from simdb.lsh.family import BucketKeys, Family, SketchScheme, secret_words
 from simdb.lsh.planning import Plan
+from simdb.ragged import offsets_of
 
 TextComparison: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "words", "exact"]
 Comparison: TypeAlias = Literal[TextComparison, "numeric", "date"]
@@ -31,6 +46,11 @@ LARGEST_TOLERANCE = 1_000_000
 LARGEST_WHOLE_TOLERANCE = 65_535
 MOST_FIELDS = 64
 MOST_RULES = 64
+WORDS_A_RULE = 4
+_MOST_FIELDS_SEARCHED = 12
+_SECRET_WORDS = 4
+_NO_DIGEST = bytes(8)
+_KEEPS_SOMETHING = ("lowercase", "first", "last")
 
 
 def _listed(given: object, problem: str, *, one: type | UnionType | None = None) -> tuple[Any, ...]:
@@ -124,6 +144,15 @@ class Field(Settings, frozen=True):
     def is_text(self) -> bool:
         """Tell whether its values are compared as texts."""
         return self.compare in TEXT_COMPARISONS
+
+    @property
+    def least_loss(self) -> int:
+        """The hundredths that it surely loses where it differs or has no value."""
+        if self.missing == "ignore" or not self.is_text or self.compare == "words":
+            return 0  # another number may differ by next to nothing, a text have the same words
+        full, tolerance = HUNDREDTHS * self.weight, int(self.tolerance)
+        one_letter = full - full * (tolerance**2 - 1) // tolerance**2
+        return min(one_letter, full - HUNDREDTHS * self.missing)
 
     def _require_equivalents(self) -> tuple[tuple[str, ...], ...]:
         problem = (
@@ -252,7 +281,30 @@ class Record(Kind, frozen=True):
         return RecordMeasure(self)
 
     def make_curve(self, bound: Fraction) -> Curve:
-        return CertainCurve(float(certain_above(self)))
+        return CertainCurve(float(self.certain_above()))
+
+    def certain_above(self) -> Fraction:
+        """Return the largest similarity of two records that agree in no rule, from above.
+
+        Such a pair differs, or lacks a value, in one field at least of every rule; the cheapest
+        such fields are sought among all choices.
+        """
+        fields = {field.name: field for field in self.fields}
+        rules = [{equal.field for equal in rule} for rule in self.rules]
+        losses = {name: fields[name].least_loss for rule in rules for name in rule}
+        for equal in (equal for rule in self.rules for equal in rule):
+            stems = {name.partition(":")[0] for name in equal.transformations}
+            if not stems.issubset(_KEEPS_SOMETHING):
+                losses[equal.field] = 0  # equal values of which nothing is left have no bucket
+        if len(losses) > _MOST_FIELDS_SEARCHED:
+            return Fraction(1)
+        cheapest = min(
+            sum(losses[name] for name in chosen)
+            for count in range(1, len(losses) + 1)
+            for chosen in combinations(losses, count)
+            if all(rule.intersection(chosen) for rule in rules)
+        )
+        return 1 - Fraction(cheapest, HUNDREDTHS * self.total_weight)
 
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
@@ -276,7 +328,31 @@ class Record(Kind, frozen=True):
     def candidate_stats(
         self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int
     ) -> dict[str, Any]:
-        return describe_candidates(self, family, signatures)
+        """Return what each rule makes candidates of, without making them, as plain values.
+
+        ``records`` have a value for it, ``buckets`` of them are different, ``largest`` are in one,
+        and ``pairs`` are candidates, those of other rules among them. The keys of one rule are held
+        at a time. Nothing is left out of a large bucket: the warning says what it costs and what
+        helps.
+        """
+        assert isinstance(family, RecordFamily)
+        rules, warnings = [], []
+        for number, rule in enumerate(self.rules):
+            parts = [family.keys(rows)[:, [number]].ravel() for rows in signatures()]
+            keys = np.concatenate([np.empty(0, np.uint64), *parts])
+            of_rules = keys & np.uint64(family.finds_equal) == 0
+            sizes = np.unique_counts(keys[(keys != 0) & of_rules]).counts
+            words = " and ".join(map(str, rule))
+            records, largest = int(sizes.sum()), int(sizes.max(initial=0))
+            pairs = int((sizes * (sizes - 1) // 2).sum())
+            counted = {"records": records, "buckets": sizes.size, "largest": largest}
+            rules.append({"rule": words, **counted, "pairs": pairs})
+            if largest > self.large_bucket:
+                warnings.append(
+                    f"{largest:,} records are equal in {words}: that rule compares {pairs:,} "
+                    "pairs; ask for a second field in the same rule, or leave it out"
+                )
+        return {"rules": rules, "warnings": warnings}
 
     def field_differences(self, field: str) -> Differences:
         names = self.field_names
@@ -331,3 +407,91 @@ def _rule(given: object) -> Rule:
     if not rule:
         raise ConfigurationError("a rule must name a field: all records would be candidates")
     return tuple(rule)
+
+
+# -- candidates -----------------------------------------------------------------------------------
+
+
+class RecordFamily(Family):
+    """Hash what each rule makes of a record; equal hashes are one bucket.
+
+    Two different values of a rule have the same hash with a probability of about 2^-63, whoever
+    chose them.
+
+    Attributes:
+        finds_equal: a record that has a value for no rule has one key, the hash of all its values,
+            in the place of that of the first rule. It is odd, and the keys of rules are even.
+    """
+
+    def __init__(self, settings: Record, secret: bytes) -> None:
+        self.rules = settings.rules
+        self.words = WORDS_A_RULE * len(self.rules)
+        equals = dict.fromkeys(equal for rule in self.rules for equal in rule)
+        self._equals = tuple(equals)
+        words = secret_words(secret, b"simdb.record", _SECRET_WORDS * len(equals))
+        self._secrets = words.reshape(-1, _SECRET_WORDS).astype("<u8")
+        count = sum(map(len, self.rules))
+        # Odd factors, so that multiplying is a bijection; another one in each place of each rule.
+        self._factors = secret_words(secret, b"simdb.rule", count) | np.uint64(1)
+        self.finds_equal = False
+        self._secret = secret
+
+    def sign(self, features: RecordFeatures) -> UInt16s:
+        """Return the signatures, uint16 (n, words): a hash of 64 bits a rule, 0 for no bucket."""
+        hashed = {
+            equal: _hashes(features.columns[equal.field], equal.transformations, own.tobytes())
+            for equal, own in zip(self._equals, self._secrets, strict=True)
+        }
+        least = np.uint64(2 if self.finds_equal else 1)
+        keys = np.zeros((len(features), len(self.rules)), np.uint64)
+        place = 0
+        for number, rule in enumerate(self.rules):
+            there = np.ones(len(features), np.bool_)
+            state = np.zeros(len(features), np.uint64)
+            for equal in rule:
+                there &= hashed[equal] != 0
+                state += hashed[equal] * self._factors[place]
+                place += 1
+            keys[there, number] = np.maximum(state[there] & ~(least - np.uint64(1)), least)
+        alone = ~keys.any(axis=1)
+        if self.finds_equal and alone.any():
+            keys[alone, 0] = self._hashes_of_all(features)[alone]
+        return keys.view(np.uint16)
+
+    def _hashes_of_all(self, features: RecordFeatures) -> UInt64s:
+        """Return an odd hash of all values of each record, 0 of one without any."""
+        secrets = secret_words(self._secret, b"simdb.equal", 5 * len(features.columns))
+        state = np.zeros(len(features), np.uint64)
+        there = np.zeros(len(features), np.bool_)
+        for column, own in zip(features.columns.values(), secrets.reshape(-1, 5), strict=True):
+            hashes = _hashes(column, (), own[:4].astype("<u8").tobytes())
+            there |= hashes != 0
+            state += hashes * (own[4] | np.uint64(1))
+        return np.where(there, state | np.uint64(1), np.uint64(0))
+
+    def keys(self, signatures: UInt16s) -> UInt64s:
+        """Return the hashes of signatures, uint64 (n, rules)."""
+        return np.ascontiguousarray(signatures).view(np.uint64)
+
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
+        """Return the bucket keys: one for each rule whose fields all have a value."""
+        keys = self.keys(signatures)
+        there = keys != 0
+        return BucketKeys(keys[there], offsets_of(there.sum(axis=1)))
+
+
+def _hashes(column: RecordColumn, transformations: Sequence[str], secret: bytes) -> UInt64s:
+    """Return a hash of what a part of a rule makes of each record; 0 if nothing is left.
+
+    The values are hashed by BLAKE2b with the secret before them, each different one once.
+    """
+    texts: Iterable[str] = column.canonical
+    if transformations:
+        texts = map(chained(transformations), texts)
+    digests = b"".join(
+        blake2b(secret + text.encode(), digest_size=8).digest() if text else _NO_DIGEST
+        for text in texts
+    )
+    # The last one is what the code of a missing value, -1, refers to.
+    hashes = np.frombuffer(digests + _NO_DIGEST, "<u8").astype(np.uint64)
+    return hashes[column.codes]

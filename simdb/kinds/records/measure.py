@@ -60,7 +60,10 @@ class RecordMeasure(PairedMeasure):
             denominators += weight * present if field.missing == "ignore" else weight
         return Compared(numerators, denominators)
 
-    _between = compare_between
+    def _between(
+        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
+    ) -> Compared:
+        return self.compare_between(ones, others, left, right)
 
 
 def _points(
