@@ -15,7 +15,8 @@ asked for                    items are sets of symbols      others
 Where the buckets miss nothing (bits by Hamming distance, planned for a recall of 1), ``ChunkIndex``
 answers in the place of both, exactly.
 
-Where the measure finds near pairs without comparing all (bits, by Hamming distance), ``Pigeonhole``
+Where the measure compares two batches at once, ``Slabs`` takes the place of ``Scan``. Where it
+finds near pairs without comparing all (bits, by Hamming distance), ``Pigeonhole``
 takes the place of ``Scan`` for pairs, and of ``Buckets`` too where it is expected to be quicker.
 
 That is the rule. Of a collection that is there, by ``"auto"``, the method of the rule and the exact
@@ -40,6 +41,7 @@ from simdb.answers.exact.method import SYMMETRIC, Exact, require_index, serves_e
 from simdb.answers.method import Method
 from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import Scan
+from simdb.answers.slabs import Slabs
 from simdb.errors import ConfigurationError, Remedy, SimdbError, ThresholdTooLowError
 from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
@@ -192,15 +194,10 @@ def _missing_no_more(
     is_free = question.guarantee == "auto" and question.measure is Measure.JACCARD
     if not is_free or question.verb in ("groups", "add"):
         return []
-    if question.verb == "search":
-        others: list[Method] = [Scan(bound)]
-    elif kind.has_symbols:
-        others = []
-    elif kind.share_looked_at(bound.fraction) is None:
-        others = [Scan(bound)]
-    else:
-        others = [Pigeonhole(bound), Scan(bound)]
-    return [other for other in others if type(other) is not type(method)]
+    if kind.has_symbols and question.is_many_many:
+        return []
+    other = _comparing(kind, bound, many=question.is_many_many)
+    return [] if type(other) is type(method) else [other]
 
 
 def explain(question: Question, left: Opened, right: Opened) -> Explanation:
@@ -284,31 +281,38 @@ def _choose_without_symbols(
         )
     if settings.is_complete and admits(bound_of(settings.kind, settings.threshold), bound):
         return ChunkIndex(bound)
-    exact: Method = Scan(bound)
-    share = settings.kind.share_looked_at(bound.fraction) if question.is_many_many else None
-    if share is not None:
-        exact = Pigeonhole(bound)
+    exact = _comparing(settings.kind, bound, many=question.is_many_many)
     if wanted == "exact" or not settings.is_probable:
         return exact
     # Connecting groups, buckets compare no more pairs of equal items than there are items.
     is_free = wanted == "auto" and question.verb != "groups" and question.min_recall is None
     if wanted == "auto" and settings.is_complete and not adding:
         return exact
-    if is_free and share is not None and _is_cheaper(settings, share):
+    if is_free and isinstance(exact, Pigeonhole) and _is_cheaper(settings, bound):
         return exact
     own = bound_of(settings.kind, settings.threshold)
     asks_one = wanted == "auto" and question.verb == "search" and question.min_recall is None
     if asks_one and not admits(own, bound):
-        return Scan(bound)
+        return exact
     return _choose_buckets(settings, question, bound)
 
 
-def _is_cheaper(settings: CollectionSettings, share: float) -> bool:
+def _comparing(kind: Kind, bound: Bound, *, many: bool) -> Method:
+    """Compare with everything, as well as the measure can."""
+    share = kind.share_looked_at(bound.fraction)
+    if share is None:
+        return Scan(bound)
+    return Pigeonhole(bound) if many and share < 1 else Slabs(bound)
+
+
+def _is_cheaper(settings: CollectionSettings, bound: Bound) -> bool:
     """Whether to compare a share of all pairs costs less than what the buckets propose.
 
     Most pairs are of items that have nothing to do with each other: those are half the largest
     distance apart, as two bit vectors at random are.
     """
+    share = settings.kind.share_looked_at(bound.fraction)
+    assert share is not None
     proposed = settings.plan.expected_recall(settings.kind.largest_distance / 2)
     return share <= CANDIDATE_COST * proposed
 

@@ -11,6 +11,7 @@ less complete for a wrong one.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
@@ -23,16 +24,19 @@ from simdb.answers.exact.method import Exact
 from simdb.answers.method import Method
 from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import live_features
+from simdb.answers.slabs import FindsNearPairs, Slabs
 from simdb.arrays import UInt32s
 from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
 from simdb.storage.collection.reader import live_batches
 from simdb.storage.tables.views import RunView
+from simdb.work import Work
 
 T = TypeVar("T")
 
 SAMPLED_ENTRIES = 128  # of an index
 MET_AT_MOST = 8_192  # entries of one bucket that are counted
+JOINED_ITEMS = 1_024  # that are joined with each other
 SAMPLED_ITEMS = 256  # whose features are made, or that are picked
 
 # Seconds, of what hardly depends on the items: a key looked up in a run, a pair of entries of a
@@ -71,10 +75,11 @@ class Counts:
 
 
 class Rates(NamedTuple):
-    """Seconds an item takes: one compared where it lies, and one that an index proposes."""
+    """Seconds an item takes: compared where it lies; picked by an index; in a join of batches."""
 
     scanned: float
     picked: float
+    joined: float
 
 
 # -- estimates -----------------------------------------------------------------------------------
@@ -122,7 +127,8 @@ def estimate(method: Method, verb: str, left: Opened, right: Opened) -> Estimate
     if isinstance(method, Exact):
         read = picked if is_looked_up else probes * rates.scanned
         return Estimate(found, found * POSTING_MET + read)
-    return Estimate(found, found * rates.scanned)
+    is_joined = isinstance(method, Slabs) and verb != "search"
+    return Estimate(found, found * (rates.joined if is_joined else rates.scanned))
 
 
 def _distinct(met: float, keys: float, live: int) -> float:
@@ -224,15 +230,20 @@ def _measured(opened: Opened, method: Method) -> Rates:
 
     else:
         numbers, features = next(live_features(opened))
-        probe = features[:1]
+        probe, some = features[:1], features[:JOINED_ITEMS]
 
         def scan() -> None:
             measure.finder(probe, bound)(features)
 
+    joined = 0.0
+    if isinstance(measure, FindsNearPairs) and reader.items is not None and len(some) > 1:
+        seconds = _seconds(lambda: deque(measure.near_pairs(some, None, bound, Work()), 0))
+        joined = seconds / (len(some) * (len(some) - 1) / 2)
     picked: UInt32s = numbers[:: -(-numbers.size // SAMPLED_ITEMS)]
     return Rates(
         _seconds(scan) / numbers.size,
         _seconds(lambda: compare_probe_with_stored(opened, probe, picked, bound)) / picked.size,
+        joined,
     )
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simdb import kernels
-from simdb.arrays import Int64s, UInt16s, UInt64s
+from simdb.arrays import Float64s, Int64s, UInt16s, UInt64s
 from simdb.work import Work
 
 CHUNK_BITS = (
@@ -31,11 +31,11 @@ ROOM = 131_072  # pairs found at a time
 
 
 class Near(NamedTuple):
-    """Pairs of vectors: rows on the left and on the right, and in how many bits they differ."""
+    """Pairs of vectors: rows on the left and on the right, and how far they are apart."""
 
     left: Int64s
     right: Int64s
-    distances: Int64s
+    distances: Int64s | Float64s
 
 
 def share_looked_at(length: int, most: int) -> float:
@@ -116,7 +116,8 @@ def _near_in_chunk(
         starts = np.searchsorted(right_keys, left_keys)
     state = np.zeros(2, np.int64)
     while state[0] < stops.size:
-        found = Near(*(np.empty(ROOM, np.int64) for _ in range(3)))
-        count = kernels.bits.near_pairs(ones, others, starts, stops, earlier, most, state, *found)
-        left, right = orders[0][found.left[:count]], orders[-1][found.right[:count]]
-        yield Near(left, right, found.distances[:count].copy())
+        left, right, distances = (np.empty(ROOM, np.int64) for _ in range(3))
+        count = kernels.bits.near_pairs(
+            ones, others, starts, stops, earlier, most, state, left, right, distances
+        )
+        yield Near(orders[0][left[:count]], orders[-1][right[:count]], distances[:count].copy())

@@ -443,7 +443,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     def share_looked_at(self, bound: Fraction) -> float | None:
         """Return which share of all pairs ``near_pairs`` of the measure looks at, about.
 
-        Of items at random; None where the measure has no such method, and compares one with many.
+        Of items at random; 1 where it compares all, but in batches. None where the measure has no
+        such method, and compares one with many.
         """
         return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
@@ -21,6 +21,8 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Float32s, Int64s, UInt8s
 from simdb.errors import BadItemError, ConfigurationError
+from simdb.exact import products
+from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound
 from simdb.kinds.base import (
     ROWS_OF_NUMBERS,
@@ -39,6 +41,7 @@ from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
 from simdb.ragged import ByteStrings, Column
+from simdb.work import Work
 
 VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]
 
@@ -48,6 +51,8 @@ VECTOR_MEASURES: tuple[VectorMeasureName, ...] = get_args(VectorMeasureName)
 MAXIMUM_DIMENSION = 65_536  # the random directions of an index have so many components each
 NARROWEST_BUCKET, WIDEST_BUCKET = 1e-30, 1e30  # within these no bucket number overflows
 _NORMS = {"manhattan": 1, "euclidean": 2, "maximum": math.inf}
+# Whose squares are sums of products.
+_BY_PRODUCTS: tuple[VectorMeasureName, ...] = ("cosine", "euclidean")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _NO_NUMBERS = (bool, np.bool_, str, bytes, type(None))
 
@@ -105,7 +110,12 @@ class Vector(Kind, frozen=True):
         return VectorItems(self)
 
     def make_measure(self) -> Measure:
+        if self.measure in _BY_PRODUCTS:
+            return ProductMeasure(self.measure)
         return VectorMeasure(self.measure)
+
+    def share_looked_at(self, bound: Fraction) -> float | None:
+        return 1.0 if self.measure in _BY_PRODUCTS else None
 
     def make_curve(self, bound: Fraction) -> Curve:
         if self.measure == "cosine":
@@ -275,3 +285,26 @@ class VectorMeasure(PairedMeasure):
     def _between(self, ones: Float32s, others: Float32s, left: Int64s, right: Int64s) -> Compared:
         distances = kernels.vectors.compare_rows(ones, others, left, right, self._number)
         return Compared(distances, np.ones_like(distances))
+
+
+class ProductMeasure(VectorMeasure):
+    """Angles and Euclidean distances, which a product of two matrices tells of all pairs about."""
+
+    def near_pairs(
+        self, ones: Float32s, others: Float32s | None, bound: Bound, work: Work
+    ) -> Iterator[Near]:
+        """Find every pair within a bound, each once, as ``compare_pairs`` compares it.
+
+        Of ``ones`` with later ones if there are no others. See ``exact.products``.
+        """
+        limit, apart = float(bound.fraction), float(bound.fraction)
+        if self._number == kernels.vectors.ANGLE:  # the ends of unit vectors are a chord apart
+            apart = 2 * math.sin(math.radians(min(limit, 180.0)) / 2)
+        right_side = ones if others is None else others
+        directed = self._number == kernels.vectors.ANGLE
+        for found in products.may_be_near(ones, others, apart, directions=directed):
+            work.spend(found.looked_at)
+            left, right = found.left, found.right
+            distances = kernels.vectors.compare_rows(ones, right_side, left, right, self._number)
+            met = distances <= limit
+            yield Near(left[met], right[met], distances[met])

@@ -44,7 +44,7 @@ def little_is_much(monkeypatch):
 @pytest.fixture
 def same_rates(monkeypatch):
     """As if an item took as long to compare wherever it lies: then counts alone decide."""
-    monkeypatch.setattr(costs, "rates_of", lambda *_: costs.Rates(1e-6, 1e-6))
+    monkeypatch.setattr(costs, "rates_of", lambda *_: costs.Rates(1e-6, 1e-6, 1e-6))
 
 
 def test_where_the_index_proposes_nearly_all_pairs_all_are_compared(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.answers import pigeonhole
+from simdb.answers import slabs
 
 LENGTH, MOST = 70, 5
 
@@ -99,11 +99,11 @@ def test_slabs_have_about_the_room_that_memory_gives(database):
     collection = database.collection("c", simdb.Bits(LENGTH))
     collection.add_many(enumerate(numbers_near(1)))
     with collection._opened() as opened:
-        slabs = list(pigeonhole._slabs(opened))
-    width = pigeonhole.BYTES_BESIDE + 16
-    room = database._handle.memory // pigeonhole.SHARE_OF_MEMORY // width
-    sizes = [slab.numbers.size for slab in slabs]
+        found = list(slabs.slabs_of(opened))
+    width = slabs.BYTES_BESIDE + 16
+    room = database._handle.memory // slabs.SHARE_OF_MEMORY // width
+    sizes = [slab.numbers.size for slab in found]
     assert sum(sizes) == 150
     assert max(sizes) < 2 * room
-    assert all(slab.rows.shape == (slab.numbers.size, 2) for slab in slabs)
-    assert (len(slabs) > 1) == (room < 150)
+    assert all(slab.rows.shape == (slab.numbers.size, 2) for slab in found)
+    assert (len(found) > 1) == (room < 150)

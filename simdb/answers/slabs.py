@@ -1,0 +1,178 @@
+"""Exact pairs of items whose measure finds them in two batches at once: bit vectors, vectors.
+
+Items are read in slabs that memory allows, as rows of one width, and each slab is joined with
+itself and with the later ones, or with those of another collection, by the measure: for Hamming
+distance see ``exact.pigeonhole``, for angles and Euclidean distance ``exact.products``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from simdb.answers.compare import Ranked, matches
+from simdb.answers.method import Batches, Forest, ProgressCallback
+from simdb.answers.scan import Scan, live_features
+from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.exact.pigeonhole import Near
+from simdb.exact.thresholds import Bound
+from simdb.opened.opened import Opened
+from simdb.results import Matches, PairBatch, Progress
+from simdb.work import Work
+
+WORTH_JOINING = 64  # probes that are compared with the same items
+SHARE_OF_MEMORY = 8  # for two slabs, sorted copies of them, and what they are sorted by
+BYTES_BESIDE = 64  # of a row, for its number, its places and its keys
+
+
+@runtime_checkable
+class FindsNearPairs(Protocol):
+    """A measure that finds the near pairs of two batches; features are rows of an array."""
+
+    def near_pairs(self, ones: Any, others: Any, bound: Bound, work: Work) -> Iterator[Near]:
+        """Find every pair within a bound, each once; of ``ones`` with later ones if no others."""
+
+
+class Slab(NamedTuple):
+    """Live items of ascending numbers, their features, and where the next slab begins."""
+
+    numbers: UInt32s
+    rows: Any
+    end: int
+
+
+class Slabs(Scan):
+    """Answers by joining batches, as the measure knows how. None is missed."""
+
+    def search_many(
+        self, opened: Opened, items: Sequence[bytes], limit: int | None
+    ) -> list[Matches]:
+        """Join the items with all stored ones, if they are many."""
+        if len(items) < WORTH_JOINING:
+            return super().search_many(opened, items, limit)
+        measure, probes = opened.signer.measure, opened.signer.features(items)
+        assert isinstance(measure, FindsNearPairs)
+        nothing = np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0)
+        parts = [
+            (found.left, numbers[found.right], found.distances.astype(np.float64))
+            for numbers, features in live_features(opened)
+            for found in measure.near_pairs(probes, features, self.bound, opened.work)
+        ]
+        columns = zip(nothing, *parts, strict=True)
+        of_probe, others, distances = (np.concatenate(column) for column in columns)
+        order = np.lexsort((others, of_probe))
+        cuts = np.searchsorted(of_probe[order], np.arange(1, len(items)))
+        answers = []
+        for own in np.split(order, cuts):
+            ranked = Ranked(others[own], distances[own], np.arange(own.size), None)
+            answer = matches(self, opened, ranked, limit)
+            answers.append(replace(answer, candidates=opened.reader.manifest.live))
+        return answers
+
+    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+        """Join each slab with itself and with all later ones, of new items if ``since`` says so."""
+        assert resume is None
+        for ones, others, distances in self._near_pairs(opened, since, None):
+            yield PairBatch.of(ones, others, distances, is_distance=True), None
+
+    def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
+        """Connect equal items of a slab at once, and compare only different ones."""
+        forest = Forest(opened.reader.manifest.next_number)
+        for ones, others, _ in self._near_pairs(opened, 0, forest):
+            forest.connect(ones, others)
+            if progress is not None:
+                progress(Progress("comparing", opened.work.looked_at, None))
+        return forest.groups()
+
+    def _near_pairs(
+        self, opened: Opened, since: int, forest: Forest | None
+    ) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
+        """Yield pairs by number, the smaller first; of equal items only one if a forest is given.
+
+        The others of a slab are connected with it there.
+        """
+        slabs = partial(slabs_of, opened) if forest is None else partial(_distinct, opened, forest)
+        begin = 0
+        while (left := next(slabs(begin), None)) is not None:
+            for right in slabs(max(begin, since)):
+                # Slabs of one beginning are one: each of its pairs is looked at from one side only.
+                is_own = right.numbers[0] == left.numbers[0]
+                for ones, others, distances in _near(
+                    self.bound, opened, opened.work, left, None if is_own else right
+                ):
+                    earlier = ones < others
+                    if earlier.any():
+                        yield ones[earlier], others[earlier], distances[earlier]
+            begin = left.end
+
+    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+        """Join each slab of the left collection with each of the right one."""
+        assert resume is None
+        for ones in slabs_of(left):
+            for others in slabs_of(right):
+                for columns in _near(self.bound, right, left.work, ones, others):
+                    yield PairBatch.of(*columns, is_distance=True), None
+
+
+def _near(
+    bound: Bound, opened: Opened, work: Work, left: Slab, right: Slab | None
+) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
+    """Yield the near pairs of two slabs, or of the left one, by their item numbers."""
+    measure = opened.signer.measure
+    assert isinstance(measure, FindsNearPairs)
+    others = right or left
+    for found in measure.near_pairs(left.rows, None if right is None else right.rows, bound, work):
+        opened.resources.require_open()
+        work.compared += found.left.size
+        work.found += found.left.size
+        one, other = left.numbers[found.left], others.numbers[found.right]
+        if right is None:  # rows that are sorted by a chunk come in any order
+            one, other = np.minimum(one, other), np.maximum(one, other)
+        if one.size:
+            yield one, other, found.distances.astype(np.float64)
+
+
+def slabs_of(opened: Opened, start: int = 0) -> Iterator[Slab]:
+    """Yield the live items from a number on, at most about so many at a time as memory allows."""
+    width = max(1, opened.reader.manifest.item_width)
+    room = max(1, opened.resources.memory // SHARE_OF_MEMORY // (width + BYTES_BESIDE))
+    numbers: list[UInt32s] = []
+    rows: list[Any] = []
+    size = 0
+    for some, features in live_features(opened, start):
+        for begin in range(0, some.size, room):
+            numbers.append(some[begin : begin + room])
+            rows.append(features[begin : begin + room])
+            size += numbers[-1].size
+            if size >= room:
+                yield _slab(numbers, rows)
+                numbers, rows, size = [], [], 0
+    if numbers:
+        yield _slab(numbers, rows)
+
+
+def _slab(numbers: list[UInt32s], rows: list[Any]) -> Slab:
+    return Slab(np.concatenate(numbers), np.concatenate(rows), int(numbers[-1][-1]) + 1)
+
+
+def _distinct(opened: Opened, forest: Forest, start: int = 0) -> Iterator[Slab]:
+    """Yield the first of equal items of each slab, and connect the others with it."""
+    for numbers, rows, end in slabs_of(opened, start):
+        firsts = first_equal_rows(rows)
+        own = np.arange(firsts.size)
+        copies, chosen = np.flatnonzero(firsts != own), np.flatnonzero(firsts == own)
+        if copies.size:
+            forest.connect(numbers[firsts[copies]], numbers[copies])
+        yield Slab(numbers[chosen], rows[chosen], end)
+
+
+def first_equal_rows(rows: Any) -> Int64s:
+    """Find the first row that is equal to each."""
+    whole = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}")[:, 0]
+    _, firsts, classes = np.unique(whole, return_index=True, return_inverse=True)
+    first_equal: Int64s = firsts[classes]
+    return first_equal
