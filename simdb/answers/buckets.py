@@ -40,6 +40,7 @@ from simdb.opened.opened import Opened
 from simdb.opened.signer import Signed, Signer
 from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
+from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT
 from simdb.work import Work
 
@@ -307,7 +308,11 @@ def propose(
         owners = np.zeros(buckets.values.size, np.int64)
     else:
         owners = np.repeat(usable, buckets.sizes)
-    found = reader.bands.probe(buckets.values, limit=limit)
+    queries = buckets.values
+    if probes_count > 1 and buckets.groups is None:  # what one key reads serves the next
+        order = order_of(queries)
+        queries, owners = queries[order], owners[order]
+    found = reader.bands.probe(queries, limit=limit)
     items = reader.bands.column(found, 0)
     # Of one probe no entry needs to be told whose it is.
     probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners[found.queries]

@@ -68,21 +68,20 @@ class SeenNumbers:
     """Item numbers that earlier rows of one input are stored under: a bitmap that grows."""
 
     def __init__(self) -> None:
-        self._bits = bytearray()
+        self._bits = np.zeros(0, np.uint8)
 
-    def add(self, number: int) -> bool:
-        """Note a number; return whether it was new."""
-        byte, bit = number >> 3, 1 << (number & 7)
-        if byte >= len(self._bits):
-            self._bits.extend(bytes(byte + 1 - len(self._bits) + len(self._bits) // 8))
-        new = not self._bits[byte] & bit
-        self._bits[byte] |= bit
-        return new
+    def add(self, numbers: Sequence[int]) -> None:
+        """Note numbers."""
+        noted = np.array(numbers, np.int64)
+        needed = int(noted.max(initial=-1) >> 3) + 1
+        if needed > self._bits.size:
+            self._bits = np.append(self._bits, np.zeros(needed + needed // 8, np.uint8))
+        np.bitwise_or.at(self._bits, noted >> 3, (1 << (noted & 7)).astype(np.uint8))
 
     def __contains__(self, number: int) -> bool:
         """Return whether a number was added."""
         byte = number >> 3
-        return byte < len(self._bits) and bool(self._bits[byte] & 1 << (number & 7))
+        return byte < self._bits.size and bool(self._bits[byte] & (1 << (number & 7)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +90,12 @@ class BatchResult:
 
     Attributes:
         actions: one for each row, in order.
-        plain: the actions say it all: no row is bad or a duplicate.
-        outcomes: makes one outcome for each row; it costs more than storing a short row.
+        outcomes: makes one outcome for ``"every"`` row, which costs more than storing a short one,
+            or for those ``"apart"`` of which the action does not tell all.
     """
 
     actions: list[Action]
-    plain: bool
-    outcomes: Callable[[], list[Outcome]]
+    outcomes: Callable[[Literal["every", "apart"]], list[Outcome]]
 
 
 @dataclass(slots=True)
@@ -120,11 +118,6 @@ class _Fates:
     def rows(self, *actions: Action) -> list[int]:
         """The rows of which some action is taken."""
         return [row for row, action in enumerate(self.actions) if action in actions]
-
-    @property
-    def are_plain(self) -> bool:
-        """Whether the actions say it all."""
-        return self.decisions is None and not self.rows("bad", "duplicate")
 
 
 class BatchAdder:
@@ -177,12 +170,11 @@ class BatchAdder:
         """
         fates = self._add(batch, signed)
         if fates is not None:
-            return BatchResult(fates.actions, fates.are_plain, partial(self._outcomes, fates))
+            return BatchResult(fates.actions, partial(self._outcomes, fates))
         halves = [self.add(half, self._signer.sign(half.items)) for half in batch.halves()]
         return BatchResult(
             [action for half in halves for action in half.actions],
-            plain=all(half.plain for half in halves),
-            outcomes=lambda: [outcome for half in halves for outcome in half.outcomes()],
+            lambda which: [outcome for half in halves for outcome in half.outcomes(which)],
         )
 
     def _add(self, batch: RowBatch, signed: Signed) -> _Fates | None:
@@ -294,8 +286,7 @@ class BatchAdder:
     def _apply(self, writer: CollectionWriter, fates: _Fates, signed: Signed) -> None:
         replaced, kept = fates.rows("replaced"), fates.rows("added", "replaced")
         if self._policy.on_existing in OF_CONTENT:
-            for row in fates.rows("present"):
-                self._seen.add(fates.stored[row])
+            self._seen.add([fates.stored[row] for row in fates.rows("present")])
         if not kept:
             return
         # Before their keys are given to new items, since a key leads to one item.
@@ -305,8 +296,7 @@ class BatchAdder:
         if signed.prefixes is not None:
             self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
         if self._policy.on_existing in OF_CONTENT:
-            for number in range(first, first + len(kept)):
-                self._seen.add(number)
+            self._seen.add(range(first, first + len(kept)))
         writer.index_writer(writer.manifest.index).merge_after(len(kept) + len(replaced))
         exact_indexing.advance(writer, self._signer, len(kept))
         writer.save()
@@ -321,25 +311,31 @@ class BatchAdder:
 
     # -- telling --------------------------------------------------------------------------------
 
-    def _outcomes(self, fates: _Fates) -> list[Outcome]:
+    def _outcomes(self, fates: _Fates, which: Literal["every", "apart"]) -> list[Outcome]:
         batch, stored, decisions = fates.batch, fates.stored, fates.decisions
-        outcomes = list(map(Outcome, batch.rows, batch.user_keys, fates.actions))
-        for place in fates.rows("duplicate"):
-            key, number = outcomes[place].key, stored[place]
+        dropped, bad = fates.rows("duplicate"), fates.rows("bad")
+        similar = [] if decisions is None else np.flatnonzero(decisions.is_duplicate).tolist()
+        apart = sorted({*dropped, *bad, *similar})
+        places = range(len(stored)) if which == "every" else apart
+        outcomes = {
+            place: Outcome(batch.rows[place], batch.user_keys[place], fates.actions[place])
+            for place in places
+        }
+        for place in dropped:
+            key, number = batch.user_keys[place], stored[place]
             if number >= 0 and number in self._seen:
                 same = identical_value(self._signer.kind)
                 outcomes[place] = self._duplicate(outcomes[place], key, same)
             elif number >= 0:  # of other content, which stays
                 outcomes[place] = replace(outcomes[place], duplicate_of=key, within_input=False)
-        for place in fates.rows("bad"):
+        for place in bad:
             refused = self._existing(batch, place, stored[place])
             outcomes[place] = replace(
                 outcomes[place], problem=refused.problem, within_input=refused.within_input
             )
-        if decisions is None:
-            return outcomes
-        first_rows = {stored[place]: place for place in fates.rows("present")}
-        for place in np.flatnonzero(decisions.is_duplicate).tolist():
+        first_rows = {stored[place]: place for place in fates.rows("present")} if similar else {}
+        for place in similar:
+            assert decisions is not None
             number, earlier = int(decisions.stored[place]), int(decisions.row[place])
             within_input = number < 0 or (
                 self._came_with_input(number) and first_rows.get(number, place) <= place
@@ -350,7 +346,7 @@ class BatchAdder:
                 float(decisions.value[place]),
                 within_input=within_input,
             )
-        return outcomes
+        return list(outcomes.values())
 
     def _duplicate(
         self, outcome: Outcome, of: Key | None, value: float, *, within_input: bool = True
@@ -434,14 +430,11 @@ class Tally:
     bad_rows: list[tuple[int, str]] = field(default_factory=list)
     duplicates: list[Outcome] = field(default_factory=list)
 
-    def count(self, actions: Sequence[Action]) -> None:
-        """Count rows of which nothing but the action is to be told."""
-        self.rows += len(actions)
+    def note(self, actions: Sequence[Action], outcomes: Sequence[Outcome], bad: int) -> None:
+        """Count the rows of a batch, of some of which outcomes tell more, and the bad ones."""
+        self.rows += len(actions) + bad
         self.counts.update(actions)
-
-    def note(self, outcomes: Sequence[Outcome]) -> None:
-        """Count the outcomes of a batch."""
-        self.count([outcome.action for outcome in outcomes])
+        self.counts["bad"] += bad
         for outcome in outcomes:
             if outcome.duplicate_of is not None:
                 self.counts["duplicates_new" if outcome.within_input else "duplicates_old"] += 1
@@ -489,13 +482,10 @@ def load(
         if batch.bad and not skip_bad:
             raise _first_problem(batch)
         result = adder.add(batch, signing.result())
-        if result.plain and not batch.bad and outcomes is None:
-            tally.count(result.actions)
-        else:
-            done = _in_order(result.outcomes(), batch)
-            tally.note(done)
-            if outcomes is not None:
-                outcomes(done)
+        done = _in_order(result.outcomes("apart" if outcomes is None else "every"), batch)
+        tally.note(result.actions, done, bad=len(batch.bad))
+        if outcomes is not None:
+            outcomes(done)
         if progress is not None:
             progress(Progress("adding", tally.rows, None))
     return tally.report(adder.since)

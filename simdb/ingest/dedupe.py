@@ -42,6 +42,7 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Prefixes, Signed, Signer
+from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT
 from simdb.work import Work
 
@@ -145,7 +146,7 @@ class Deduplicator:
         # Not if rows replace items: what is stored then differs from row to row.
         own = first_equal = np.arange(len(self._items))
         if not self._replaced.size:
-            first_equal = _first_equal(self._items, comparable)
+            first_equal = _first_equal(self._items, self._signed.buckets, comparable)
         copies = np.flatnonzero(first_equal != own)
         candidates = self._propose(comparable & (first_equal == own), FIRST_LIMIT)
         self._compare_in_order(candidates)
@@ -209,7 +210,10 @@ class Deduplicator:
         settled = comparable & ~open_rows
         arranged = None
         if self._prober is None:
-            first_equal, other = (_first_equal(items, rows) for rows in (open_rows, settled))
+            buckets = self._signed.buckets
+            first_equal, other = (
+                _first_equal(items, buckets, rows) for rows in (open_rows, settled)
+            )
         else:
             arranged = self._prober.epoch.arrange(self._signer.symbols(items))
             first_equal, other = (first_identical(arranged, rows) for rows in (open_rows, settled))
@@ -398,7 +402,7 @@ class _Buckets:
 
     def __init__(self, keys: BucketKeys) -> None:
         owners = np.repeat(np.arange(len(keys)), keys.sizes)
-        order = np.argsort(keys.values, kind="stable")
+        order = order_of(keys.values)
         ordered = keys.values[order]
         begins = np.ones(ordered.size, np.bool_)
         begins[1:] = ordered[1:] != ordered[:-1]
@@ -426,11 +430,17 @@ def _in_every_group(keys: BucketKeys, left: Int64s, right: Int64s) -> Bools:
     )
 
 
-def _first_equal(items: Sequence[bytes], takes_part: Bools) -> Int64s:
+def _first_equal(items: Sequence[bytes], buckets: BucketKeys, takes_part: Bools) -> Int64s:
     """Return for each item the position of the first equal one, both of those that take part."""
     firsts: dict[bytes, int] = {}
     first_equal = np.arange(len(items))
-    for position in np.flatnonzero(takes_part).tolist():
+    positions = np.flatnonzero(takes_part)
+    if buckets.sizes.all():  # equal items have equal keys
+        _, which, count = np.unique(
+            buckets.values[buckets.offsets[positions]], return_inverse=True, return_counts=True
+        )
+        positions = positions[count[which] > 1]
+    for position in positions.tolist():
         first_equal[position] = firsts.setdefault(items[position], position)
     return first_equal
 

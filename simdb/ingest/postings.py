@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simdb import kernels
 from simdb.answers.exact.memory import sampled_order
 from simdb.arrays import Int64s, UInt32s, UInt64s
 from simdb.kinds.base import Stored
@@ -35,7 +34,7 @@ from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables.layout import Table
-from simdb.storage.tables.runs import RunWriter
+from simdb.storage.tables.runs import RunWriter, order_of
 
 FIRST_TABLE = 10_000  # live items at which the first table of frequent symbols is made
 WORSE = 4  # a new epoch begins when postings scanned have risen to so many times the lowest
@@ -95,14 +94,8 @@ def _order_of_keys(keys: UInt64s, lowest_rank: np.uint64) -> Int64s:
     The keys of frequent symbols crowd at the upper end, so they are sorted apart.
     """
     frequent = keys >= lowest_rank
-    parts = []
-    for places in (np.flatnonzero(~frequent), np.flatnonzero(frequent)):
-        part = keys[places]
-        order = np.empty(part.size, np.int64)
-        if not kernels.runs.sort_by_key(part, order):
-            order = np.argsort(part, kind="stable")
-        parts.append(places[order])
-    return np.concatenate(parts)
+    parts = np.flatnonzero(~frequent), np.flatnonzero(frequent)
+    return np.concatenate([places[order_of(keys[places])] for places in parts])
 
 
 def insert(

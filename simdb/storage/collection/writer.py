@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError, StorageError
 from simdb.storage.collection.manifest import IndexManifest, Manifest, postings_writer
@@ -26,7 +25,7 @@ from simdb.storage.tables.layout import (
     manifest_key,
     owner_prefix,
 )
-from simdb.storage.tables.runs import RunWriter
+from simdb.storage.tables.runs import RunWriter, order_of
 
 LEAST_ROOM_TO_MERGE = 2**23  # bytes: chunks at every level, of both indexes
 
@@ -70,9 +69,7 @@ class IndexWriter:
         self.signatures.append_rows(numbers, signatures)
         if bucket_keys.size:
             items = np.repeat(numbers, keys_of_item)
-            order = np.empty(bucket_keys.size, np.int64)
-            if not kernels.runs.sort_by_key(bucket_keys, order):
-                order = np.argsort(bucket_keys, kind="stable")
+            order = order_of(bucket_keys)
             self.bands.append(
                 bucket_keys[order], items[order][np.newaxis, :], int(items[0]), int(items[-1])
             )
