@@ -230,7 +230,7 @@ def _feed(
         options,
         on_bad=reading.when_bad,
         keep_raw=True,
-        keep_lines=not stays and (options.id_field or made) is not None,
+        keep_lines=not stays,
         like=None if stored is None else stored.key,
     )
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from array import array
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,7 +40,6 @@ from simdb.results import AddReport, Key, Outcome
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
 _BAD_ROWS_TOLD = 20
-_LINE = "line"
 _FORMATS_IN_WORDS = {"jsonl": "lines of JSON", "text": "each a text", "numpy": "arrays"}
 
 
@@ -371,11 +373,12 @@ class Feed:
         options: how they are read.
         on_bad: ``"error"`` or ``"skip"``.
         keep_raw: keep the bytes of rows until they are settled.
-        keep_lines: give the line of a row instead of its metadata, so that ``target`` knows it.
+        keep_lines: give rows without their metadata, and remember their lines. The target has
+            nothing but these rows.
         like: a stored key; what the first row has must be of its type.
 
     Attributes:
-        target: the collection, where it may be asked for the line of an earlier row.
+        target: the collection, where it may be asked for the number of an earlier row.
         bad_file: where the bad rows are written, if they are.
         bad: how many rows could not be read or stored so far.
         done: how many rows have an outcome.
@@ -405,6 +408,10 @@ class Feed:
         self._keep_raw = keep_raw
         self._keep_lines = keep_lines
         self._like = like
+        # Of the rows stored, by their numbers: the lines, and where those of each input begin.
+        self._lines = array("q")
+        self._begun: list[tuple[int, RowReader]] = []
+        self._numbers: dict[Key, int] = {}  # known when a key is met twice
         self._waiting: deque[Waiting] = deque()
         self._finished = 0
 
@@ -435,10 +442,7 @@ class Feed:
                         self._like = None
                     raw = row.raw if self._keep_raw or self.bad_file is not None else b""
                     self._waiting.append(Waiting(reader, row.line, row.key, raw))
-                    if self._keep_lines:
-                        place = reader.place(row.line) if self.is_of_several else row.line
-                        yield row.key, row.item, {_LINE: place}
-                    elif row.metadata is None:
+                    if self._keep_lines or row.metadata is None:
                         yield row.key, row.item
                     else:
                         yield row.key, row.item, row.metadata
@@ -487,10 +491,14 @@ class Feed:
         for outcome in outcomes:
             waiting = self._waiting.popleft()
             self.done += 1
+            if self._keep_lines and outcome.action == "added":
+                if not self._begun or self._begun[-1][1] is not waiting.reader:
+                    self._begun.append((len(self._lines), waiting.reader))
+                self._lines.append(waiting.line)
             if outcome.action == "bad":
                 problem = outcome.problem or "cannot be stored"
                 if outcome.within_input:
-                    problem += self._earlier(waiting.reader, outcome.key)
+                    problem += self._earlier(outcome.key)
                 self._tell_bad(waiting, waiting.about(problem))
             yield outcome, waiting
 
@@ -504,7 +512,7 @@ class Feed:
         text = f"{waiting.place}: {waiting.about(error.problem.removeprefix(f'row {number}: '))}"
         if isinstance(error, KeyExistsError):
             if error.within_input:
-                text += self._earlier(waiting.reader, error.key)
+                text += self._earlier(error.key)
             if self._options.id_field is None and self._options.made_keys is None:
                 text += (
                     " (keys are line numbers here; --id-field names a field instead, and "
@@ -512,12 +520,16 @@ class Feed:
                 )
         return UsageError(text, remedies=error.remedies)
 
-    def _earlier(self, reader: RowReader, key: Key | None) -> str:
+    def _earlier(self, key: Key | None) -> str:
         """Return where the row of a key came before, as the end of a message."""
         if not self._keep_lines or self.target is None or key is None:
             return ""
-        place = (self.target.get(key).metadata or {})[_LINE]
-        return f": {place if isinstance(place, str) else reader.place(place)}"
+        for first in range(len(self._numbers), len(self._lines), _LOOKED_AT):
+            numbers = range(first, min(first + _LOOKED_AT, len(self._lines)))
+            self._numbers.update(zip(self.target.keys_of(numbers), numbers, strict=True))
+        number = self._numbers[key]
+        before = self._begun[bisect_right(self._begun, number, key=itemgetter(0)) - 1][1]
+        return f": {before.place(self._lines[number])}"
 
     def counted(self, report: AddReport, **counts: int) -> dict[str, int]:
         """Return how many rows there were, and what became of them."""
