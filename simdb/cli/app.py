@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,19 +14,52 @@ from simdb.cli.failures import CommandGroup
 from simdb.cli.options import grouped
 from simdb.cli.stores import Settings, mode_from
 
-# Each is a function in a module of its name; the help lists them in this order.
-COMMANDS = (
-    ("dedupe", "create", "add"),
-    ("search", "pairs", "join", "groups"),
-    ("get", "delete", "export", "identical"),
-    ("stats", "check", "compact", "backup", "repair", "restore", "dump", "load"),
-    ("rebuild", "audit", "explain", "plan"),
-)
+# Each is a function in a module of its name; the help lists them so.
+COMMANDS = {
+    "Files, without a store": ("dedupe", "identical"),
+    "What is stored": ("create", "add", "get", "delete", "export"),
+    "Questions": ("search", "pairs", "join", "groups"),
+    "Settings, and what they lead to": ("plan", "explain", "audit", "rebuild"),
+    "A store as a whole": (
+        *("stats", "check", "compact", "backup", "restore"),
+        *("dump", "load", "repair"),
+    ),
+}
+
+
+class _OnDemand(UserDict[str, Any]):
+    """The commands by name, each made, and its module imported, when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if self.data[name] is None:
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            function = getattr(import_module(f"simdb.cli.{name}"), name)
+            alone.command(name)(grouped(function))
+            self.data[name] = typer.main.get_command(alone)
+        return self.data[name]
+
+
+class _Commands(CommandGroup):
+    """All commands, in groups in the help."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        names: Any = _OnDemand(dict.fromkeys(chain.from_iterable(COMMANDS.values())))
+        self.commands = names
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands into the help."""
+        room = formatter.width - 6 - max(map(len, self.commands))
+        for group, names in COMMANDS.items():
+            with formatter.section(group):
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(room)) for name in names]
+                )
+
 
 app = typer.Typer(
     name="simdb",
-    cls=CommandGroup,
-    add_completion=False,
+    cls=_Commands,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: quick, and paragraphs are wrapped
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -85,8 +119,3 @@ def simdb(
     context.obj = Settings(threads, memory * 2**20, busy_timeout, quiet, mode_from(mode), untrusted)
     if context.invoked_subcommand is None:
         print(context.get_help())
-
-
-for name in chain.from_iterable(COMMANDS):
-    command = getattr(import_module(f"simdb.cli.{name}"), name)
-    app.command()(grouped(command))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from simdb import arrow
 from simdb.errors import BadItemError, MissingExtraError
 from simdb.files.inputs import database_of
 from simdb.files.tables import BATCH_ROWS, Part, TableReader, part_of
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 _QUERY = re.compile(r"\s*(select|with|from|values)\b", re.IGNORECASE)
 
@@ -39,6 +42,8 @@ class DatabaseReader(TableReader):
         yield from self._of_sqlite() if self._library == "sqlite" else self._of_duckdb()
 
     def _of_sqlite(self) -> Iterator[Part]:
+        import sqlite3
+
         place = quote(str(Path(self._file).absolute()))
         try:
             with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as database:
@@ -58,7 +63,7 @@ class DatabaseReader(TableReader):
         except sqlite3.Error as error:
             raise BadItemError(f"{self.source}: SQLite cannot read it: {error}") from error
 
-    def _require_table(self, database: sqlite3.Connection) -> None:
+    def _require_table(self, database: Connection) -> None:
         found = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         names = [name for (name,) in found]
         if self._named not in names:

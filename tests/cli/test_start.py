@@ -1,0 +1,55 @@
+"""What the command loads before it works, its help in groups, and completion by the shell."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import chain
+
+import pytest
+from typer.testing import CliRunner
+
+from simdb.cli.app import COMMANDS, app
+from tests.support.commands import done, run, write_rows
+
+SLOW = {"numba", "llvmlite", "scipy", "rich", "pyarrow", "pandas", "polars", "duckdb", "sqlite3"}
+REPORT = (
+    "import sys; from simdb.cli.app import app; app(standalone_mode=False); print(*sys.modules)"
+)
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["get", "s.simdb", "c", "a"]])
+def test_a_quick_command_loads_nothing_slow_and_no_other_command(tmp_path, arguments):
+    write_rows(tmp_path / "in.jsonl", [{"id": "a", "text": "a text"}])
+    done("create", tmp_path / "s.simdb", "c")
+    done("add", tmp_path / "s.simdb", "c", tmp_path / "in.jsonl", "--id-field", "id")
+    program = [sys.executable, "-c", REPORT, *arguments]
+    ran = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.splitlines()[-1].split())
+    assert "simdb.cli.app" in loaded
+    assert not {name.partition(".")[0] for name in loaded} & SLOW
+    others = {f"simdb.cli.{name}" for name in chain.from_iterable(COMMANDS.values())}
+    assert others & loaded <= {f"simdb.cli.{arguments[0]}"}
+
+
+def test_the_help_lists_every_command_in_its_group():
+    told = run("--help").stdout
+    for group, names in COMMANDS.items():
+        section = told.split(f"{group}:\n")[1].split("\n\n")[0]
+        assert [line.split()[0] for line in section.splitlines()] == list(names)
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("simdb de", ["dedupe", "delete"]),
+        ("simdb pairs --thr", ["--threshold"]),
+        ("simdb dedupe --on-bad ", ["error", "skip"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_choices(words, completions):
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    ran = CliRunner().invoke(
+        app, [], env={"_SIMDB_COMPLETE": "complete_bash", **asked}, prog_name="simdb"
+    )
+    assert ran.stdout.split() == completions
