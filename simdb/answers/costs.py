@@ -235,8 +235,8 @@ def _measured(opened: Opened, method: Method) -> Rates:
         def scan() -> None:
             measure.finder(probe, bound)(features)
 
-    joined = 0.0
-    if isinstance(measure, FindsNearPairs) and reader.items is not None and len(some) > 1:
+    joined, share = 0.0, opened.settings.kind.share_looked_at(bound.fraction)
+    if share is not None and isinstance(measure, FindsNearPairs) and len(some) > 1:
         seconds = _seconds(lambda: deque(measure.near_pairs(some, None, bound, Work()), 0))
         joined = seconds / (len(some) * (len(some) - 1) / 2)
     picked: UInt32s = numbers[:: -(-numbers.size // SAMPLED_ITEMS)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,8 +20,21 @@ from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import CollectionReader, Items, live_batches
+from simdb.storage.file.environment import WriteTransaction
 
 WORTH_ARRANGING = 8  # probes that are compared with the same items
+SHARE_OF_MEMORY = 8  # for items that are kept arranged
+
+
+@runtime_checkable
+class Skips(Protocol):
+    """A finder that looks only at some of the features it is given.
+
+    Attributes:
+        looked_at: how many so far.
+    """
+
+    looked_at: int
 
 
 class Scan(Method):
@@ -42,16 +55,16 @@ class Scan(Method):
         numbers = [[np.empty(0, np.uint32)] for _ in items]
         found: list[list[Compared]] = [[] for _ in items]
         total = 0
-        for some, features in live_features(opened):
+        for some, scanned in _arranged(opened, len(items)):
             total += some.size
-            opened.work.looked_at += some.size * len(items)
-            worth = len(items) >= WORTH_ARRANGING
-            scanned = measure.arranged(features) if worth else features
             for own_numbers, own_found, within in zip(numbers, found, finders, strict=True):
                 places, compared = within(scanned)
                 if places.size:
                     own_numbers.append(some[places])
                     own_found.append(compared)
+        opened.work.looked_at += sum(
+            finder.looked_at if isinstance(finder, Skips) else total for finder in finders
+        )
         answers = []
         for own_numbers, own_found in zip(numbers, found, strict=True):
             compared = joined(own_found)
@@ -100,6 +113,38 @@ class Scan(Method):
         if lefts:
             columns = np.concatenate(lefts), np.concatenate(rights), np.concatenate(values)
             yield PairBatch.of(*columns, is_distance=signer.kind.is_distance), None
+
+
+def _arranged(opened: Opened, probes: int) -> Iterator[tuple[UInt32s, Any]]:
+    """Yield the numbers of all live items and their features, arranged for the measure if it pays.
+
+    It does for several probes at once, and from the second search on that sees the same state:
+    then what is arranged is kept for those that follow, if it takes little of the memory setting.
+    """
+    measure, reader = opened.signer.measure, opened.reader
+    state = reader.transaction.identity, reader.manifest.changes
+    caches, name = reader.transaction.environment.caches, f"arranged {reader.number}"
+    known: tuple[tuple[int, int], list[tuple[UInt32s, Any]]] = caches.get(name, ((0, 0), []))
+    fits = reader.manifest.item_bytes <= opened.resources.memory // SHARE_OF_MEMORY
+    writes = isinstance(reader.transaction, WriteTransaction)  # whose state may still change
+    if not measure.arranges or not fits or writes:
+        worth = measure.arranges and probes >= WORTH_ARRANGING
+        for numbers, features in live_features(opened):
+            yield numbers, measure.arranged(features) if worth else features
+        return
+    if known[0] != state and probes < WORTH_ARRANGING:
+        caches[name] = state, []
+        yield from live_features(opened)
+        return
+    slabs = known[1] if known[0] == state else []
+    if not slabs:
+        # Copies: what lies in the map is another's when the transaction has ended.
+        slabs = [
+            (numbers.copy(), measure.arranged(features))
+            for numbers, features in live_features(opened)
+        ]
+        caches[name] = state, slabs
+    yield from slabs
 
 
 def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[UInt32s, Any]]:

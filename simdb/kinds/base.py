@@ -246,6 +246,8 @@ class Measure(ABC):
     def compare_pairs(self, features: Any, left: Int64s, right: Int64s) -> Compared:
         """Compare ``features[left[i]]`` with ``features[right[i]]``."""
 
+    arranges: bool = False  # whether ``arranged`` returns another form
+
     def arranged(self, features: Any) -> Any:
         """Return features in whatever form is the quickest for ``finder`` with many probes."""
         return features

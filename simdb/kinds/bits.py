@@ -322,6 +322,37 @@ class ByCount(NamedTuple):
     places: Int64s
 
 
+class TanimotoFinder:
+    """Finds vectors similar to a probe: among all, or among those of fitting numbers of set bits.
+
+    Attributes:
+        looked_at: vectors that were read so far.
+    """
+
+    def __init__(self, measure: BitsMeasure, probe: UInt64s, threshold: Threshold) -> None:
+        length = _WORD_BITS * probe.shape[1]
+        size = int(kernels.bits.counts_of_rows(probe)[0])
+        self._measure = measure
+        self._probe = probe
+        self._needed = _needed_overlaps(threshold, 2 * length)
+        self._fewest = threshold.minimum_size(size)
+        self._most = min(threshold.maximum_size(size), length)
+        self.looked_at = 0
+
+    def __call__(self, features: UInt64s | ByCount) -> tuple[Int64s, Compared]:
+        """Find the places of similar vectors, rising, and how they compare: exact."""
+        if not isinstance(features, ByCount):
+            self.looked_at += len(features)
+            return self._measure.scan_tanimoto(self._probe, features, self._needed)
+        start, stop = np.searchsorted(features.counts, (self._fewest, self._most + 1))
+        self.looked_at += int(stop - start)
+        within = features.vectors[start:stop]
+        found, compared = self._measure.scan_tanimoto(self._probe, within, self._needed)
+        places = features.places[start:stop][found]
+        rising = np.argsort(places)
+        return places[rising], Compared(*(column[rising] for column in compared))
+
+
 class BitsMeasure(PairedMeasure):
     """Compare bit vectors by one measure, exactly.
 
@@ -332,26 +363,14 @@ class BitsMeasure(PairedMeasure):
 
     def __init__(self, measure: Literal["hamming", "tanimoto"]) -> None:
         self._hamming = measure == "hamming"
+        self.arranges = not self._hamming
 
     def finder(self, probe: UInt64s, bound: Bound) -> Finder:
         """Return what reads all vectors at about the speed of memory; only matches are written."""
         length = _WORD_BITS * probe.shape[1]
         if isinstance(bound, MaximumDistance):
             return partial(self.scan, probe, limit=min(int(bound.fraction), length))
-        needed = _needed_overlaps(bound, 2 * length)
-        size = int(kernels.bits.counts_of_rows(probe)[0])
-        fewest, most = bound.minimum_size(size), min(bound.maximum_size(size), length)
-
-        def find(features: UInt64s | ByCount) -> tuple[Int64s, Compared]:
-            if not isinstance(features, ByCount):
-                return self.scan_tanimoto(probe, features, needed)
-            start, stop = np.searchsorted(features.counts, (fewest, most + 1))
-            found, compared = self.scan_tanimoto(probe, features.vectors[start:stop], needed)
-            places = features.places[start:stop][found]
-            rising = np.argsort(places)
-            return places[rising], Compared(*(column[rising] for column in compared))
-
-        return find
+        return TanimotoFinder(self, probe, bound)
 
     def near_pairs(
         self, ones: UInt64s, others: UInt64s | None, bound: Bound, work: Work

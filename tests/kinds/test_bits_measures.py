@@ -153,3 +153,38 @@ def test_searches_of_a_store_are_the_same_at_once_and_one_by_one(probes, tmp_pat
         assert together == alone
         assert any(len(one) > 3 for one in alone)
         assert {one.candidates for one in together} == {59}
+
+
+@pytest.mark.parametrize("threshold", [Fraction(9, 10), Fraction(1, 2)])
+def test_what_has_too_few_or_too_many_bits_is_skipped_from_the_second_search_on(
+    threshold, tmp_path
+):
+    """Of one state of the store; after a change the first search reads everything again."""
+    generator = np.random.default_rng(4)
+    shares = np.linspace(0.02, 0.98, 400)[:, np.newaxis]
+    packed = np.packbits(generator.random((400, 256)) < shares, axis=1)
+    rows = [int.from_bytes(row.tobytes(), "big") for row in packed]
+    probe = rows[200]
+
+    def fitting() -> int:
+        sizes = [(row.bit_count(), probe.bit_count()) for row in rows]
+        return sum(Fraction(min(pair), max(pair)) >= threshold for pair in sizes)
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        alike = db.collection("c", simdb.Bits(256, "tanimoto"))
+        alike.add_many(enumerate(rows))
+        for _ in range(2):
+            expected = {
+                key
+                for key, row in enumerate(rows)
+                if Fraction((row & probe).bit_count(), (row | probe).bit_count()) >= threshold
+            }
+            for looked_at in (len(rows), fitting(), fitting()):
+                asked = {"threshold": threshold, "guarantee": "exact"}
+                told = alike.explain("search", probe, run=True, **asked)
+                assert told.chosen.method == "scan"
+                assert told.work is not None
+                assert told.work["looked_at"] == looked_at
+                assert {match.key for match in alike.search(probe, **asked)} == expected
+            rows.append(probe)
+            alike.add(len(rows) - 1, probe)
