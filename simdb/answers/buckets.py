@@ -8,7 +8,7 @@ Memory is bounded by the setting, not by the corpus or by the number of pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -30,9 +30,10 @@ from simdb.answers.compare import (
     compare_probe_with_stored,
     compare_stored,
     matches,
+    matches_of_many,
 )
 from simdb.answers.method import Batches, Forest, Method, ProgressCallback
-from simdb.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
+from simdb.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
 from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys, polynomial_base
@@ -40,11 +41,14 @@ from simdb.opened.opened import Opened
 from simdb.opened.signer import Signed, Signer
 from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
+from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT
 from simdb.work import Work
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from simdb.kernels.buckets import BucketItems, BucketMembers
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
@@ -70,6 +74,27 @@ class LooksAround(Protocol):
         """Return the keys of all buckets that probes of these signatures look into."""
 
 
+class Similar(NamedTuple):
+    """Pairs of a probe and a stored item within the bound, and what was compared to find them.
+
+    Attributes:
+        probes: positions of probes in their batch.
+        others: item numbers.
+        values: similarities or distances.
+        compared: of each comparison, the position of its probe.
+    """
+
+    probes: Int64s
+    others: UInt32s
+    values: Float64s
+    compared: Int64s
+
+    @classmethod
+    def together(cls, parts: Iterable[Similar]) -> Similar:
+        """Put parts, of which there is one at least, together."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
+
 class Buckets(Method):
     """Answers by the probable index; the S-curve of its plan says how probable at which value.
 
@@ -90,6 +115,23 @@ class Buckets(Method):
         opened.work.looked_at += candidates.numbers.size
         found = compare_probe_with_stored(opened, probe, candidates.numbers, self.bound)
         return matches(self, opened, found, limit)
+
+    def search_many(
+        self, opened: Opened, items: Sequence[bytes], limit: int | None
+    ) -> list[Matches]:
+        """Look several items up together; they are signed on threads."""
+        if len(items) == 1:
+            return [self.search(opened, items[0], limit)]
+        answers: list[Matches] = []
+        weights = opened.signer.items.weights(items)
+        most = min(PROBED_AT_ONCE, _most_indexed(opened))
+        for some in slices_of(np.maximum(weights, COMPARED_BYTES // most), COMPARED_BYTES):
+            part = items[some]
+            found = Similar.together(self._similar_to(opened, part, opened.work))
+            compared = np.bincount(found.compared, minlength=len(part))
+            pairs = found.probes, found.others, found.values
+            answers += matches_of_many(self, opened, pairs, compared.tolist(), limit)
+        return answers
 
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Yield all pairs of live items, in the order of buckets, or of new items looked up.
@@ -113,32 +155,37 @@ class Buckets(Method):
     def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
         """Look the items of the left collection up in the buckets of the right one."""
         assert resume is None
-        needed = right.signer.needed_matches(self.bound)
         batches = live_batches(
             left.reader,
             most_items=min(PROBES_AT_ONCE, _most_indexed(right)),
             weights=right.signer.items.weights,
         )
         for numbers, items in batches:
-            features, signed = _signed(right.signer, items)
-            for candidates in _candidates_of_probes(right.reader, signed, needed):
-                probes, others = candidates.probes, candidates.numbers
-                left.work.spend(others.size)
-                places, compared = compare_batch_with_stored(
-                    right, items, probes, others, features=features
-                )
-                met = self.bound.meets_many(compared.numerators, compared.denominators)
-                hits = places[met]
-                left.work.compared += places.size
-                left.work.found += hits.size
-                if hits.size:
-                    batch = PairBatch.of(
-                        numbers[probes[hits]],
-                        others[hits],
-                        compared.values()[np.flatnonzero(met)],
-                        is_distance=right.signer.kind.is_distance,
+            for found in self._similar_to(right, items, left.work):
+                left.work.found += found.others.size
+                if found.others.size:
+                    is_distance = right.signer.kind.is_distance
+                    ones = numbers[found.probes]
+                    yield (
+                        PairBatch.of(ones, found.others, found.values, is_distance=is_distance),
+                        None,
                     )
-                    yield batch, None
+
+    def _similar_to(
+        self, opened: Opened, items: Sequence[bytes | memoryview], work: Work
+    ) -> Iterator[Similar]:
+        """Look items up in the buckets, and compare what is found there in full."""
+        needed = opened.signer.needed_matches(self.bound)
+        features, signed = _signed(opened.signer, items, opened.resources.pool())
+        for probes, others, _ in _candidates_of_probes(opened.reader, signed, needed):
+            work.spend(others.size)
+            places, compared = compare_batch_with_stored(
+                opened, items, probes, others, features=features
+            )
+            work.compared += places.size
+            met = self.bound.meets_many(compared.numerators, compared.denominators)
+            hits = places[met]
+            yield Similar(probes[hits], others[hits], compared.values()[met], probes[places])
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect items without comparing those that are connected already.
@@ -237,12 +284,14 @@ def _live_numbers(reader: CollectionReader, since: int, at_once: int) -> Iterato
             yield numbers[begin : begin + at_once]
 
 
-def _signed(signer: Signer, items: Sequence[bytes | memoryview]) -> tuple[Any, Signed]:
+def _signed(
+    signer: Signer, items: Sequence[bytes | memoryview], pool: Executor | None
+) -> tuple[Any, Signed]:
     """Sign probes; and keep their features, where both need the same."""
     if signer.kind.signs_what_it_compares and isinstance(signer.measure, ComparesBatches):
         features = signer.hashed(items)
         return features, as_probes(signer, signer.sign_hashed(features))
-    return None, as_probes(signer, signer.sign(items))
+    return None, as_probes(signer, signer.sign(items, pool))
 
 
 def as_probes(signer: Signer, signed: Signed) -> Signed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -24,6 +25,7 @@ from simdb.storage.tables.layout import Document, decode_user_key
 Numbers = TypeVar("Numbers", np.uint32, np.int64)
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
+WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
 PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches
 
 
@@ -222,7 +224,7 @@ def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) ->
     if documents is None:
         read = dict(opened.reader.documents_of(np.sort(numbers[best])))
         if len(read) < len(best):
-            raise CorruptionError("an item that was found has no document; run 'simdb check'")
+            raise CorruptionError(WITHOUT_DOCUMENT)
         rank = np.argsort(np.argsort(numbers[best])).tolist()  # of each among the ascending ones
         chosen = [read[place] for place in rank]
     else:
@@ -238,3 +240,33 @@ def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) ->
         shown = chosen_values.tolist()
         rows = list(map(Match, keys, shown))
     return Matches(tuple(rows), method.guarantee, method.recall, values.size)
+
+
+def matches_of_many(
+    method: Method,
+    opened: Opened,
+    found: tuple[Int64s, UInt32s, Float64s],
+    candidates: Sequence[int],
+    limit: int | None,
+) -> list[Matches]:
+    """Make the answers of several probes.
+
+    Args:
+        method, opened, limit: as for ``matches``.
+        found: of what is within the bound, the position of the probe, the number and the value.
+        candidates: of each probe, with how many items it was compared.
+    """
+    probes, numbers, values = found
+    order = np.lexsort((numbers, probes))
+    probes, numbers, values = probes[order], numbers[order], values[order]
+    distinct, places = np.unique(numbers, return_inverse=True)
+    documents = dict(opened.reader.documents_of(distinct))
+    if len(documents) < distinct.size:
+        raise CorruptionError(WITHOUT_DOCUMENT)
+    cuts = np.searchsorted(probes, np.arange(len(candidates) + 1)).tolist()
+    answers = []
+    for (begin, end), count in zip(pairwise(cuts), candidates, strict=True):
+        own = [documents[place] for place in places[begin:end].tolist()]
+        ranked = Ranked(numbers[begin:end], values[begin:end], np.arange(end - begin), own)
+        answers.append(replace(matches(method, opened, ranked, limit), candidates=count))
+    return answers

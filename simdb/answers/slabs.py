@@ -8,13 +8,12 @@ distance see ``exact.pigeonhole``, for angles and Euclidean distance ``exact.pro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from simdb.answers.compare import Ranked, matches
+from simdb.answers.compare import matches_of_many
 from simdb.answers.method import Batches, Forest, ProgressCallback
 from simdb.answers.scan import Scan, live_features
 from simdb.arrays import Float64s, Int64s, UInt32s
@@ -64,14 +63,8 @@ class Slabs(Scan):
         ]
         columns = zip(nothing, *parts, strict=True)
         of_probe, others, distances = (np.concatenate(column) for column in columns)
-        order = np.lexsort((others, of_probe))
-        cuts = np.searchsorted(of_probe[order], np.arange(1, len(items)))
-        answers = []
-        for own in np.split(order, cuts):
-            ranked = Ranked(others[own], distances[own], np.arange(own.size), None)
-            answer = matches(self, opened, ranked, limit)
-            answers.append(replace(answer, candidates=opened.reader.manifest.live))
-        return answers
+        candidates = [opened.reader.manifest.live] * len(items)
+        return matches_of_many(self, opened, (of_probe, others, distances), candidates, limit)
 
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""
