@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.answers import buckets
+from simdb.answers import buckets, compare
 from tests.support.kind_stores import CASES
 
 
@@ -32,11 +32,11 @@ def test_many_searches_answer_as_single_ones_do(tmp_path, monkeypatch, name):
 def test_many_searches_read_a_bucket_of_equal_items_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(buckets, "JOINED_AT_ONCE", 64)
     compared = []
-    compare = buckets.compare_batch_with_stored
+    plain = compare.compare_batch_with_stored
 
     def counted(opened, items, rows, numbers, **options):
         compared.append(numbers.size)
-        return compare(opened, items, rows, numbers, **options)
+        return plain(opened, items, rows, numbers, **options)
 
     monkeypatch.setattr(buckets, "compare_batch_with_stored", counted)
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
