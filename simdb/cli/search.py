@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
 import simdb
 from simdb import arrow
-from simdb.cli.inputs import InputOptions, noted, set_from
-from simdb.cli.options import Question, key_from
+from simdb.cli.inputs import InputOptions, SampleOptions, noted, set_from
+from simdb.cli.options import IntegerKeys, Question, key_from
 from simdb.cli.output import (
     Answering,
     counted,
@@ -32,7 +32,7 @@ from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import database_of, format_of_name
 from simdb.files.jsonl import item_of_json
-from simdb.files.rows import MadeKeys, ReadingOptions
+from simdb.files.rows import ReadingOptions
 from simdb.kinds import Kind
 from simdb.results import Key
 
@@ -96,17 +96,11 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeOptions(InputOptions):
+class ProbeOptions(SampleOptions):
     """How --input is read."""
 
     pattern: str | None = None
-    metadata_field: str | None = None
-    make_keys: MadeKeys | None = None
-    key_prefix: str | None = None
-    ratings: str | None = None
-    rating_field: str | None = None
-    on_bad: Literal["error", "skip"] = "error"
-    bad: str | None = None
+    integer_keys: IntegerKeys = False
 
 
 def search(

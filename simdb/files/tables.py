@@ -391,6 +391,8 @@ class _GroupWriter:
         return self
 
     def __exit__(self, kind: object, *_raised: object) -> None:
-        if kind is None and self._waiting:
-            self._write_group(self._most_rows)
-        self._writer.close()
+        try:
+            if kind is None and self._waiting:
+                self._write_group(self._most_rows)
+        finally:
+            self._writer.close()  # forgotten it would write its end into a closed file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import datasets
@@ -102,3 +103,47 @@ def test_a_file_that_was_cut_is_told_and_nothing_is_written(tmp_path):
     assert ran.exit_code == 2
     assert "no Parquet or Arrow file" in ran.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet"]
+
+
+def full(*_given: object, **_named: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_told_as_one_and_the_output_is_as_it_was(tmp_path, monkeypatch):
+    pq.write_table(TABLE, tmp_path / "in.parquet")
+    output = tmp_path / "kept.parquet"
+    output.write_text("before")
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    arguments = ["dedupe", str(tmp_path / "in.parquet"), "-o", str(output), *FIELDS]
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 3
+    assert "the output could not be written: No space left on device" in ran.stderr
+    assert output.read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "kept.parquet"]
+
+
+def test_a_damaged_page_is_told_by_its_file_and_nothing_is_written(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("1.parquet", "2.parquet"):
+        pq.write_table(TABLE, tmp_path / "in" / name, compression="zstd")
+    damaged = bytearray((tmp_path / "in" / "2.parquet").read_bytes())
+    damaged[4:200] = bytes(196)  # the magic number and the end stay
+    (tmp_path / "in" / "2.parquet").write_bytes(damaged)
+    for options in ((), ("--on-bad", "skip")):
+        arguments = ["dedupe", str(tmp_path / "in"), "-o", str(tmp_path / "k.parquet"), *options]
+        ran = CliRunner().invoke(app, arguments)
+        assert ran.exit_code == 2
+        assert "2.parquet: no Parquet or Arrow file that can be read" in ran.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+
+
+def test_a_file_of_many_groups_is_copied_by_the_size_of_its_groups(tmp_path):
+    rows = [
+        {"id": str(number), "text": f"{number} {number + 1} is not like it"} for number in range(50)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet", row_group_size=7)
+    dedupe(tmp_path / "in.parquet", "-o", tmp_path / "kept.parquet", "--threshold", "1")
+    kept = pq.ParquetFile(tmp_path / "kept.parquet")
+    sizes = [kept.metadata.row_group(place).num_rows for place in range(kept.num_row_groups)]
+    assert sizes == [7] * 7 + [1]
+    assert kept.read().to_pylist() == rows
