@@ -21,6 +21,7 @@ BATCH_ITEMS = 10_000
 PART_ROWS = 500  # rows read column by column
 LARGEST_METADATA = layout.LARGEST_METADATA
 WEIGHED = 8  # bytes in one of a weight
+_SOUND = frozenset((str, int, bool, float, type(None)))
 ELEMENT_BYTES = 64  # about what Python takes for an element of a set
 _PLAIN = frozenset((list, tuple, set, frozenset))  # collections whose elements are looked at
 
@@ -199,26 +200,27 @@ def _lengths(elements: Iterable[Any]) -> int:
 def _take_plain(
     part: list[Any], first: int, items: Items, batch: RowBatch, seen: set[bytes], *, most: int
 ) -> bool:
-    """Add rows that are all (key, item) with new keys of one type, column by column.
+    """Add rows of one length with new keys of one type, column by column.
 
     Changes nothing where they are not, where one of them is bad, or where they would be too much.
     """
-    if set(map(type, part)) != {tuple} or set(map(len, part)) != {2}:
+    if set(map(type, part)) != {tuple} or set(map(len, part)) not in ({2}, {3}):
         return False
-    user_keys = [row[0] for row in part]
+    user_keys, given, *others = zip(*part, strict=True)
     if set(map(type, user_keys)) not in ({str}, {int}):
         return False
     try:
         keys = encode_user_keys(user_keys)
-        encoded = items.encode_many([row[1] for row in part])
+        encoded = items.encode_many(given)
+        metadata = list(map(encode_metadata, others[0])) if others else [b""] * len(part)
     except (UsageError, TypeError, ValueError, OverflowError):
         return False
-    weight = int(items.weights(encoded).sum())
+    weight = int(items.weights(encoded).sum()) + sum(map(len, metadata)) // WEIGHED
     if len(set(keys)) < len(keys) or not seen.isdisjoint(keys) or weight > most:
         return False
     seen.update(keys)
     positions = range(first, first + len(part))
-    batch.extend(positions, user_keys, keys, encoded, [b""] * len(part), weight=weight)
+    batch.extend(positions, user_keys, keys, encoded, metadata, weight=weight)
     return True
 
 
@@ -256,15 +258,26 @@ def encode_metadata(metadata: Any, *, as_json: bool = True) -> bytes:
     if not isinstance(metadata, dict):
         raise BadItemError(f"metadata must be a dict or None, not {type(metadata).__name__}")
     try:
-        if layout.nesting(metadata) > layout.DEEPEST_NESTING:
-            raise BadItemError(f"metadata is nested deeper than {layout.DEEPEST_NESTING}")
-        _require_storable(metadata, "metadata", as_json=as_json)
+        if not _is_flat(metadata):
+            if layout.nesting(metadata) > layout.DEEPEST_NESTING:
+                raise BadItemError(f"metadata is nested deeper than {layout.DEEPEST_NESTING}")
+            _require_storable(metadata, "metadata", as_json=as_json)
         packed = layout.pack(metadata)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadItemError(f"metadata cannot be stored: {error}") from error
     if len(packed) > LARGEST_METADATA:
         raise BadItemError(f"metadata takes {len(packed):,} bytes; at most {LARGEST_METADATA:,}")
     return packed
+
+
+def _is_flat(metadata: dict[Any, Any]) -> bool:
+    """Whether nothing can be wrong with metadata but their size: the quick answer for most."""
+    values = metadata.values()
+    return (
+        set(map(type, metadata)) == {str}
+        and _SOUND.issuperset(map(type, values))
+        and all(isfinite(value) for value in values if type(value) is float)
+    )
 
 
 def _require_storable(value: Any, path: str, *, as_json: bool) -> None:
