@@ -38,8 +38,9 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
 
 # What a version of Python could change: how kernels are compiled, what is public, processes and
-# signals, what is read and written. But for the first nothing needs the compiler.
-KERNELS = ("tests/kernels/test_register.py",)
+# signals, what is read and written. But for the first, some of each module, nothing needs the
+# compiler: what is interpreted is the same arithmetic on every version.
+KERNELS = ("tests/kernels/test_register.py", "-m", "not heavy")
 LEAN = (
     *("tests/database/test_public_api.py", "tests/database/test_programs.py"),
     *("tests/database/test_interrupts.py", "tests/database/test_snapshot.py"),
@@ -50,6 +51,13 @@ LEAN = (
 )
 LAZY = ("--no-compile",)  # what is imported is compiled then; most of the packages never are
 QUIET = ("-p", "no:cacheprovider", "-q")
+
+CHECKS = (
+    ("ruff check", "-m", "ruff", "check", "."),
+    ("ruff format --check", "-m", "ruff", "format", "--check", "."),
+    ("compiling the kernels of stores", "-m", "tools.campaigns.preparing"),
+    ("compiling the other kernels", "-m", "tests.kernels.twins"),
+)
 
 MEMORY = Path("/dev/shm")
 ROOM = 4 * 2**30  # bytes free there; the tests take less than one
@@ -170,8 +178,8 @@ def set_up(environment: Path, base: str | Path, group: str | None) -> None:
 def run_tests(arguments: list[str]) -> int:
     """Run every check, pytest last so that its summary closes the output.
 
-    Types are checked while the kernels are compiled, so that the tests find both processors free
-    and no two of them compile the same.
+    Types are checked while kernels and tests are compiled, so that the tests find both processors
+    free and no two of them compile the same.
 
     Returns:
         the exit code of the first check that failed, 0 if none did.
@@ -179,13 +187,11 @@ def run_tests(arguments: list[str]) -> int:
     python = python_of(ENVIRONMENT)
     types = start(python, "-m", "mypy", output=subprocess.PIPE)
     failures = []
-    for name, command in (
-        ("ruff check", ["-m", "ruff", "check", "."]),
-        ("ruff format --check", ["-m", "ruff", "format", "--check", "."]),
-        ("compiling the kernels", ["-m", "tools.campaigns.preparing"]),
-    ):
+    for name, *command in CHECKS:
         say(name)
         failures.append(told(name, run(python, *command)))
+    # What is collected is compiled, once and not by each worker.
+    start(python, "-m", "pytest", "--collect-only", *QUIET, output=subprocess.DEVNULL).wait()
     say("mypy")
     print(types.communicate()[0], end="", flush=True)
     failures.append(told("mypy", types.returncode))
@@ -211,15 +217,16 @@ def available_processors() -> int:
 
 
 def other_pythons() -> dict[str, Path]:
-    """Return the Pythons of this machine that simdb supports, but for that of ``.venv``."""
+    """Return the Pythons of this machine that simdb supports, but for that which runs this."""
     project = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    own = version_of(Path(sys.executable))
     found: dict[str, Path] = {}
     for version in re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project):
         named = [*pyenv.glob(f"{version}.*/bin/python{version}")]
         named += [Path(path) for path in [shutil.which(f"python{version}")] if path]
         for path in named:
-            if version_of(path) == version != version_of(python_of(ENVIRONMENT)):
+            if version_of(path) == version != own:
                 found[version] = path
                 break
     return found
@@ -289,11 +296,7 @@ def coverage(arguments: list[str]) -> int:
     (CHECKOUT / "build").mkdir(exist_ok=True)
     interpreted = os.environ.get("NUMBA_DISABLE_JIT") == "1"
     chosen = ("--include" if interpreted else "--omit", "simdb/kernels/*")
-    chosen_tests = [
-        "--ignore",
-        "tests/tools",
-        *arguments,
-    ]  # the campaigns and benchmarks would only add
+    chosen_tests = ["--ignore", "tests/tools", *arguments]  # campaigns and benchmarks only add
     commands = (
         ("erase",),
         ("run", "-m", "pytest", *chosen_tests),
@@ -316,6 +319,8 @@ def main(arguments: list[str]) -> int:
     if missing:
         print(missing, file=sys.stderr)
         return 2
+    if command == "versions":
+        return run_versions(rest)
     set_up(ENVIRONMENT, sys.executable, None if command == "demo" else "dev")
     if command == "demo":
         return run(python_of(ENVIRONMENT), "tools/demo.py", *rest)
@@ -323,7 +328,6 @@ def main(arguments: list[str]) -> int:
         "setup": lambda _: 0,
         "audit": audit,
         "test": run_tests,
-        "versions": run_versions,
         "coverage": coverage,
     }
     return work[command](rest)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 
-import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -59,6 +58,8 @@ def test_shards_go_to_one_file_or_to_shards(tmp_path):
 
 
 def test_a_data_set_of_hugging_face_becomes_parquet(tmp_path):
+    import datasets
+
     datasets.Dataset(TABLE).save_to_disk(str(tmp_path / "set"), num_shards=2)
     dedupe(tmp_path / "set", "-o", tmp_path / "kept.parquet")
     assert pq.read_table(tmp_path / "kept.parquet")["id"].to_pylist() == ["a", "c"]

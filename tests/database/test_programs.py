@@ -50,6 +50,7 @@ def done(process: Any, timeout: Any = 60) -> Any:
 # ------------------------------------------------------------------------------- data frames
 
 
+@pytest.mark.heavy
 def test_a_data_frame_is_added_with_a_missing_text_reported(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(
@@ -75,6 +76,7 @@ def test_a_data_frame_is_added_with_a_missing_text_reported(tmp_path):
         assert (report.rows, report.present) == (3, 3)
 
 
+@pytest.mark.heavy
 def test_numpy_and_pandas_keys_are_plain_keys(tmp_path):
     pandas = pytest.importorskip("pandas")
     names = pandas.Series(["a", "b"])
@@ -266,6 +268,7 @@ ADDER = """
 """
 
 
+@pytest.mark.heavy
 def test_two_processes_that_add_at_once_both_succeed(tmp_path):
     path = tmp_path / "s.simdb"
     processes = [script(ADDER, path, name) for name in ("left", "right")]
@@ -274,7 +277,7 @@ def test_two_processes_that_add_at_once_both_succeed(tmp_path):
         while any(process.poll() is None for process in processes):
             with db.snapshot() as state:
                 assert len(list(state["news"].items())) == len(state["news"])
-            time.sleep(0.01)
+            time.sleep(0.05)
         assert [done(process) for process in processes] == ["600\n", "600\n"]
         assert len(news) == 2 * 570
         found = [(pair.left.split()[1], pair.right.split()[1]) for pair in news.pairs()]
@@ -350,6 +353,7 @@ def test_a_writer_waits_no_longer_than_it_was_told(tmp_path):
         assert len(news) == 1
 
 
+@pytest.mark.heavy
 def test_a_process_killed_in_the_middle_of_an_add_leaves_its_last_commit(tmp_path):
     path = tmp_path / "s.simdb"
     program = """

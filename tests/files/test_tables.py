@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-import datasets
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
@@ -140,8 +139,11 @@ def test_files_of_other_columns_are_refused(tmp_path):
         copy_rows(kept, target, as_parquet=False)
 
 
+@pytest.mark.heavy
 def test_a_folder_of_a_data_set_is_its_shards(tmp_path):
     rows = {"id": [f"k{i}" for i in range(10)], "text": [f"text {i}" for i in range(10)]}
+    import datasets
+
     datasets.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "set"), num_shards=2)
     sources = inputs_of(str(tmp_path / "set"), OPTIONS)
     assert len(sources) == 2

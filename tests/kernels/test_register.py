@@ -87,7 +87,21 @@ def test_every_entry_has_a_twin():
     assert {entry.name for entry in ENTRIES} == TWINS.keys()
 
 
-@pytest.mark.parametrize("twin", sorted(set(TWINS.values()), key=str))
+def some_of_each_module() -> set[Twin]:
+    """The twin of the first entry of each module: they are compiled on every version of Python."""
+    firsts: dict[str, Twin] = {}
+    for entry in ENTRIES:
+        firsts.setdefault(entry.name.partition(".")[0], TWINS[entry.name])
+    return set(firsts.values())
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        pytest.param(twin, marks=[] if twin in some_of_each_module() else [pytest.mark.heavy])
+        for twin in sorted(set(TWINS.values()), key=str)
+    ],
+)
 @pytest.mark.parametrize("seed", range(5))
 def test_kernels_agree_with_their_twins(twin: Twin, seed: int) -> None:
     twin(np.random.default_rng(seed))
@@ -104,6 +118,7 @@ def test_kernels_are_cached_and_release_the_gil():
 
 
 @COMPILED
+@pytest.mark.heavy
 def test_kernels_are_compiled_for_the_types_that_they_document():
     for twin in dict.fromkeys(TWINS.values()):
         twin(np.random.default_rng(0))

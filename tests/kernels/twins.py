@@ -35,7 +35,7 @@ from simdb.kernels.postings import (
     prefix_buckets,
 )
 from tests.support import oracle
-from tests.support.exact_oracle import jaccard
+from tests.support.similarities import jaccard
 
 Twin = Callable[[np.random.Generator], None]
 TWINS: dict[str, Twin] = {}
@@ -912,3 +912,8 @@ def words_of_projections(random: np.random.Generator) -> None:
         errors = np.ones(9, projected.dtype)
         found = kernels.vectors.line_words(projected, errors, vectors, directions, shifts, 4.0)
         assert found.tolist() == (np.floor((sums + shifts) / 4) % 65_535 + 1).tolist()
+
+
+if __name__ == "__main__":  # compiles every kernel that has a twin
+    for run_twin in dict.fromkeys(TWINS.values()):
+        run_twin(np.random.default_rng(0))

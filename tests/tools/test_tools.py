@@ -10,10 +10,13 @@ import sys
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests import conftest
 from tools import make_corpus, run
 from tools.benchmarks import children, corpora, oracle, peers, registry, report
 
@@ -69,10 +72,8 @@ def test_other_pythons_are_found_by_version_but_not_those_that_do_not_start(tmp_
         path.chmod(0o755)
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr(run, "ENVIRONMENT", tmp_path / "own")
-    own = run.python_of(tmp_path / "own")
-    own.parent.mkdir(parents=True)
-    own.symlink_to(tmp_path / "versions" / "3.11.2" / "bin" / "python3.11")
+    own = tmp_path / "versions" / "3.11.2" / "bin" / "python3.11"
+    monkeypatch.setattr(sys, "executable", str(own))
     found = {version: path.parents[1].name for version, path in run.other_pythons().items()}
     assert found == {"3.12": "3.12.9", "3.13": "3.13.0"}
 
@@ -83,12 +84,12 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, ca
     def run_command(*command, variables=None):
         ran.append(command[2])
         assert Path(variables["TMPDIR"]).is_dir() if command[2] == "pytest" else not variables
-        return {"ruff": 0, "tools.campaigns.preparing": 0, "pytest": 5}[command[2]]
+        return 5 if command[2] == "pytest" else 0
 
     monkeypatch.setattr(run, "python_of", lambda _: "false")
     monkeypatch.setattr(run, "run", run_command)
     assert run.run_tests(["-x"]) == 1
-    assert ran == ["ruff", "ruff", "tools.campaigns.preparing", "pytest"]
+    assert ran == ["ruff", "ruff", "tools.campaigns.preparing", "tests.kernels.twins", "pytest"]
     said = capfd.readouterr().out
     assert said.index("mypy FAILED (1)") < said.index("== pytest")
 
@@ -136,17 +137,25 @@ def run_suite(tmp_path):
     return run_with
 
 
-def test_slow_tests_are_deselected_and_data_tests_skipped_unless_asked_for(run_suite, tmp_path):
+def test_slow_tests_are_deselected_and_data_tests_skipped_unless_asked_for(run_suite):
     assert "1 passed, 2 skipped, 1 deselected" in run_suite().stdout
-    assert "3 passed, 1 skipped" in run_suite("--slow", "--data", str(tmp_path)).stdout
 
 
 def test_required_data_turns_every_skip_of_a_data_test_into_a_failure(run_suite, tmp_path):
-    assert "needs --data or SIMDB_DATA" in run_suite("--require-data").stderr
-    completed = run_suite("--require-data", "--data", str(tmp_path))
+    completed = run_suite("--slow", "--require-data", "--data", str(tmp_path))
     assert completed.returncode == 1
-    assert "1 failed, 2 passed" in completed.stdout
-    assert "does not exist" in run_suite("--data", str(tmp_path / "absent")).stderr
+    assert "1 failed, 3 passed" in completed.stdout
+
+
+def test_data_that_is_not_there_is_told(monkeypatch, tmp_path):
+    monkeypatch.delenv("SIMDB_DATA", raising=False)
+    for options, message in (
+        ({"--require-data": True}, "needs --data or SIMDB_DATA"),
+        ({"--data": str(tmp_path / "absent")}, "does not exist"),
+    ):
+        config: Any = SimpleNamespace(getoption=options.get)
+        with pytest.raises(pytest.UsageError, match=message):
+            conftest.pytest_configure(config)
 
 
 # The corpus.
