@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -108,3 +109,22 @@ def environment(path: Path) -> Iterator[Environment]:
     )
     yield environment
     environments.release(environment)
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files and folders that are synced, and names that are given, in their order."""
+    steps: list[str] = []
+    fsync, link = os.fsync, os.link
+
+    def noted(descriptor: int) -> None:
+        steps.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    def linked(*names: Any, **options: Any) -> None:
+        steps.append("linked")
+        link(*names, **options)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "link", linked)
+    return steps

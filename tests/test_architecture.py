@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -184,22 +181,6 @@ def test_neither_parts_nor_modules_import_each_other_in_a_circle():
 
 def test_every_part_of_the_table_exists():
     assert {part_of(module_name(path)) for path in MODULES} == set(ALLOWED_IMPORTS)
-
-
-def test_importing_simdb_loads_nothing_slow():
-    program = (
-        "import json, sys, simdb; "
-        "slow = ('numba', 'llvmlite', 'scipy', 'typer', 'rich', 'backports.zstd', 'pandas'); "
-        "print(json.dumps([name for name in slow if name in sys.modules]))"
-    )
-    completed = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=PACKAGE.parent,
-    )
-    assert json.loads(completed.stdout) == []
 
 
 @pytest.mark.parametrize(

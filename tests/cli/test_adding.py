@@ -4,7 +4,7 @@ import gzip
 import json
 
 from tests.support import cli_stores
-from tests.support.cli_stores import ROWS, jaccard, near_copy, text_of
+from tests.support.cli_stores import ROWS, likeness, near_copy, text_of
 from tests.support.commands import done, lines_of, run, write_rows
 
 rows_file, store = cli_stores.rows_file, cli_stores.store
@@ -52,7 +52,7 @@ def test_add_tells_duplicates_new_and_old(store, tmp_path):
         "line": 1,
         "id": "f",
         "duplicate_of": "d",
-        "similarity": jaccard(text_of(3), near_copy(3)),
+        "similarity": likeness(text_of(3), near_copy(3)),
         "within_input": False,
         "stored": False,
     }

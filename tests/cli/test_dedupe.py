@@ -13,7 +13,7 @@ import pytest
 import simdb
 from simdb.cli.inputs import Feed
 from simdb.files.compression import zstandard
-from tests.support.cli_stores import jaccard, text_of
+from tests.support.cli_stores import likeness, text_of
 from tests.support.commands import done, run, write_rows
 
 
@@ -39,7 +39,7 @@ def defined(
     kept_texts = dict(stored or {})
     kept, removed = [], {}
     for position, row in enumerate(rows):
-        similar = ((key, jaccard(text, row["text"])) for key, text in kept_texts.items())
+        similar = ((key, likeness(text, row["text"])) for key, text in kept_texts.items())
         found = next(((key, value) for key, value in similar if value >= threshold), None)
         if found is None:
             kept.append(position)

@@ -12,8 +12,9 @@ import pytest
 
 import simdb
 from tests.support import oracle
-from tests.support.cli_stores import jaccard, text_of
+from tests.support.cli_stores import likeness, text_of
 from tests.support.commands import done, lines_of, run, write_rows
+from tests.support.similarities import jaccard
 
 GENERATOR = random.Random(9)
 BASES = [GENERATOR.sample(range(5_000), 16) for _ in range(8)]
@@ -64,7 +65,7 @@ def test_exact_pairs_groups_and_searches_miss_nothing(store, threshold):
         expected = {
             number: float(score)
             for number, other in enumerate(LEFT, 1)
-            if (score := oracle.jaccard(LEFT[key], other)) >= Fraction(threshold)
+            if (score := jaccard(LEFT[key], other)) >= Fraction(threshold)
         }
         assert {match["key"]: match["similarity"] for match in matches} == expected
     grouped = {key for group in lines_of("groups", store, "left", "--exact", "--threshold",
@@ -85,7 +86,7 @@ def test_a_join_is_every_pair_of_both_collections(store, tmp_path, threshold):
         (one, two, float(score))
         for one, left in enumerate(LEFT, 1)
         for two, right in enumerate(RIGHT, 1)
-        if (score := oracle.jaccard(left, right)) >= Fraction(threshold)
+        if (score := jaccard(left, right)) >= Fraction(threshold)
     }
     assert told("join", store, "left", "right", "--threshold", threshold) == expected
     done("backup", store, tmp_path / "other.simdb")
@@ -233,10 +234,10 @@ def test_texts_have_an_exact_index_too(tmp_path):
     done("create", path, "c", "--exact-floor", 0.6)
     done("add", path, "c", rows)
     expected = {
-        (one + 1, two + 1, jaccard(texts[one], texts[two]))
+        (one + 1, two + 1, likeness(texts[one], texts[two]))
         for one in range(6)
         for two in range(one + 1, 6)
-        if jaccard(texts[one], texts[two]) >= 0.6
+        if likeness(texts[one], texts[two]) >= 0.6
     }
     assert len(expected) == 3
     assert told("pairs", path, "c", "--exact", "--threshold", 0.6) == expected

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from simdb.cli import search
 from tests.support import cli_stores
 from tests.support.cli_stores import THREE_ROWS
 from tests.support.commands import failed, program, run
+from tests.support.processes import interpreted
 
 store = cli_stores.store_of_three
 
@@ -155,18 +156,14 @@ def test_a_message_that_cannot_be_written_leaves_the_exit_code(store):
     if not Path("/dev/full").exists():
         pytest.skip("the system has no /dev/full")
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "simdb", "get", str(store), "news", "absent"],
-            stderr=full,
-            check=False,
-        )
+        done = program("get", store, "news", "absent", stderr=full)
     assert done.returncode == 2
 
 
 # ---------------------------------------------------------------------------- interruptions
 
 
-@pytest.mark.parametrize("module", ["numpy", "simdb.results", "typer", "simdb.cli.add"])
+@pytest.mark.parametrize("module", ["numpy", "simdb.results", "typer", "simdb.cli.app"])
 def test_an_interruption_of_the_imports_is_quiet(module):
     code = f"""
 import sys
@@ -179,8 +176,8 @@ sys.argv = ["/usr/bin/simdb", "plan"]
 from simdb.cli import main  # as the command does that pip makes
 main()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr, done.stdout) == (130, "", "")
+    done = interpreted(code, code=130)
+    assert (done.stderr, done.stdout) == ("", "")
 
 
 def test_an_interruption_of_another_programs_imports_is_told():
@@ -193,8 +190,7 @@ class Interrupting:
 sys.meta_path.insert(0, Interrupting())
 import simdb
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "KeyboardInterrupt" in done.stderr
+    assert "KeyboardInterrupt" in interpreted(code, code=-signal.SIGINT).stderr
 
 
 @pytest.mark.parametrize("module", ["numpy", "simdb.results", "typer"])
@@ -209,13 +205,8 @@ class Interrupting:
 sys.meta_path.insert(0, Interrupting())
 """
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "simdb", "plan"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = program("plan", stdout=subprocess.PIPE, env=variables)
     assert (done.returncode, done.stderr, done.stdout) == (130, "", "")
 
 
@@ -236,8 +227,7 @@ usual, sys.argv = sys.excepthook, ["simdb"]
 import simdb
 print(sys.excepthook is usual, simdb.starting.is_command())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True True\n"
+    assert interpreted(code).stdout == "True True\n"
 
 
 def test_a_damaged_store_names_the_repair_that_takes_it(tmp_path):

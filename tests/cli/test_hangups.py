@@ -49,7 +49,6 @@ def deduplicating(folder: Path, **options: Any) -> Iterator[subprocess.Popen[byt
     "signals",
     [
         [signal.SIGINT],
-        [signal.SIGHUP],
         [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM],
         [signal.SIGTERM],
     ],

@@ -21,7 +21,8 @@ from simdb.files.rows import ReadingOptions
 from simdb.files.writing import printable
 from simdb.kinds import CharacterShingles, StopWordShingles, Text, WordShingles
 from simdb.results import Outcome, Progress
-from tests.support.commands import run
+from tests.support.commands import program, run
+from tests.support.processes import interpreted
 
 COMMANDS = [
     "create",
@@ -252,18 +253,11 @@ def test_help_does_not_wait_for_the_engine():
         "assert not loaded, loaded\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stderr
+    interpreted(code)
 
 
 def test_the_module_is_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "simdb", "plan", "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = program("plan", "--json", stdout=subprocess.PIPE)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("{")

@@ -18,6 +18,7 @@ from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions, Row
 from tests.support import oracle
 from tests.support.commands import done, failed, lines_of, run
+from tests.support.similarities import jaccard
 
 SETS = ReadingOptions(text_fields=("set",), kind=simdb.Set())
 GENERATOR = random.Random(5)
@@ -69,7 +70,7 @@ def test_groups_get_and_search_know_sets(store, tmp_path):
     (tmp_path / "probe").write_text(probe + "\n")
     found = lines_of("search", store, "baskets", "--set", probe)
     expected = sorted(
-        ((key, oracle.jaccard(BASKETS[0], basket)) for key, basket in KEYED.items()),
+        ((key, jaccard(BASKETS[0], basket)) for key, basket in KEYED.items()),
         key=lambda match: -match[1],
     )
     assert [(match["key"], match["similarity"]) for match in found] == [
@@ -239,7 +240,7 @@ def slow_dedupe(threshold: Fraction) -> tuple[list[int], dict[int, int]]:
     kept: list[int] = []
     removed = {}
     for key, basket in KEYED.items():
-        like = [k for k in kept if oracle.jaccard(KEYED[k], basket) >= threshold]
+        like = [k for k in kept if jaccard(KEYED[k], basket) >= threshold]
         if like:
             removed[key] = like[0]
         else:

@@ -11,7 +11,7 @@ import pytest
 import simdb
 from simdb.files.writing import Output
 from tests.support import cli_stores
-from tests.support.cli_stores import ROWS, jaccard, near_copy, text_of, words
+from tests.support.cli_stores import ROWS, likeness, near_copy, text_of, words
 from tests.support.commands import done, lines_of, run, write_rows
 
 rows_file, store = cli_stores.rows_file, cli_stores.store
@@ -26,7 +26,7 @@ def test_pairs_are_lines_of_left_right_and_true_similarity(store):
     ]
     assert {tuple(pair) for pair in pairs} == {("left", "right", "similarity")}
     by_left = {pair["left"]: pair["similarity"] for pair in pairs}
-    assert by_left["a"] == jaccard(text_of(1), near_copy(1))
+    assert by_left["a"] == likeness(text_of(1), near_copy(1))
 
 
 def test_pairs_for_people_are_lines_without_control_characters(store):
@@ -48,7 +48,7 @@ def test_groups_are_lines_with_a_representative(store):
 
 def test_search_finds_by_text_file_and_key(store, tmp_path):
     (tmp_path / "probe.txt").write_text(text_of(1))
-    similar = jaccard(text_of(1), near_copy(1))
+    similar = likeness(text_of(1), near_copy(1))
     both = [{"key": "a", "similarity": 1.0}, {"key": "c", "similarity": similar}]
 
     assert lines_of("search", store, "news", "--text", text_of(1), "--threshold", 0.8) == both

@@ -19,7 +19,7 @@ import simdb
 from simdb.opened import opened as handle
 from simdb.storage.file import environment as environments
 from simdb.storage.file import locks
-from tests.support.forked import answer_of
+from tests.support.processes import answer_of
 
 FILES = {module.__file__ for module in (environments, handle, locks)}
 LOCKS = ("_gate:", "_mutex:", "_registry_lock:")

@@ -15,7 +15,7 @@ from simdb.errors import ConfigurationError, DatabaseClosedError, StorageError, 
 from simdb.ingest import rows as reading_rows
 from simdb.storage.file.errors import translated
 from simdb.storage.tables import layout
-from tests.support.forked import answer_of
+from tests.support.processes import answer_of
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 import pickle  # noqa: TID251 - that users may pickle answers
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
 import simdb
+from tests.support.processes import interpreted
 
 NAMES = [
     "AddReport",
@@ -155,15 +154,13 @@ def test_every_error_derives_from_what_one_would_expect():
 
 def loaded_by(script: str) -> set[str]:
     command = f"{script}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", command], capture_output=True, check=True, text=True
-    )
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return set(json.loads(interpreted(command).stdout.splitlines()[-1]))
 
 
 def test_importing_loads_no_compiler_and_nothing_of_the_command_line():
     modules = loaded_by("import simdb")
-    assert not modules & {"numba", "llvmlite", "scipy", "typer", "rich", "click", "backports"}
+    slow = {"numba", "llvmlite", "scipy", "typer", "rich", "click", "backports", "pandas"}
+    assert not modules & slow
     assert not [name for name in modules if name.startswith(("simdb.cli", "simdb.files"))]
 
 

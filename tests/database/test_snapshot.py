@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 import simdb
 from simdb.storage.file.environment import ReadTransaction
+from tests.support.processes import interpreted
 from tests.support.strategies import SURE, found_groups, found_pairs, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -182,11 +181,5 @@ def test_a_snapshot_is_known_by_what_is_in_it_not_by_its_number(
         bound: Any = {"max_distance": 2} if isinstance(kind, simdb.Vector) else {"threshold": 0.5}
         assert [match.key for match in seen.search(items[0], **bound)] == [1]
         program = f"import simdb; simdb.open({str(path)!r})['c'].add(2, {items[1]!r})"
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
+        interpreted(program)
         assert {match.key for match in seen.search(items[0], **bound)} == {1, 2}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import simdb
+from tests.support.processes import interpreted
 
 KINDS: dict[str, tuple[Any, Any]] = {
     "text": (simdb.Text(simdb.WordShingles(1)), "hello world again"),
@@ -61,7 +60,7 @@ with simdb.open(sys.argv[1]) as db:
 
     def rows() -> Any:
         yield "a", "hello world"
-        subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+        interpreted(program, path)
 
     with simdb.open(path) as db:
         collection = db.create_collection("c", simdb.Text())

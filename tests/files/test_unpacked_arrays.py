@@ -17,7 +17,7 @@ import simdb
 from simdb.errors import BadItemError, StorageError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions
-from tests.support.forked import answer_of
+from tests.support.processes import answer_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = np.arange(400_000, dtype=np.float32).reshape(-1, 4)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from simdb.errors import MissingExtraError, UsageError
 from simdb.files import open_rows
 from simdb.files.compression import zstandard
 from simdb.files.writing import Output, json_line, written_together
+from tests.support.processes import interpreted
 
 
 def names_in(folder: Path) -> list[str]:
@@ -238,8 +238,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path):
     target = tmp_path / "out[1].jsonl"
-    done = subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    interpreted(KILLED, target, code=-signal.SIGKILL)
     (left,) = tmp_path.iterdir()
     (tmp_path / ".out1.jsonl.0123.part").write_bytes(b"of another target")
     assert left.name.endswith(".part")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 
 import simdb
 from simdb import arrow
+from tests.support.processes import interpreted
 
 A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
 
@@ -264,9 +263,7 @@ def test_without_pyarrow_the_extra_is_named_and_nothing_else_needs_it(tmp_path):
         "try: simdb.dedupe(Table(), item='t')\n"
         "except simdb.MissingExtraError as error: print(error)\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    ran = interpreted(program, cwd=tmp_path)
     assert 'pip install "simdb-store[arrow]"' in ran.stdout
 
 

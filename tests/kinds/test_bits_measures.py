@@ -16,7 +16,7 @@ from simdb.kernels import bits as kernels
 from simdb.kinds import Bits
 from simdb.kinds.bits import BitsItems, BitsMeasure, ByCount
 from simdb.kinds.distances import hamming_distance
-from tests.support.oracle import jaccard
+from tests.support.similarities import jaccard
 
 LENGTH = 150
 HAMMING, TANIMOTO = BitsMeasure("hamming"), BitsMeasure("tanimoto")

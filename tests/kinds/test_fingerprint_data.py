@@ -24,7 +24,7 @@ def answers(data_directory: Path, request: pytest.FixtureRequest) -> dict[str, A
     """Return what the benchmark measures and predicts of every kind; in the short form of two."""
     if request.config.getoption("--slow"):
         return real_prints.run(data_directory)
-    return real_prints.run(data_directory, [*real_prints.KINDS][:2], fingers=100)
+    return real_prints.run(data_directory, [*real_prints.KINDS][:2], fingers=60)
 
 
 def test_rates_are_those_that_are_predicted(answers: dict[str, Any]) -> None:

@@ -97,13 +97,13 @@ def test_random_pairs_differ_as_much_as_all_pairs_do(tmp_path):
         for rows in (left, right)
     ]
     with opened(tmp_path / "s", left, right, threshold="0.3") as (one, other):
-        linked = one.calibrate("born", other=other, matched=0, sample=40_000).random
+        linked = one.calibrate("born", other=other, matched=0, sample=10_000).random
         assert linked.value == pytest.approx(mean_difference(*days), abs=5 * linked.variance**0.5)
-        within = one.calibrate("born", matched=0, sample=40_000).random
+        within = one.calibrate("born", matched=0, sample=10_000).random
         apart = [abs(one - other) for one, other in combinations(days[0], 2)]
         assert within.value == pytest.approx(np.nanmean(apart), abs=5 * within.variance**0.5)
-        assert within == one.calibrate("born", matched=0, sample=40_000).random
-        assert within != one.calibrate("born", matched=0, sample=40_000, seed=1).random
+        assert within == one.calibrate("born", matched=0, sample=10_000).random
+        assert within != one.calibrate("born", matched=0, sample=10_000, seed=1).random
 
 
 def test_lower_scores_than_the_threshold_may_be_calibrated(tmp_path):

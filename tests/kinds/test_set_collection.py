@@ -18,6 +18,7 @@ import pytest
 import simdb
 from simdb.errors import BadItemError, ConfigurationError, KeyExistsError
 from tests.support import oracle
+from tests.support.similarities import jaccard
 
 # At 0.5 a pair is missed with probability 10^-8, and the hash functions are fixed.
 SETTINGS: dict[str, Any] = {"threshold": 0.5, "bands": 64, "rows": 2, "seed": 1}
@@ -69,7 +70,7 @@ def similar_to(
     probe: frozenset[Any], threshold: Fraction, rows: list[tuple[Any, Any]] = ROWS
 ) -> list[tuple[Any, float]]:
     """Search by definition: falling similarity, then order of insertion."""
-    scored = [(key, oracle.jaccard(probe, item)) for key, item in rows]
+    scored = [(key, jaccard(probe, item)) for key, item in rows]
     found = [(key, score) for key, score in scored if score >= threshold]
     return [(key, float(score)) for key, score in sorted(found, key=lambda match: -match[1])]
 
@@ -274,7 +275,7 @@ def slow_join(rows: list[tuple[int, list[int]]], threshold: Fraction) -> dict[An
         ordered = sorted(item, key=lambda element: (counts[element], element))
         prefix = ordered[: len(item) - ceil(threshold * len(item)) + 1]
         for other in set(chain.from_iterable(holders.get(element, ()) for element in prefix)):
-            similarity = oracle.jaccard(sets[place], sets[other])
+            similarity = jaccard(sets[place], sets[other])
             if similarity >= threshold:
                 found[rows[other][0], key] = float(similarity)
         for element in prefix:

@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import simdb
 from simdb.ingest import postings as exact_indexing
-from tests.support.exact_oracle import jaccard
 from tests.support.exact_stores import join_by
+from tests.support.similarities import jaccard
 
 FLOOR = Fraction(1, 2)
 KEYS = st.integers(0, 24)
@@ -138,5 +138,5 @@ class ExactStore(RuleBasedStateMachine):
             assert len(self.collection) == len(self.present)
 
 
-ExactStore.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+ExactStore.TestCase.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
 test_a_store_answers_exactly_whatever_was_done_to_it = ExactStore.TestCase

@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import lmdb
 import pytest
 
@@ -111,20 +108,8 @@ def test_repair_waits_for_no_writer(path):
     environments.release(environment)
 
 
-def test_the_name_of_a_repaired_store_is_synced_after_it_is_given(path, monkeypatch):
+def test_the_name_of_a_repaired_store_is_synced_after_it_is_given(path, synced):
     filled(path)
-    steps = []
-    fsync, link = os.fsync, os.link
-
-    def noted(descriptor):
-        steps.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
-        fsync(descriptor)
-
-    def linked(*names, **options):
-        steps.append("linked")
-        link(*names, **options)
-
-    monkeypatch.setattr(os, "fsync", noted)
-    monkeypatch.setattr(os, "link", linked)
+    synced.clear()
     repaired(path)
-    assert steps[-2:] == ["linked", str(path.parent)]
+    assert synced[-2:] == ["linked", str(path.parent)]

@@ -12,7 +12,7 @@ import pytest
 
 import simdb
 from tests.support.commands import run
-from tests.support.forked import Child
+from tests.support.processes import Child
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import time
 import pytest
 
 import simdb
-from tests.support.forked import Child
+from tests.support.processes import Child
 
 WORDS = [f"word{number}" for number in range(300)]
 KIND = simdb.Text(simdb.CharacterShingles(7))

@@ -24,7 +24,7 @@ from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
-from tests.support.forked import Child, answer_of
+from tests.support.processes import Child, answer_of
 
 # -- creating --------------------------------------------------------------------------------------
 

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from pathlib import Path
 
 import lmdb
 import pytest
@@ -18,7 +16,7 @@ from simdb.storage.file.creation import FORMAT_VERSION
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, Table
 from tests.support.environments import MIB, acquire, get, put
-from tests.support.forked import answer_of
+from tests.support.processes import answer_of
 
 # -- files that change under an open store ---------------------------------------------------------
 
@@ -154,25 +152,6 @@ def test_a_copy_does_not_overwrite(path, environment, tmp_path):
 
 
 # -- what is made durable ------------------------------------------------------------------------
-
-
-@pytest.fixture
-def synced(monkeypatch):
-    """The files and folders that are synced, and names that are given, in their order."""
-    steps: list[str] = []
-    fsync, link = os.fsync, os.link
-
-    def noted(descriptor):
-        steps.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
-        fsync(descriptor)
-
-    def linked(*names, **options):
-        steps.append("linked")
-        link(*names, **options)
-
-    monkeypatch.setattr(os, "fsync", noted)
-    monkeypatch.setattr(os, "link", linked)
-    return steps
 
 
 def test_the_name_of_a_new_store_is_synced_after_it_is_given(path, synced):

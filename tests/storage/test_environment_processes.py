@@ -8,11 +8,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +18,7 @@ from simdb.storage.file import environment as environments
 from simdb.storage.file import preflight
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
-from tests.support.forked import Child, answer_of
+from tests.support.processes import Child, answer_of, interpreted
 
 # -- several processes -----------------------------------------------------------------------------
 
@@ -310,14 +307,7 @@ for number in range(30):
 print(bytes(transaction.get(environments.Table.KEYS, b"a"))[:3])
 """
     program = program.replace(f"acquire({str(path)!r})", f"acquire(Path({str(path)!r}))")
-    done = subprocess.run(
-        [sys.executable, "-c", "from pathlib import Path\n" + program],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.stdout == "b'old'\n", done.stderr
+    assert interpreted("from pathlib import Path\n" + program).stdout == "b'old'\n"
 
 
 def test_a_child_forked_while_a_thread_writes_waits_for_it_and_writes(environment):

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 import resource
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -20,7 +18,7 @@ from simdb.storage.file import creation
 from simdb.storage.file import environment as environments
 from simdb.storage.tables.layout import Table
 from tests.support.environments import MIB, acquire, get, put
-from tests.support.forked import Child, answer_of
+from tests.support.processes import Child, answer_of, interpreted
 
 
 def fill(environment):
@@ -137,11 +135,10 @@ except simdb.StorageError as error:
 @pytest.mark.heavy
 def test_a_limit_on_address_space_is_enough_for_all_or_an_error_says_how_much_would_be(tmp_path):
     def told(limit: int) -> str:
-        arguments = [sys.executable, "-c", LIMITED, str(tmp_path / f"s{limit}"), str(limit)]
-        return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+        return interpreted(LIMITED, tmp_path / f"s{limit}", limit).stdout
 
     answer = told(0)  # and kernels are compiled, which takes more than loading them
-    for limit in (200, 400, 600):
+    for limit in (200, 600):
         said = told(limit * 1_024)
         assert "address space" in said
     enough = int(re.findall(r"ulimit -v (\d+)", said)[0])

@@ -31,7 +31,7 @@ from simdb.storage.file import errors as file_errors
 from simdb.storage.tables.layout import Table
 from tests.support.damage import WORDS, filled
 from tests.support.environments import MIB
-from tests.support.forked import Child, answer_of
+from tests.support.processes import Child, answer_of
 
 # -- failed writes ---------------------------------------------------------------------------------
 

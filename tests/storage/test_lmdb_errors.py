@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +29,7 @@ from simdb.storage.file import errors as file_errors
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, Table
 from tests.support.environments import MIB, acquire, get, put
+from tests.support.processes import interpreted
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -160,7 +159,7 @@ environments.release(environment)
 
 def grow_elsewhere(path: Path) -> None:
     """Let another process, which is no child of a fork, make the file larger."""
-    subprocess.run([sys.executable, "-c", GROW, str(path)], check=True, cwd=CHECKOUT)
+    interpreted(GROW, path)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from simdb.errors import DatabaseBusyError, StorageError
 from simdb.storage.file.locks import WriterQueue
-from tests.support.forked import Child, answer_of
+from tests.support.processes import Child, answer_of
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from simdb.storage.file import environment as environments
 from simdb.storage.file import preflight
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
-from tests.support.forked import Child, answer_of
+from tests.support.processes import Child, answer_of
 
 
 def holder(path, *, read_only=False):
@@ -199,13 +199,19 @@ except simdb.StorageError as error:
     assert keys_of(path) == {b"a", b"b"}
 
 
-def test_a_writer_that_is_killed_between_its_commit_and_the_lock_file_stops_nobody(path):
-    """The meta page is written, the lock file is not: the next writer mends that."""
+def with_a_commit_taken_back(path):
+    """Store ``a`` and ``b``, take ``b`` back, and return the file that had both."""
     stored(path, b"a")
-    shutil.copyfile(path, before := path.with_name("before"))
+    before = path.read_bytes()
     stored(path, b"b")
     after = path.read_bytes()
-    path.write_bytes(before.read_bytes())
+    path.write_bytes(before)
+    return after
+
+
+def test_a_writer_that_is_killed_between_its_commit_and_the_lock_file_stops_nobody(path):
+    """The meta page is written, the lock file is not: the next writer mends that."""
+    after = with_a_commit_taken_back(path)
     reader, writer = holder(path, read_only=True), holder(path)
     with path.open("r+b") as file:
         file.write(after)
@@ -218,11 +224,7 @@ def test_a_writer_that_is_killed_between_its_commit_and_the_lock_file_stops_nobo
 
 def test_what_a_writer_that_is_killed_there_has_committed_is_seen_and_kept(path):
     """LMDB's lock has a dead owner: who may write brings the lock file up to date."""
-    stored(path, b"a")
-    shutil.copyfile(path, before := path.with_name("before"))
-    stored(path, b"b")
-    after = path.read_bytes()
-    path.write_bytes(before.read_bytes())
+    after = with_a_commit_taken_back(path)
     reader = holder(path, read_only=True)  # so that the lock file is not made anew
     assert ask(reader, "a") == str(b"a")
 

@@ -11,7 +11,7 @@ import pytest
 import simdb
 from simdb.errors import ConfigurationError, NotADatabaseError, StorageError, WrongTypeError
 from tests.support.commands import run
-from tests.support.forked import answer_of
+from tests.support.processes import answer_of
 
 MEMORY = Path("/proc/self/mem")  # a regular file of size 0 that cannot be read at 0
 

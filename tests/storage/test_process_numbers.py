@@ -19,7 +19,7 @@ import pytest
 import simdb
 from simdb.errors import DatabaseBusyError
 from simdb.storage.file import errors as file_errors
-from tests.support.forked import Child
+from tests.support.processes import Child
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = "processes of different PID namespaces.*may not share a store"

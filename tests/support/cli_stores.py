@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.commands import done, run, write_rows
+from tests.support.similarities import jaccard
 
 WORDS = [f"word{number}" for number in range(500)]
 
@@ -26,10 +27,13 @@ def near_copy(seed: int) -> str:
     return " ".join([*words(seed)[:-2], "changed", "words"])
 
 
-def jaccard(left: str, right: str, size: int = 9) -> float:
-    one = {left[start : start + size] for start in range(len(left) - size + 1)}
-    two = {right[start : start + size] for start in range(len(right) - size + 1)}
-    return len(one & two) / len(one | two)
+def likeness(left: str, right: str, size: int = 9) -> float:
+    """The similarity of two texts by the shingles that they have."""
+    one, other = (
+        {text[start : start + size] for start in range(len(text) - size + 1)}
+        for text in (left, right)
+    )
+    return float(jaccard(one, other))
 
 
 ROWS: list[dict[str, Any]] = [

@@ -14,6 +14,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from simdb.cli.app import app
+from tests.support.processes import CHECKOUT
 
 # At each call typer makes all commands anew, which takes longer than most of them do.
 pytest.MonkeyPatch().setattr("typer.testing._get_command", cache(typer.main.get_command))
@@ -49,11 +50,8 @@ def program(*arguments: object, **options: Any) -> subprocess.CompletedProcess[s
     """What ``python -m simdb`` does with arguments, its messages captured."""
     return subprocess.run(
         [sys.executable, "-m", "simdb", *map(str, arguments)],
-        cwd=Path(__file__).parents[2],
-        stderr=subprocess.PIPE,
-        text=True,
         check=False,
-        **options,
+        **{"cwd": CHECKOUT, "stderr": subprocess.PIPE, "text": True, **options},
     )
 
 

@@ -12,18 +12,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tests.support.similarities import jaccard
+
 THRESHOLDS = [Fraction(hundredths, 100) for hundredths in range(50, 101)]
 THRESHOLDS += [Fraction(str(0.1 * 7)), Fraction(1, 3), Fraction(2, 3), Fraction(7, 9)]
 THRESHOLDS += [Fraction(5, 11), Fraction(999, 1000), Fraction(1, 20)]
 
 
 Place: TypeAlias = tuple[tuple[int, ...], int]
-
-
-def jaccard(left: set[int], right: set[int]) -> Fraction:
-    """Compute the similarity as the book defines it; 0 for two empty sets."""
-    union = len(left | right)
-    return Fraction(len(left & right), union) if union else Fraction(0)
 
 
 def meets(fraction: Fraction, overlap: int, union: int) -> bool:

@@ -21,7 +21,7 @@ from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.ingest import postings as exact_indexing
 from simdb.results import Pairs
-from tests.support.exact_oracle import jaccard
+from tests.support.similarities import jaccard
 
 WAYS = ("memory", "sweep")
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+
+from tests.support.similarities import bag_jaccard_of_maxima, bag_jaccard_of_sums, jaccard
 
 GENERATOR = np.random.default_rng(3)
 
@@ -35,14 +37,6 @@ def vectors_of(count: int) -> list[list[float]]:
     far = GENERATOR.normal(size=(count, 6)).astype(np.float32)
     near = far + np.float32(0.01)
     return [*far.tolist(), *near.tolist()]
-
-
-def bag_of_sum(one: list[str], other: list[str]) -> float:
-    return (Counter(one) & Counter(other)).total() / (len(one) + len(other))
-
-
-def bag_of_maximum(one: list[str], other: list[str]) -> float:
-    return (Counter(one) & Counter(other)).total() / (Counter(one) | Counter(other)).total()
 
 
 WORDS = [f"word{number}" for number in range(60)]
@@ -127,21 +121,21 @@ CASES = {
         ("--kind", "set"),
         ("--threshold", 0.8),
         SETS,
-        lambda one, other: len({*one} & {*other}) / len({*one} | {*other}) >= 0.8,
+        lambda one, other: jaccard(one, other) >= Fraction(4, 5),
         "set",
     ),
     "bag-sum": Case(
         ("--kind", "bag"),
         ("--threshold", 0.4),
         BAGS,
-        lambda one, other: bag_of_sum(one, other) >= 0.4,
+        lambda one, other: bag_jaccard_of_sums(one, other) >= Fraction(2, 5),
         "bag",
     ),
     "bag-maximum": Case(
         ("--kind", "bag:maximum"),
         ("--threshold", 0.8),
         BAGS,
-        lambda one, other: bag_of_maximum(one, other) >= 0.8,
+        lambda one, other: bag_jaccard_of_maxima(one, other) >= Fraction(4, 5),
         "bag",
     ),
     "hamming": Case(

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import simdb
+from tests.support.similarities import bag_jaccard_of_maxima, bag_jaccard_of_sums, jaccard
 
 
 def hamming(one: Any, other: Any) -> float:
@@ -20,8 +20,7 @@ def hamming(one: Any, other: Any) -> float:
 
 
 def tanimoto(one: Any, other: Any) -> Fraction:
-    left, right = set(np.flatnonzero(one).tolist()), set(np.flatnonzero(other).tolist())
-    return Fraction(len(left & right), len(left | right))
+    return jaccard(np.flatnonzero(one).tolist(), np.flatnonzero(other).tolist())
 
 
 def angle(one: Any, other: Any) -> float:
@@ -32,20 +31,6 @@ def angle(one: Any, other: Any) -> float:
 
 def euclidean(one: Any, other: Any) -> float:
     return float(np.sqrt(np.square(np.asarray(one, float) - np.asarray(other, float)).sum()))
-
-
-def bag_sum(one: Any, other: Any) -> Fraction:
-    left, right = Counter(one), Counter(other)
-    return Fraction((left & right).total(), left.total() + right.total())
-
-
-def bag_maximum(one: Any, other: Any) -> Fraction:
-    left, right = Counter(one), Counter(other)
-    return Fraction((left & right).total(), (left | right).total())
-
-
-def jaccard(one: Any, other: Any) -> Fraction:
-    return Fraction(len(set(one) & set(other)), len(set(one) | set(other)))
 
 
 def bit_vectors(generator: np.random.Generator) -> list[Any]:
@@ -141,9 +126,15 @@ class Case:
 
 CASES = {
     "set": Case(simdb.Set(), {"threshold": 0.7}, {"threshold": 0.7}, jaccard, some_bags),
-    "bag-sum": Case(simdb.Bag("sum"), {"threshold": 0.4}, {"threshold": 0.4}, bag_sum, some_bags),
+    "bag-sum": Case(
+        simdb.Bag("sum"), {"threshold": 0.4}, {"threshold": 0.4}, bag_jaccard_of_sums, some_bags
+    ),
     "bag-maximum": Case(
-        simdb.Bag("maximum"), {"threshold": 0.7}, {"threshold": 0.7}, bag_maximum, some_bags
+        simdb.Bag("maximum"),
+        {"threshold": 0.7},
+        {"threshold": 0.7},
+        bag_jaccard_of_maxima,
+        some_bags,
     ),
     "hamming": Case(simdb.Bits(96), {"max_distance": 8}, {"max_distance": 8}, hamming, bit_vectors),
     "tanimoto": Case(

@@ -12,6 +12,7 @@ from math import comb, inf
 from typing import Any, TypeAlias
 
 from simdb import kinds
+from tests.support.similarities import jaccard
 
 MODULUS = 2**61 - 1
 WORD_MASK = 2**64 - 1
@@ -64,12 +65,6 @@ def shingle_set(text: str, settings: kinds.Text) -> set[Shingle]:
 
 
 # ------------------------------------------------------------------------- similarity (MMDS 3.1.1)
-
-
-def jaccard(left: Iterable[Hashable], right: Iterable[Hashable]) -> Fraction:
-    """Return the Jaccard similarity; two empty sets have 0."""
-    left, right = set(left), set(right)
-    return Fraction(len(left & right), len(left | right)) if left or right else Fraction(0)
 
 
 def text_similarity(left: str, right: str, settings: kinds.Text) -> Fraction:

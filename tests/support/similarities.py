@@ -9,15 +9,16 @@ from collections.abc import Set as AbstractSet
 from fractions import Fraction
 
 
-def jaccard(left: AbstractSet[Hashable], right: AbstractSet[Hashable]) -> Fraction:
-    """Compute the Jaccard similarity: common elements among all (MMDS 3.1.1).
+def jaccard(left: Iterable[Hashable], right: Iterable[Hashable]) -> Fraction:
+    """Compute the Jaccard similarity of sets: common elements among all (MMDS 3.1.1).
 
     Two empty sets have no elements to share: 0.
 
     >>> jaccard({1, 2, 3}, {2, 3, 4})
     Fraction(1, 2)
     """
-    return _ratio(len(left & right), len(left | right))
+    one, other = set(left), set(right)
+    return _ratio(len(one & other), len(one | other))
 
 
 def dice(left: AbstractSet[Hashable], right: AbstractSet[Hashable]) -> Fraction:

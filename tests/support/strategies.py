@@ -15,6 +15,7 @@ import simdb
 from simdb.answers.choose import Question, choose
 from simdb.work import Work
 from tests.support import oracle
+from tests.support.similarities import jaccard
 
 # Pairs at the threshold are missed with probability (1 - 1/4)^40 = 1e-5: never, with these seeds.
 SURE: dict[str, Any] = {"threshold": 0.5, "bands": 40, "rows": 2, "seed": 1}
@@ -134,7 +135,7 @@ def similar_pairs(
     """Return all similar pairs of stored items, the earlier one on the left."""
     sets = [(key, oracle.shingle_set(text, kind)) for key, text in stored]
     pairs = (
-        ((left, right), oracle.jaccard(left_set, right_set))
+        ((left, right), jaccard(left_set, right_set))
         for (left, left_set), (right, right_set) in combinations(sets, 2)
     )
     return {keys: float(value) for keys, value in pairs if value >= threshold}

@@ -253,11 +253,23 @@ def test_the_obvious_shingles_are_those_of_the_store() -> None:
     }
 
 
-def test_growth_joins_every_size_and_explains_the_curve(bench: registry.Bench) -> None:
+def test_growth_joins_every_size_and_explains_and_draws_the_curve(
+    bench: registry.Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[Path, list[str]]] = []
+
+    def draw(path: Path, _title: str, panels: dict[str, Any], **_options: Any) -> str:
+        drawn.append((path, list(panels)))
+        return ""
+
+    monkeypatch.setattr(exact_growth, "draw", draw)
+    bench.plot, bench.set_count = tmp_path / "curve.svg", 200
     figures = run(bench, "exact-growth")
+    panels = ["microseconds an item", "postings scanned an item", "candidates an item"]
+    assert drawn == [(tmp_path / "curve.svg", panels)]
     grown = bench.details["exact-growth, exact only"]
-    assert [one["items"] for one in grown["joins"]] == [4, 8, 20, 40, 80, 200, 400]
-    sets = [set(one.tolist()) for one in set_data.made_sets(400)]
+    assert [one["items"] for one in grown["joins"]] == [2, 4, 10, 20, 40, 100, 200]
+    sets = [set(one.tolist()) for one in set_data.made_sets(200)]
     assert grown["joins"][-1]["pairs"] == len(true_pairs(sets, Fraction(4, 5)))
     assert len(grown["rates"]) == 10
     assert "insert, both probable only" in figures
@@ -270,22 +282,6 @@ def test_growth_joins_every_size_and_explains_the_curve(bench: registry.Bench) -
         for n in (10, 100, 1000)
     ]
     assert "to the power 1.00, its candidates to 0.00" in exact_growth.explanation(points)
-
-
-def test_the_curve_of_growth_is_drawn_where_it_is_asked_for(
-    bench: registry.Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[tuple[Path, list[str]]] = []
-
-    def draw(path: Path, _title: str, panels: dict[str, Any], **_options: Any) -> str:
-        drawn.append((path, list(panels)))
-        return ""
-
-    monkeypatch.setattr(exact_growth, "draw", draw)
-    bench.plot, bench.set_count = tmp_path / "curve.svg", 100
-    run(bench, "exact-growth")
-    panels = ["microseconds an item", "postings scanned an item", "candidates an item"]
-    assert drawn == [(tmp_path / "curve.svg", panels)]
 
 
 def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
@@ -341,6 +337,8 @@ def small_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(exact_indexing, name, value)
     monkeypatch.setattr(exact_indexing, "WORTH_IT", 1)
     monkeypatch.setattr(exact_indexing, "WORSE", exact_indexing.WORSE)
+    monkeypatch.setattr(epochs, "STEPS", 16)
+    monkeypatch.setattr(epochs, "QUERIES", 10)
 
 
 @pytest.mark.usefixtures("small_epochs")

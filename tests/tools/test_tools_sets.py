@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.support import oracle
+from tests.support.similarities import jaccard
 from tools.benchmarks import set_ingest
 from tools.benchmarks.registry import Bench, Figure
 
@@ -37,7 +37,7 @@ def test_simdb_stores_the_sets_and_finds_the_pairs_by_position(folder, tmp_path)
         left * 60 + right
         for left in range(60)
         for right in range(left + 1, 60)
-        if oracle.jaccard(rows[left], rows[right]) * 5 >= 4
+        if jaccard(rows[left], rows[right]) * 5 >= 4
     ]
     assert len(true) == 20
     assert set(np.load(pairs).tolist()) <= set(true)

@@ -270,7 +270,7 @@ def _by_atheris(
 @campaign(
     "fuzz",
     "importers and decoders fed with mutations; the long form by atheris",
-    short=5,
+    short=3,
     long=6_300,
     timed=True,
 )

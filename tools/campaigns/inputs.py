@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import resource
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import simdb
+from tools.benchmarks.children import memory_watched
 from tools.campaigns import children, sabotage
 from tools.campaigns.registry import Run, campaign
 
-MOST_MEMORY = 700 * 2**20  # bytes beyond those before, under a setting of MEMORY
+MOST_MEMORY = 320 * 2**20  # anonymous bytes beyond those before, under a setting of MEMORY
 MEMORY = 16 * 2**20
 
 _FLOOR = Fraction(1, 1_000)
@@ -152,7 +152,7 @@ HOSTILE = {
     "hostile",
     "items that become far more than they were: memory stays within its setting",
     short=3,
-    long=600,
+    long=20,
     small_parts=False,
 )
 def hostile(run: Run) -> None:
@@ -176,11 +176,13 @@ def _expanded(run: Run, make: Callable[[int], tuple[Any, Sequence[Any]]]) -> tup
     """Return how much memory was taken, and whether the store is sound and finds its items."""
     sabotage.plant(run.sabotage)
     kind, items = make(run.count)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with simdb.open(run.work / "s.simdb", threads=1, memory=MEMORY) as database:
+    with (
+        memory_watched() as watched,
+        simdb.open(run.work / "s.simdb", threads=1, memory=MEMORY) as database,
+    ):
         collection = database.collection("c", kind, threshold=0.8, exact_floor=0.5, seed=run.seed)
         collection.add_many(enumerate(items), find_duplicates=True)
         found = {match.key for match in collection.search(items[0], threshold=1, limit=10)}
         pairs = sum(1 for _, pair in zip(range(1_000), collection.pairs(0.8), strict=False))
         sound = database.check().sound and 0 in found and pairs >= 0
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1_024, sound
+    return watched["peak"] - watched["before"], sound

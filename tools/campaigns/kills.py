@@ -178,14 +178,15 @@ def operations() -> dict[str, Callable[[Model], Iterator[Change]]]:
     }
 
 
-def steps_of(path: Path, change: Change, at: int, how: int) -> children.Ending:
-    """Make a change in a child that is killed at its n-th step; ``at`` < 0 only counts them.
+def steps_of(path: Path, change: Change, at: int = -1, way: str = "") -> children.Ending:
+    """Make a change in a child that is killed at its n-th step; without a way it only counts them.
 
     Args:
         path: the store.
         change: what is done.
         at: the step.
-        how: 0 kills at a put, a deletion or around a commit, 1 at a system call that writes.
+        way: "changes" for a kill at a put, a deletion or around a commit, "calls" at a system
+            call that writes.
     """
 
     def work(say: Say) -> None:
@@ -193,16 +194,16 @@ def steps_of(path: Path, change: Change, at: int, how: int) -> children.Ending:
 
         def step() -> None:
             counted[0] += 1
-            if counted[0] - 1 == at:
+            if way == "changes" and counted[0] - 1 == at:
                 sabotage.die()
 
         with simdb.open(path, threads=1) as database:
-            if how == 0:
+            if way != "calls":
                 sabotage.at_every_step(step)
-            else:
+            if way != "changes":
                 shim.arm(str(path.parent), at, shim.KILL, forever=False)
             subjects.carry_out(database, change)
-            say(["steps", counted[0] if how == 0 else shim.calls()])
+            say({"changes": counted[0], "calls": shim.calls()})
 
     return children.Child(work).end()
 
@@ -210,7 +211,7 @@ def steps_of(path: Path, change: Change, at: int, how: int) -> children.Ending:
 @campaign(
     "kill-points",
     "a kill at every step of add, merge, new epoch, delete, compact, rebuild",
-    short=50,
+    short=30,
     long=50_000,
     shim=True,
 )
@@ -219,9 +220,9 @@ def kill_points(run: Run) -> None:
 
     Where there are fewer trials than a store has steps, some are left out everywhere.
     """
-    seed = run.seed - 1
-    while run.trials < run.count and not run.failures:
-        seed += 1
+    for seed in range(run.seed, run.seed + max(1, run.count // STEPS_A_STORE)):
+        if run.failures:
+            return
         for file in run.work.iterdir():
             file.unlink()
         path = run.work / "store.simdb"
@@ -247,21 +248,23 @@ class _Stepped:
         """Die at each step of a change, then make it."""
         changed = subjects.copy_of(self.model)
         subjects.apply(changed, change)
-        for how, kind in enumerate(("changes", "calls")):
-            self.path.write_bytes(self.content)
-            whole = steps_of(self.path, change, -1, how)
-            if not whole.answers:
-                self.run.fail(f"seed {self.seed}, {name}: {whole.how} without a kill")
-                return
-            total = int(whole.answers[0][1])
-            self.run.outcomes[f"steps of {name}, {kind}"] += total
-            after = self.path.read_bytes()
-            for at in range(self.seed % self.stride, total, self.stride):
+        self.path.write_bytes(self.content)
+        whole = steps_of(self.path, change)
+        if not whole.answers:
+            self.run.fail(f"seed {self.seed}, {name}: {whole.how} without a kill")
+            return
+        after = self.path.read_bytes()
+        for way, total in whole.answers[0].items():
+            steps = f"steps of {name}, {way}"
+            # Where some are left out, those that are tried are spread over all changes.
+            begin = -(self.seed + self.run.outcomes[steps]) % self.stride
+            self.run.outcomes[steps] += total
+            for at in range(begin, total, self.stride):
                 self.path.write_bytes(self.content)
-                ending = steps_of(self.path, change, at, how)
+                ending = steps_of(self.path, change, at, way)
                 wrong = self._verify([self.model, changed], change[0], at)
                 if wrong:
-                    self.run.fail(f"seed {self.seed}, {name}, {change[1:]}, {kind} {at}: {wrong}")
+                    self.run.fail(f"seed {self.seed}, {name}, {change[1:]}, {way} {at}: {wrong}")
                 self.run.trial("killed" if ending.died else "ended before")
         self.content, self.model = after, changed
 

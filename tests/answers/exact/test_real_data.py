@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import simdb
-from tests.support import oracle
+from tests.support.similarities import jaccard
 from tools.benchmarks.set_data import DATA_SETS, DataSet
 
 pytestmark = pytest.mark.data
@@ -97,7 +97,7 @@ def test_an_exact_join_of_a_store_has_the_reference_counts_and_true_pairs_only(s
         exact = Fraction(str(threshold))
         for left, right in found[:: max(1, math.ceil(expected / MOST_CHECKED))]:
             one, other = (stored.data_set.elements(stored.rows[place]) for place in (left, right))
-            assert oracle.jaccard(one, other) >= exact
+            assert jaccard(one, other) >= exact
 
 
 def test_an_exact_join_of_a_store_finds_what_set_similarity_search_finds(stored):

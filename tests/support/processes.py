@@ -1,13 +1,20 @@
-"""Child processes for tests: forked, so that what is compiled need not be compiled again."""
+"""Child processes: forked ones have what is compiled; interpreters of their own begin anew."""
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Child:
@@ -29,6 +36,7 @@ class Child:
             self._input, self._output = from_child, to_child
             return
         code = 1
+        gc.freeze()  # to look through what the parent has left would copy all of its pages
         try:
             os.close(from_child)
             os.close(to_child)
@@ -94,3 +102,33 @@ def answer_of(work: Callable[[], object]) -> str:
     code = child.end()
     assert answer or code >= 0, f"the child was ended by signal {-code}"
     return answer
+
+
+def all_answers_of(work: Callable[[Child], object]) -> list[str]:
+    """Return the lines that a child says, which must end by itself."""
+    child = Child(work)
+    lines = child.hear_all()
+    code = child.end()
+    assert code == 0, (code, lines[-1:])
+    return lines
+
+
+def interpreted(
+    source: str, *arguments: object, code: int = 0, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in an interpreter of its own, which must end with a code; return what it said.
+
+    Args:
+        source: the program.
+        arguments: its ``sys.argv[1:]``.
+        code: its exit code, negative for a signal.
+        options: of ``subprocess.run``; unless they say otherwise, its output is captured and it
+            runs in the checkout.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", source, *map(str, arguments)],
+        check=False,
+        **{"capture_output": True, "text": True, "cwd": CHECKOUT, **options},
+    )
+    assert done.returncode == code, (done.returncode, done.stderr)
+    return done
