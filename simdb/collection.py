@@ -311,9 +311,9 @@ class CollectionView:
                 probable one, and compares with all items where that is expected to cost less (see
                 ``explain``); ``"probable"`` takes no other, and ``"exact"`` compares with all items
                 where no exact index serves.
-            measure: ``"jaccard"``; with an exact index also ``"dice"``, ``"cosine"`` and
-                ``"stored-in-probe"`` (the share of the stored item that the probe contains), and
-                if it posts all symbols ``"probe-in-stored"``.
+            measure: ``"jaccard"``, ``"dice"``, ``"cosine"``, ``"stored-in-probe"`` (the share of
+                the stored item that the probe contains) or ``"probe-in-stored"``; by all but the
+                first, without an exact index that serves it, every item is compared.
 
         Returns:
             Matches by falling similarity, equal ones in order of insertion.
@@ -479,7 +479,8 @@ class CollectionView:
                 bound it is if not given.
             guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
             measure: as for ``search``, each item of this collection being a probe among the stored
-                items of the other; containment needs an exact index of the other.
+                items of the other; containment without an exact index that serves it needs memory
+                for the items that are to be contained.
             resume, budget: as for ``pairs``.
 
         Raises:

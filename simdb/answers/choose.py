@@ -38,6 +38,7 @@ import numpy as np
 from simdb.answers import costs
 from simdb.answers.buckets import Buckets
 from simdb.answers.exact.method import SYMMETRIC, Exact, require_index, serves_exactly
+from simdb.answers.exact.whole import WholeSets
 from simdb.answers.method import Method
 from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import Scan
@@ -247,24 +248,23 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
     if wanted == "exact":
         if serves or not needs_index:
             return exact
-        if by_jaccard:
-            return Scan(bound)
-        require_index(settings, exact.criterion)
+        return Scan(bound) if by_jaccard else WholeSets(bound, measure=question.measure)
     if wanted == "auto" and (serves or (question.verb == "join" and not needs_index)):
         return exact
     if by_jaccard and settings.is_probable:
         return _choose_buckets(settings, question, bound)
     if wanted == "probable":
-        helps = [Remedy("guarantee", "exact", "misses nothing")] if settings.is_exact else []
+        can_exactly = settings.is_exact or not by_jaccard
+        helps = [Remedy("guarantee", "exact", "misses nothing")] if can_exactly else []
         if by_jaccard:
             helps.append(index_remedy(kind, settings.threshold))
         raise ConfigurationError(
             f"collection {settings.name!r} has no probable index for {question.measure} similarity",
             remedies=helps,
         )
-    if by_jaccard or needs_index:
+    if by_jaccard:
         require_index(settings, exact.criterion)
-    return exact
+    return WholeSets(bound, measure=question.measure) if needs_index else exact
 
 
 def _choose_without_symbols(

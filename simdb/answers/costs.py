@@ -21,6 +21,7 @@ import numpy as np
 from simdb.answers.buckets import Buckets, LooksAround
 from simdb.answers.compare import compare_probe_with_stored
 from simdb.answers.exact.method import Exact
+from simdb.answers.exact.whole import WholeSets
 from simdb.answers.method import Method
 from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import live_features
@@ -42,6 +43,9 @@ SAMPLED_ITEMS = 256  # whose features are made, or that are picked
 # Seconds, of what hardly depends on the items: a key looked up in a run, a pair of entries of a
 # bucket whose signatures are compared, a posting, a row sorted.
 KEY_IN_RUN, PAIR_MET, POSTING_MET, ROW_SORTED = 2e-7, 2e-8, 1e-8, 1e-7
+# How much longer it takes to read a set, bring it into an order and look all of it up, than to
+# compare it with another one.
+ARRANGED = 8
 
 
 class Estimate(NamedTuple):
@@ -91,6 +95,8 @@ def looked_at(method: Method, verb: str, left: Opened, right: Opened) -> float:
     Of one collection ``left`` and ``right`` are the same.
     """
     counts = counts_of(right)
+    if isinstance(method, WholeSets):  # of a join, what is met is known only when it is done
+        return float(counts.live + (left.reader.manifest.live if verb == "join" else 0))
     if _sorts(method, verb):
         share = right.settings.kind.share_looked_at(method.bound.fraction)
         return (1.0 if share is None else share) * _all_of(verb, left, right)
@@ -114,6 +120,10 @@ def estimate(method: Method, verb: str, left: Opened, right: Opened) -> Estimate
     if not counts.live:
         return Estimate(found, 0.0)
     rates = rates_of(right, method)
+    if isinstance(method, WholeSets) and verb == "join":  # each side is read once
+        sides = [side for side in (left, right) if side.reader.manifest.live]
+        read = sum(side.reader.manifest.live * rates_of(side, method).scanned for side in sides)
+        return Estimate(found, read * ARRANGED)
     probes = 1 if verb == "search" else left.reader.manifest.live
     if _sorts(method, verb):
         rows = probes + (counts.live if verb == "join" else 0)
@@ -124,7 +134,7 @@ def estimate(method: Method, verb: str, left: Opened, right: Opened) -> Estimate
     if isinstance(method, Buckets):
         keys = probes * counts.keys * counts.runs if is_looked_up else 0
         return Estimate(found, keys * KEY_IN_RUN + found * PAIR_MET + picked)
-    if isinstance(method, Exact):
+    if isinstance(method, Exact) and not isinstance(method, WholeSets):
         read = picked if is_looked_up else probes * rates.scanned
         return Estimate(found, found * POSTING_MET + read)
     is_joined = isinstance(method, Slabs) and verb != "search"

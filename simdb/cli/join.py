@@ -27,7 +27,7 @@ def join(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored",
-            help="Of similarity, LEFT's items being probes; containment needs an exact index.",
+            help="Of similarity, LEFT's items being probes.",
         ),
     ] = "jaccard",
     resume: Resume = None,

@@ -116,7 +116,7 @@ def search(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored",
-            help="Of similarity; all but jaccard need an exact index.",
+            help="Of similarity; without an exact index that serves it, all are compared.",
         ),
     ] = "jaccard",
     reading: ProbeOptions,

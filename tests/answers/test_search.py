@@ -204,8 +204,8 @@ def test_an_exact_search_without_an_exact_index_compares_with_all_items(tmp_path
 def test_a_guarantee_or_measure_that_nothing_gives_is_refused(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS)
-        with pytest.raises(simdb.ConfigurationError, match="exact_floor"):
-            collection.search("x", guarantee="exact", measure="dice")
+        with pytest.raises(simdb.ConfigurationError, match="no probable index for dice"):
+            collection.search("x", guarantee="probable", measure="dice")
         with pytest.raises(simdb.ConfigurationError, match="guarantee"):
             collection.search("x", guarantee="certain")  # type: ignore[arg-type]
 

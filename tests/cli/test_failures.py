@@ -38,8 +38,9 @@ def test_remedies_are_options_and_commands(store):
         told = failed(command, store, "news", *probe, "--threshold", "0.5", "--min-recall", "0.99")
         assert "less than the 0.99 asked for" in told
 
-    told = failed("search", store, "news", "--text", "one", "--measure", "stored-in-probe")
-    assert "simdb rebuild STORE COLLECTION --exact-floor 0.8 adds one" in told
+    contained = ("--text", "one", "--measure", "stored-in-probe", "--guarantee", "probable")
+    told = failed("search", store, "news", *contained)
+    assert "no probable index for stored-in-probe similarity; --exact misses nothing" in told
 
 
 @pytest.mark.parametrize("option", ["--find-duplicates", "--on-duplicate"])

@@ -13,6 +13,7 @@ import pytest
 import simdb
 from simdb.answers.exact.measured import are_within
 from simdb.errors import ConfigurationError, ThresholdTooLowError
+from simdb.exact import containment
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.thresholds import Threshold
 from tests.cli.test_exact import write_sets
@@ -229,7 +230,57 @@ def test_one_place_in_whole_numbers_decides_where_cosines_are_close() -> None:
     assert are_within(criterion, overlaps, sizes, sizes).tolist() == [False, True, True]
 
 
-def test_what_no_index_serves_is_refused_as_a_search_is(
+@pytest.mark.usefixtures("small_portions")
+@pytest.mark.parametrize("measure", ["stored-in-probe", "probe-in-stored"])
+@pytest.mark.parametrize("least", THRESHOLDS)
+@pytest.mark.parametrize("at_once", [1, 2**21])
+def test_containment_is_joined_without_an_index(
+    at_once: int, measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containment, "MET_AT_ONCE", at_once)
+    lefts, rights = hard_sets(7, measure, least)
+    with simdb.open(tmp_path / "s") as db:
+        left, right = (db.collection(name, simdb.Set()) for name in ("left", "right"))
+        left.add_many(enumerate(lefts))
+        right.add_many(enumerate(rights))
+        left.delete(3)
+        expected = {
+            pair: value
+            for pair, value in expected_across(measure, lefts, rights, least).items()
+            if pair[0] != 3
+        }
+        found = left.join(right, least, measure=measure)
+        assert pairs_found(found) == pytest.approx(expected, rel=1e-15)
+        assert found.looked_at >= len(expected)
+        for probe in lefts[:12]:
+            matches = right.search(probe, threshold=least, measure=measure)
+            assert matches.guarantee == "exact"
+            assert {match.key for match in matches} == {
+                key for key, one in enumerate(rights) if meets(measure, probe, one, least)
+            }
+
+
+def test_few_common_symbols_are_met_for_few_contained_sets(tmp_path: Path) -> None:
+    """Passages are found by their rarest symbols: most of the texts meet nothing."""
+    generator = random.Random(1)
+    common = list(range(10))
+    texts = [{*common, *generator.sample(range(100, 100_000), 20)} for _ in range(500)]
+    passages = [{*generator.sample(common, 3), *list(texts[key] - {*common})[:9]} for key in (7, 9)]
+    with simdb.open(tmp_path / "s") as db:
+        left, right = (db.collection(name, simdb.Set()) for name in ("texts", "passages"))
+        left.add_many(enumerate(texts))
+        right.add_many(enumerate(passages))
+        found = left.join(right, 0.9, measure="stored-in-probe")
+        assert pairs_found(found) == {(7, 0): 1.0, (9, 1): 1.0}
+        assert found.looked_at < 20
+        told = left.explain("join", other=right, threshold=0.9, measure="stored-in-probe", run=True)
+        assert (told.chosen.method, told.answers) == ("scan", 2)
+        # The other way round too: is enough of a probe in a stored item?
+        found = right.join(left, 0.9, measure="probe-in-stored")
+        assert pairs_found(found) == {(0, 7): 1.0, (1, 9): 1.0}
+
+
+def test_what_neither_fits_nor_has_an_index_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join_by(monkeypatch, "sweep")  # as if nothing fitted into memory
@@ -239,20 +290,20 @@ def test_what_no_index_serves_is_refused_as_a_search_is(
         vectors = db.collection("vectors", simdb.Vector(2, "cosine"))
         for one in (probable, exact):
             one.add_many(enumerate([{1, 2, 3}, {2, 3, 4}]))
-        for one, threshold, measure in (
-            (probable, 0.8, "dice"),
-            (exact, 0.7, "dice"),  # 7/13 < 0.6
-            (exact, 0.75, "cosine"),  # 9/16 < 0.6
-            (vectors, None, "dice"),
+        for one, threshold, measure, problem in (
+            (probable, 0.8, "dice", "no exact index"),
+            (exact, 0.7, "dice", "below the floor"),  # 7/13 < 0.6
+            (exact, 0.75, "cosine", "below the floor"),  # 9/16 < 0.6
+            (vectors, None, "dice", "has one measure"),
         ):
-            with pytest.raises((ConfigurationError, ThresholdTooLowError)) as searched:
-                one.search({1}, threshold=threshold, measure=measure)
             for asked in (one.pairs, lambda *a, one=one, **k: one.join(one, *a, **k)):
-                with pytest.raises(type(searched.value)) as paired:
+                with pytest.raises((ConfigurationError, ThresholdTooLowError), match=problem):
                     list(asked(threshold, measure=measure))
-                assert str(paired.value) == str(searched.value)
+            if one is not vectors:
+                found = one.search({1, 2, 3}, threshold=threshold, measure=measure)
+                assert [match.key for match in found] == [0]
         with pytest.raises(ThresholdTooLowError, match="containment=True"):
-            exact.join(exact, 0.8, measure="probe-in-stored")
+            list(exact.join(exact, 0.8, measure="probe-in-stored"))
         with pytest.raises(ConfigurationError, match="no probable index"):
             exact.pairs(0.8, measure="dice", guarantee="probable")
         with pytest.raises(ConfigurationError, match="depends on the order"):
@@ -292,6 +343,10 @@ def test_the_command_line_takes_measures(tmp_path: Path) -> None:
     by_dice = told("join", store, "left", "right", "--measure", "dice", "--threshold", 0.9)
     assert by_dice == pytest.approx(dict.fromkeys(by_dice, 10 / 11), rel=1e-15)
     whole = ("--measure", "probe-in-stored", "--threshold", 0.6)
-    refused = run("join", store, "left", "right", *whole)
-    assert refused.exit_code == 2
-    assert "--containment" in refused.stderr
+    expected = {
+        (number, other): len({*one} & {*two}) / len(one)
+        for number, one in enumerate(sets["left"], start=1)
+        for other, two in enumerate(sets["right"], start=1)
+        if len({*one} & {*two}) / len(one) >= 0.6
+    }
+    assert told("join", store, "left", "right", *whole) == pytest.approx(expected, rel=1e-15)

@@ -104,17 +104,16 @@ def test_auto_takes_exact_where_it_serves_and_probable_where_only_that_does(
 
 @pytest.mark.parametrize("measure", list(Measure))
 @pytest.mark.parametrize("containment", [False, True])
-def test_other_measures_are_exact_or_refused(
+def test_other_measures_are_exact_with_an_index_that_serves_or_without(
     measure: Measure, containment: bool, tmp_path: Path
 ) -> None:
     threshold = Fraction(4, 5)
     sets = corpus(5, Fraction(1, 2), 60)
     with exact_store(tmp_path / "s", floor=0.6, containment=containment) as collection:
         collection.add_many(list(enumerate(sets)))
-        if measure is Measure.PROBE_IN_STORED and not containment:
-            with pytest.raises(ThresholdTooLowError, match="containment=True"):
-                collection.search({1}, threshold=threshold, measure=measure)
-            return
+        serves = containment or measure is not Measure.PROBE_IN_STORED
+        told = collection.explain("search", threshold=threshold, measure=measure)
+        assert told.chosen.method == ("exact" if serves else "scan")
         least = threshold**2 if measure is Measure.COSINE else threshold
         for probe in sets[::4]:
             expected = {

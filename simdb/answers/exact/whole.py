@@ -1,0 +1,82 @@
+"""Exact answers by Dice, cosine and containment where no exact index serves: everything is read.
+
+A search compares its item with all. A join by containment loads the side whose items are to be
+contained, posts their first symbols, and reads the other side once (``exact.containment``): so few
+passages are found in many texts without an index of all symbols.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from simdb import kernels
+from simdb.answers.compare import Ranked, matches
+from simdb.answers.exact.measured import similarities_of
+from simdb.answers.exact.memory import join_order, live_sets, load
+from simdb.answers.exact.method import Exact, require_index
+from simdb.answers.method import Batches
+from simdb.exact.containment import ContainedSets
+from simdb.exact.measures import Measure
+from simdb.kinds import Compared
+from simdb.opened.opened import Opened
+from simdb.results import Matches, PairBatch
+from simdb.storage.collection.reader import live_batches
+
+
+class WholeSets(Exact):
+    """Answers by reading all sets of symbols. None is missed."""
+
+    name: ClassVar[str] = "scan"
+
+    def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
+        """Compare an item with all stored ones."""
+        signer, reader, work = opened.signer, opened.reader, opened.work
+        probe = signer.symbols([item]).values
+        numbers = [np.empty(0, np.uint32)]
+        values = [np.empty(0)]
+        total = 0
+        for stored, items in live_batches(reader, weights=signer.items.weights):
+            symbols = signer.symbols(items)
+            shared, sizes, size = kernels.overlaps.probe_overlaps(
+                probe, symbols.values, symbols.offsets
+            )
+            total += stored.size
+            met = np.flatnonzero(shared >= self.criterion.needed_overlaps(size, sizes))
+            compared = Compared(shared[met], size + sizes[met] - shared[met])
+            numbers.append(stored[met])
+            values.append(similarities_of(self.measure, compared, size, sizes[met]))
+        work.looked_at += total
+        found = np.concatenate(values)
+        ranked = Ranked(np.concatenate(numbers), found, np.arange(found.size), None)
+        return replace(matches(self, opened, ranked, limit), candidates=total)
+
+    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+        """Load the items that are to be contained, and look all others up in their postings.
+
+        Raises:
+            ConfigurationError, ThresholdTooLowError: they do not fit into memory; the message says
+                which index would serve.
+        """
+        assert resume is None
+        left = replace(left, signer=right.signer)
+        order = join_order(right)
+        is_right = self.measure is Measure.STORED_IN_PROBE
+        inner, outer = (right, left) if is_right else (left, right)
+        loaded = load(inner, order, memory=left.resources.memory)
+        if loaded is None:
+            require_index(right.settings, self.criterion)
+        assert loaded is not None
+        contained = ContainedSets(loaded.sets, self.threshold)
+        sizes = loaded.sets.sizes
+        for batch in live_sets(outer, order):
+            left.resources.require_open()
+            for found in contained.found_in(batch.sets):
+                left.work.note(found.met)
+                left.work.found += found.inner.size
+                sides = loaded.numbers[found.inner], batch.numbers[found.outer]
+                one, other = sides[::-1] if is_right else sides
+                if one.size:
+                    yield PairBatch(one, other, found.overlaps / sizes[found.inner]), None
