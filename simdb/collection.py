@@ -265,9 +265,7 @@ class CollectionView:
         are in no bucket (of more than 16,384, by a sample), and a warning if those are many.
         """
         with self._opened() as opened:
-            described = stats.describe(opened.settings, opened.reader)
-            described |= stats.describe_rules(opened.settings, opened.reader)
-            return described
+            return stats.describe(opened)
 
     def check(
         self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None

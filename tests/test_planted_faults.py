@@ -89,7 +89,7 @@ FAULTS = (
     ),
     Fault(
         "kinds/records",
-        "kinds/records/measure.py",
+        "kinds/records/items.py",
         'weight * present if field.missing == "ignore" else weight',
         "weight",
         "tests/kinds/test_record_measure.py",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from simdb.arrays import UInt16s
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.tables.runs import HEADER_SIZE, POSTING_BYTES, RunDirectory
@@ -17,11 +20,20 @@ SYMBOL_BYTES = 8
 CHUNK_ENTRY_BYTES = 12  # bucket key and item number
 
 
-def describe(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:
-    """Return counts, sizes and settings of a collection as plain values."""
+def describe(opened: Opened) -> dict[str, Any]:
+    """Return counts, sizes and settings of a collection as plain values.
+
+    What proposes its candidates, where it is not bands, comes last, with warnings.
+    """
+    settings, collection, family = opened.settings, opened.reader, opened.signer.family
     state = collection.manifest
-    signatures = state.index.signature_width * state.live
+    signature_bytes = state.index.signature_width * state.live
     bands = _size(state.index.bands, CHUNK_ENTRY_BYTES)
+
+    def signatures() -> Iterator[UInt16s]:
+        for block in collection.signatures.scan():
+            yield block.as_rows(np.uint16)[collection.alive(block.numbers)]
+
     return {
         "name": settings.name,
         "items": state.live,
@@ -49,12 +61,13 @@ def describe(settings: CollectionSettings, collection: CollectionReader) -> dict
             **_described(state.index.bands, collection.bands),
             "bucket_entries": state.index.bands.entries,
             "bucket_bytes": bands,
-            "signature_bytes": signatures,
-            "bytes_per_item": (bands + signatures) / state.live if state.live else 0.0,
+            "signature_bytes": signature_bytes,
+            "bytes_per_item": (bands + signature_bytes) / state.live if state.live else 0.0,
         },
         "exact_index": describe_exact(settings, collection),
         "item_numbers_used": state.next_number,
         "commits": state.changes,
+        **({} if family is None else settings.kind.candidate_stats(family, signatures, state.live)),
     }
 
 
@@ -105,19 +118,3 @@ def _described(directory: RunDirectory, view: RunView) -> dict[str, int]:
         "largest_bucket": largest.entries,
         "largest_bucket_bound": largest.bound,
     }
-
-
-def describe_rules(settings: CollectionSettings, collection: CollectionReader) -> dict[str, Any]:
-    """Return what proposes the candidates of a collection, with warnings; nothing of bands."""
-    family = settings.family()
-    if family is None:
-        return {}
-
-    return settings.kind.candidate_stats(
-        family,
-        lambda: (
-            block.as_rows(np.uint16)[collection.alive(block.numbers)]
-            for block in collection.signatures.scan()
-        ),
-        collection.manifest.live,
-    )

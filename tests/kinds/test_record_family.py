@@ -19,8 +19,7 @@ from simdb.kinds.records import (
     Record,
     RecordFamily,
 )
-from simdb.kinds.records.items import RecordItems
-from simdb.kinds.records.measure import RecordMeasure
+from simdb.kinds.records.items import RecordItems, RecordMeasure
 from tests.support.record_stores import candidate_pairs
 
 RULES = (

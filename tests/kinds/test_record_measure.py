@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 import simdb
 from simdb.kinds import distances as strings
 from simdb.kinds.records import Field, Record
-from simdb.kinds.records import measure as records_module
-from simdb.kinds.records.items import RecordItems
-from simdb.kinds.records.measure import RecordMeasure
+from simdb.kinds.records import items as records_module
+from simdb.kinds.records.items import RecordItems, RecordMeasure
 from tests.kinds.test_record_strings import slow_distance
 
 GROUPS = (("bill", "william", "will"), ("ann", "anna lee"))

@@ -24,13 +24,14 @@ from simdb.errors import ConfigurationError
 from simdb.kinds.base import OBJECTS, Differences, Items, Kind, Measure, Settings
 from simdb.kinds.records.items import (
     COUNTED,
+    HUNDREDTHS,
     TRANSFORMATIONS,
     RecordColumn,
     RecordFeatures,
     RecordItems,
+    RecordMeasure,
     chained,
 )
-from simdb.kinds.records.measure import HUNDREDTHS, RecordMeasure
 from simdb.lsh.curves import CertainCurve, Curve
 from simdb.lsh.family import BucketKeys, Family, SketchScheme, secret_words
 from simdb.lsh.planning import Plan
