@@ -40,7 +40,6 @@ from simdb.exact.thresholds import Bound, ThresholdLike
 from simdb.ingest import add
 from simdb.ingest.add import AddPolicy
 from simdb.kinds import Kind, SketchScheme
-from simdb.kinds.bounds import bound_of, outer_plan, parse_bound
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
@@ -129,7 +128,7 @@ class CollectionView:
     def plan(self) -> Plan:
         """The banding of its index, with the S-curve."""
         settings = self._present.settings
-        return outer_plan(settings.kind, settings.plan)
+        return settings.kind.outer_plan(settings.plan)
 
     @property
     def threshold(self) -> Fraction | None:
@@ -610,7 +609,7 @@ class CollectionView:
         _require_positive("sample", sample)
         with self._opened() as own, (self if other is None else other)._opened() as others:
             sides = calibrate.Sides(own, own if other is None else others)
-            bound = parse_bound(sides.right.settings.kind, threshold)
+            bound = sides.right.settings.kind.parse_bound(threshold)
             return calibrate.calibrate(sides, field, bound, wanted)
 
     def self_audit(
@@ -636,9 +635,9 @@ class CollectionView:
         _require_positive("sample", sample)
         with self._opened() as opened:
             settings = opened.settings
-            wanted = parse_bound(settings.kind, threshold, max_distance)
+            wanted = settings.kind.parse_bound(threshold, max_distance)
             if wanted is None:
-                wanted = bound_of(settings.kind, settings.threshold)
+                wanted = settings.bound
             return audit.audit(opened, wanted, sample=sample, seed=seed, progress=progress)
 
     # -- transactions ------------------------------------------------------------------------
@@ -834,7 +833,7 @@ class Collection(CollectionView):
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
     ) -> Bound:
         settings = self._present.settings
-        bound = parse_bound(settings.kind, threshold, max_distance)
+        bound = settings.kind.parse_bound(threshold, max_distance)
         return choose(settings, Question("add", bound)).bound
 
     def _load(

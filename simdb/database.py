@@ -14,7 +14,6 @@ from simdb import kinds
 from simdb.collection import Collection, CollectionView, require_whole
 from simdb.errors import ConfigurationError, CorruptionError, StorageError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
-from simdb.kinds.bounds import parse_floor, planned_bound
 from simdb.opened import catalogue
 from simdb.opened.opened import Handle
 from simdb.opened.settings import plan_settings, require_absent, require_same
@@ -184,13 +183,13 @@ class Database:
         wanted = plan_settings(
             catalogue.check_name(name),
             kinds.require(kind),
-            bound=planned_bound(kind, threshold, max_distance),
+            bound=kind.planned_bound(threshold, max_distance),
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
             secret=catalogue.secret_of(seed),
-            floor=parse_floor(kind, exact_floor),
+            floor=kind.parse_floor(exact_floor),
             containment=containment,
         )
         with self._handle.read() as transaction:
@@ -226,13 +225,13 @@ class Database:
         wanted = plan_settings(
             catalogue.check_name(name),
             kinds.require(kind),
-            bound=planned_bound(kind, threshold, max_distance),
+            bound=kind.planned_bound(threshold, max_distance),
             recall=recall,
             bands=bands,
             rows=rows,
             sketch=sketch,
             secret=catalogue.secret_of(seed),
-            floor=parse_floor(kind, exact_floor),
+            floor=kind.parse_floor(exact_floor),
             containment=containment,
         )
         with self._handle.read() as transaction:

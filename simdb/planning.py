@@ -13,7 +13,6 @@ from simdb import kernels
 from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.kinds import Items, Kind
-from simdb.kinds.bounds import inner_threshold
 from simdb.lsh import planning
 from simdb.lsh.planning import Plan
 from simdb.storage.tables.runs import POSTING_BYTES
@@ -129,7 +128,7 @@ def plan_exact(
 
 
 def _floor(kind: Kind, exact_floor: ThresholdLike) -> Threshold:
-    return inner_threshold(kind, Threshold.parse(exact_floor, name="exact_floor"))
+    return kind.inner_threshold(Threshold.parse(exact_floor, name="exact_floor"))
 
 
 def _encoded(items: Items, part: Sequence[object], first: int) -> Iterator[bytes]:

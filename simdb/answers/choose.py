@@ -47,7 +47,6 @@ from simdb.errors import ConfigurationError, Remedy, SimdbError, ThresholdTooLow
 from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 from simdb.kinds import Kind
-from simdb.kinds.bounds import bound_of, index_remedy, outer_bound, parse_bound
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.results import Alternative, Explanation
@@ -118,9 +117,9 @@ class Question:
         if threshold is None and max_distance is None:
             pass  # the bound of the collection
         elif wanted is Measure.JACCARD or threshold is None or kind.is_distance:
-            bound = parse_bound(kind, threshold, max_distance)
+            bound = kind.parse_bound(threshold, max_distance)
         else:  # only Jaccard's similarity may have another scale inside
-            parse_bound(kind, None, max_distance)
+            kind.parse_bound(None, max_distance)
             bound = Threshold.parse(threshold)
         return cls(verb, bound, guarantee, min_recall, wanted)
 
@@ -238,7 +237,7 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
     wanted, kind = question.guarantee, settings.kind
     if question.is_many_many and question.bound is None and question.measure is Measure.JACCARD:
         _require_own_bound(settings)
-    bound = question.bound or bound_of(kind, settings.threshold)
+    bound = question.bound or settings.bound
     if not kind.has_symbols:
         return _choose_without_symbols(settings, question, bound)
     exact = Exact(bound, measure=question.measure)
@@ -257,7 +256,7 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
         can_exactly = settings.is_exact or not by_jaccard
         helps = [Remedy("guarantee", "exact", "misses nothing")] if can_exactly else []
         if by_jaccard:
-            helps.append(index_remedy(kind, settings.threshold))
+            helps.append(kind.index_remedy(settings.threshold))
         raise ConfigurationError(
             f"collection {settings.name!r} has no probable index for {question.measure} similarity",
             remedies=helps,
@@ -277,9 +276,9 @@ def _choose_without_symbols(
     if not settings.is_probable and (adding or wanted == "probable"):
         raise ConfigurationError(
             f"collection {settings.name!r} has no index to find duplicates by",
-            remedies=[index_remedy(settings.kind, settings.threshold)],
+            remedies=[settings.kind.index_remedy(settings.threshold)],
         )
-    if settings.is_complete and admits(bound_of(settings.kind, settings.threshold), bound):
+    if settings.is_complete and admits(settings.bound, bound):
         return ChunkIndex(bound)
     exact = _comparing(settings.kind, bound, many=question.is_many_many)
     if wanted == "exact" or not settings.is_probable:
@@ -290,7 +289,7 @@ def _choose_without_symbols(
         return exact
     if is_free and isinstance(exact, Pigeonhole) and _is_cheaper(settings, bound):
         return exact
-    own = bound_of(settings.kind, settings.threshold)
+    own = settings.bound
     asks_one = wanted == "auto" and question.verb == "search" and question.min_recall is None
     if asks_one and not admits(own, bound):
         return exact
@@ -323,12 +322,12 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
     Raises:
         ThresholdTooLowError: neither; the message names the remedy.
     """
-    own = bound_of(settings.kind, settings.threshold)
+    own = settings.bound
     recall = settings.expected_recall(bound)
     if admits(own, bound) or _is_permitted(recall, question.min_recall):
         return Buckets(bound, recall)
     argument = "max_distance" if settings.kind.is_distance else "threshold"
-    shown, planned = outer_bound(settings.kind, bound), outer_bound(settings.kind, own)
+    shown, planned = settings.kind.outer_bound(bound), settings.kind.outer_bound(own)
     remedies = [Remedy(argument, shown, "plans for it", "rebuild")]
     if settings.kind.has_symbols:
         remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
@@ -342,7 +341,7 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
     beyond = "above" if settings.kind.is_distance else "below"
     floor = settings.posted_floor
     if floor is not None:
-        serves = outer_bound(settings.kind, floor)
+        serves = settings.kind.outer_bound(floor)
         finds += f" (its exact index serves {serves} and above)"
     raise ThresholdTooLowError(
         f"{argument} {shown} is {beyond} {planned}, for which collection {settings.name!r} is "

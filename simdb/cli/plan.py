@@ -23,7 +23,6 @@ from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.files.inputs import require_there
 from simdb.kinds import Kind
-from simdb.kinds.bounds import outer_plan, planned_bound
 from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan, posted_symbols
@@ -168,9 +167,9 @@ def _planned(
     if kind.is_distance and not bound.given():
         raise UsageError(f"{kind.plural} compared by distance are planned for a --max-distance")
     given = bound.of(kind)
-    wanted = planned_bound(kind, given.get("threshold", "default"), given.get("max_distance"))
+    wanted = kind.planned_bound(given.get("threshold", "default"), given.get("max_distance"))
     assert wanted is not None
-    plan = outer_plan(kind, kind.plan(wanted.fraction, recall, bands, rows))
+    plan = kind.outer_plan(kind.plan(wanted.fraction, recall, bands, rows))
     return _Planned(kind, float(plan.threshold), plan)
 
 

@@ -21,7 +21,6 @@ from simdb.ingest import postings as exact_indexing
 from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.base import Stored
-from simdb.kinds.bounds import identical_value, outer_value
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Prefixes, Signed, Signer, Signing, current_epoch
@@ -324,7 +323,7 @@ class BatchAdder:
         for place in dropped:
             key, number = batch.user_keys[place], stored[place]
             if number >= 0 and number in self._seen:
-                same = identical_value(self._signer.kind)
+                same = self._signer.kind.identical_value
                 outcomes[place] = self._duplicate(outcomes[place], key, same)
             elif number >= 0:  # of other content, which stays
                 outcomes[place] = replace(outcomes[place], duplicate_of=key, within_input=False)
@@ -353,7 +352,7 @@ class BatchAdder:
     ) -> Outcome:
         if self._signer.kind.is_distance:
             return replace(outcome, duplicate_of=of, distance=value, within_input=within_input)
-        similarity = outer_value(self._settings.kind, value)
+        similarity = float(self._settings.kind.outer_values(np.array([value]))[0])
         return replace(outcome, duplicate_of=of, similarity=similarity, within_input=within_input)
 
     def _came_with_input(self, number: int) -> bool:

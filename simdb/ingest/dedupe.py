@@ -37,7 +37,6 @@ from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
 from simdb.kinds import Compared
 from simdb.kinds.base import Stored
-from simdb.kinds.bounds import identical_value
 from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
@@ -222,7 +221,7 @@ class Deduplicator:
             copies = np.flatnonzero(first_equal != np.arange(len(items)))
             apart = copies[~self._confirmed(copies, first_equal[copies], identical=True)]
             first_equal[apart] = apart
-        alike = np.full(len(items), identical_value(self._signer.kind))
+        alike = np.full(len(items), self._signer.kind.identical_value)
         if not self._signer.kind.has_symbols:
             self._keep_apart(first_equal, alike)
         own = np.arange(len(items))

@@ -15,7 +15,7 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
@@ -25,14 +25,15 @@ from msgspec import inspect
 
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s
-from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.exact.thresholds import Bound
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy
+from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, plan
 from simdb.ragged import ByteStrings, Column
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
+DEFAULT_THRESHOLD = Fraction(4, 5)
 MOST_COUNTED = 2**53  # sums with lengths of items stay far from the end of 64 bits
 
 # Of files; a user's kind may read some of them.
@@ -52,6 +53,8 @@ TOKENS: dict[str, Format] = {
 ROWS_OF_NUMBERS: dict[str, Format] = {**TOKENS, ".npy": "numpy", ".npz": "numpy"}
 
 Stored: TypeAlias = bytes | memoryview
+# Made again and again of what is stored.
+_threshold, _maximum_distance = lru_cache(256)(Threshold), lru_cache(256)(MaximumDistance)
 # Of pairs of stored items in one field.
 Differences: TypeAlias = Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
 
@@ -441,6 +444,96 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     def outer_curve(self, curve: Curve) -> Curve:
         """Return a curve over the similarities that the caller knows."""
         return curve
+
+    # -- bounds: callers know *outer* similarities, indexes and kernels *inner* ones -------------
+
+    def parse_bound(
+        self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None = None
+    ) -> Bound | None:
+        """Read what a caller asks for; None for nothing.
+
+        ConfigurationError: it is out of range, or items are compared by the other.
+        """
+        if self.is_distance and threshold is not None:
+            raise ConfigurationError(
+                f"{self} is compared by distance: give max_distance, not threshold"
+            )
+        if not self.is_distance and max_distance is not None:
+            raise ConfigurationError(
+                f"{self} is compared by similarity: give threshold, not max_distance"
+            )
+        if threshold is not None:
+            return self.inner_threshold(Threshold.parse(threshold))
+        if max_distance is None:
+            return None
+        bound = MaximumDistance.parse(max_distance)
+        if bound.fraction > self.largest_distance:
+            raise ConfigurationError(
+                f"max_distance {bound} is more than {self.largest_distance}, the largest distance "
+                f"of items of {self}"
+            )
+        return bound
+
+    def planned_bound(
+        self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
+    ) -> Bound | None:
+        """Read what a new collection is to be planned for; None for no probable index.
+
+        The threshold ``"default"`` is an inner similarity of 0.8 (4/9 for bags whose union adds up
+        the counts, which is the same), and nothing where items are compared by distance.
+        """
+        if threshold != "default":
+            return self.parse_bound(threshold, max_distance)
+        if self.is_distance or max_distance is not None:
+            return self.parse_bound(None, max_distance)
+        return Threshold(DEFAULT_THRESHOLD)
+
+    def parse_floor(self, exact_floor: ThresholdLike | None) -> Threshold | None:
+        """Read the floor of an exact index; None for no such index."""
+        if exact_floor is None:
+            return None
+        return self.inner_threshold(Threshold.parse(exact_floor, name="exact_floor"))
+
+    def bound_of(self, value: Fraction) -> Bound:
+        """Return a stored similarity or distance as a bound."""
+        return (_maximum_distance if self.is_distance else _threshold)(value)
+
+    @property
+    def widest_bound(self) -> Fraction:
+        """The bound of a collection that has none: the largest distance, or 4/5."""
+        return self.largest_distance if self.is_distance else DEFAULT_THRESHOLD
+
+    @property
+    def identical_value(self) -> float:
+        """How similar, or how distant, equal items are."""
+        return 0.0 if self.is_distance else 1.0
+
+    def inner_threshold(self, threshold: Threshold) -> Threshold:
+        """Return a threshold as indexes and kernels work with it."""
+        return Threshold(self.inner_similarity(threshold.fraction))
+
+    def outer_bound(self, bound: Bound) -> Bound:
+        """Return a bound as the caller knows it."""
+        if isinstance(bound, Threshold):
+            return Threshold(self.outer_similarity(bound.fraction))
+        return bound
+
+    def outer_plan(self, planned: Plan) -> Plan:
+        """Return a plan in the similarities that the caller knows."""
+        curve = self.outer_curve(planned.family)
+        if curve is planned.family:
+            return planned
+        threshold = self.outer_similarity(planned.threshold)
+        return Plan(threshold, planned.bands, planned.rows, curve)
+
+    def index_remedy(self, threshold: Fraction) -> Remedy:
+        """Return what adds a probable index to a collection without one."""
+        if self.is_distance:
+            return Remedy("max_distance", ..., "adds one", "rebuild")
+        shown = self.outer_bound(Threshold(threshold))
+        return Remedy("threshold", shown, "adds one", "rebuild")
+
+    # -- what some kinds have --------------------------------------------------------------------
 
     def share_looked_at(self, bound: Fraction) -> float | None:
         """Return which share of all pairs ``near_pairs`` of the measure looks at, about.

@@ -16,7 +16,6 @@ from simdb.errors import (
 )
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.kinds import Kind, SketchScheme, restore
-from simdb.kinds.bounds import index_remedy
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
@@ -70,6 +69,11 @@ class CollectionSettings:
         return self.exact_floor is not None
 
     @property
+    def bound(self) -> Bound:
+        """What its probable index is planned for, as indexes work with it."""
+        return self.kind.bound_of(self.threshold)
+
+    @property
     def posted_floor(self) -> Threshold | None:
         """The floor that says how much of a set the exact index posts; None for all of it."""
         if self.exact_floor is None or self.containment:
@@ -81,7 +85,7 @@ class CollectionSettings:
         """The banding with its S-curve; ConfigurationError if there is no probable index."""
         if not self.is_probable:
             problem = f"collection {self.name!r} has no probable index"
-            raise ConfigurationError(problem, remedies=[index_remedy(self.kind, self.threshold)])
+            raise ConfigurationError(problem, remedies=[self.kind.index_remedy(self.threshold)])
         make_curve = self.kind.make_complete_curve if self.is_complete else self.kind.make_curve
         return Plan(self.threshold, self.bands, self.rows, make_curve(self.threshold))
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.kinds import Kind, SketchScheme
-from simdb.kinds.bounds import bound_of, parse_bound, parse_floor, widest_bound
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.file.environment import ReadTransaction
@@ -49,7 +48,7 @@ def plan_settings(
     if wanted is None:
         if kind.has_symbols:
             raise ConfigurationError("a collection needs a threshold, an exact_floor, or both")
-        wanted = widest_bound(kind)
+        wanted = kind.widest_bound
     return CollectionSettings(
         name=name,
         number=0,
@@ -99,15 +98,15 @@ def changed_settings(
         raise ConfigurationError("drop_exact=True contradicts exact_floor and containment")
     if drop_probable and (threshold is not None or max_distance is not None):
         raise ConfigurationError("drop_probable=True contradicts a threshold")
-    bound = parse_bound(wanted, threshold, max_distance)
+    bound = wanted.parse_bound(threshold, max_distance)
     if bound is None and present.is_probable and not drop_probable:
         if wanted.is_distance != present.kind.is_distance:
             raise ConfigurationError(
                 f"{wanted} is compared otherwise than {present.kind}: give "
                 f"{'max_distance' if wanted.is_distance else 'threshold'}"
             )
-        bound = bound_of(wanted, present.threshold)
-    floor = parse_floor(wanted, exact_floor)
+        bound = wanted.bound_of(present.threshold)
+    floor = wanted.parse_floor(exact_floor)
     if floor is None and present.exact_floor is not None and not drop_exact:
         floor = Threshold(present.exact_floor)
     if containment is None:

@@ -20,7 +20,6 @@ from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
-from simdb.kinds.bounds import outer_bound
 from simdb.opened.opened import Opened
 from simdb.results import AuditBin, AuditReport, Progress
 from simdb.storage.collection.reader import CollectionReader
@@ -57,7 +56,7 @@ def audit(
     for pair in own:
         true.pop(pair, None)
     found = true.keys() & proposed
-    total, shown = len(true), outer_bound(kind, bound)
+    total, shown = len(true), kind.outer_bound(bound)
     values = [
         kind.outer_values(np.array(some, np.float64)).tolist()
         for some in ([*true.values()], [true[pair] for pair in found])

@@ -28,7 +28,6 @@ from simdb.answers.method import outer_pairs
 from simdb.arrays import Float64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
-from simdb.kinds.bounds import bound_of, outer_bound
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import PairBatch
@@ -325,8 +324,8 @@ def calibrate(
             f"collection {settings.name!r} has no probable index of similarities, which proposes "
             "the pairs to calibrate by"
         )
-    bound = asked or bound_of(settings.kind, settings.threshold)
-    least = outer_bound(settings.kind, bound).fraction
+    bound = asked or settings.bound
+    least = settings.kind.outer_bound(bound).fraction
     steps = list(map(float, (least, *(step for step in STEPS if step > least))))
     edges = require_edges(steps if wanted.edges is None else wanted.edges)
     if isinstance(field, str):
