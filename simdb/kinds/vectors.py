@@ -19,7 +19,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from simdb import kernels
-from simdb.arrays import Float32s, Int64s, UInt8s
+from simdb.arrays import Bools, Float32s, Int64s, UInt8s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact import products
 from simdb.exact.pigeonhole import Near
@@ -192,20 +192,33 @@ class VectorItems(Items):
             raise BadItemError(f"a vector without a direction has no angle to others: {what}")
         return vector.tobytes()
 
+    def encode_many(self, items: Sequence[object]) -> list[bytes]:
+        shape, known = (self._dimension,), np.dtype(np.float32)
+        if all(type(i) is np.ndarray and i.dtype == known and i.shape == shape for i in items):
+            vectors = np.array(items, "<f4") + np.float32(0)
+            if self._sound(vectors).all():
+                data = vectors.tobytes()
+                return [
+                    data[place : place + self.width] for place in range(0, len(data), self.width)
+                ]
+        return super().encode_many(items)
+
     def encode_column(self, column: Column) -> ByteStrings | None:
         is_float = column.form == "numbers" and column.values.dtype.kind == "f"
         if not is_float or (np.diff(column.offsets) != self._dimension).any():
             return None
         with np.errstate(over="ignore"):
             vectors = column.values.reshape(-1, self._dimension).astype("<f4") + np.float32(0)
-        sound = np.isfinite(vectors).all(axis=1)
-        if self._directed:
-            sound &= vectors.any(axis=1)
-        return ByteStrings.of_rows(vectors) if sound.all() else None
+        return ByteStrings.of_rows(vectors) if self._sound(vectors).all() else None
 
     def decode(self, data: bytes | memoryview) -> Float32s:
-        vector: Float32s = self.features([data])[0]
-        return vector
+        if len(data) == self.width:  # one is read sooner by itself than as a batch
+            vector = np.frombuffer(data, "<f4").astype(np.float32)
+            with np.errstate(over="ignore", invalid="ignore"):
+                is_sound = 0 < vector.dot(vector) < np.inf
+            if is_sound:
+                return vector
+        return np.asarray(self.features([data])[0])
 
     def features_of_rows(self, rows: UInt8s) -> Float32s:
         vectors: Float32s = np.ascontiguousarray(rows).view(np.float32)
@@ -217,11 +230,13 @@ class VectorItems(Items):
             squares = np.vecdot(vectors, vectors)
         # One reading tells of nearly all vectors what otherwise takes two.
         if not ((squares > 0) & (squares < np.inf)).all():
-            sound = np.isfinite(vectors).all(axis=1)
-            if self._directed:
-                sound &= vectors.any(axis=1)
-            require_sound(sound, "vector")
+            require_sound(self._sound(vectors), "vector")
         return vectors.astype(np.float32, copy=False)
+
+    def _sound(self, vectors: Float32s) -> Bools:
+        """Return which vectors have finite components and, if it is needed, a direction."""
+        sound = np.asarray(np.isfinite(vectors).all(axis=1))
+        return sound & vectors.any(axis=1) if self._directed else sound
 
 
 def _array_of(item: object) -> npt.NDArray[Any]:

@@ -37,7 +37,7 @@ from simdb.recovery.pages import (
     is_user_key,
     records_in,
 )
-from simdb.results import Key, Problem, RepairedCollection, RepairReport
+from simdb.results import Problem, RepairedCollection, RepairReport
 from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
 from simdb.storage.file import creation
 from simdb.storage.file.errors import translated
@@ -105,13 +105,13 @@ def _copy(database: Database, salvage: Salvage, number: int) -> RepairedCollecti
     missing = dict(collection.numbers)
     uncertain = 0
 
-    def rows() -> Iterator[tuple[Key, Any, Any]]:
+    def rows() -> Iterator[tuple[Any, ...]]:
         nonlocal uncertain
         for document, certain in salvage.stored(number):
             missing.pop(document.key, None)
             uncertain += not certain
-            metadata = layout.unpack(document.metadata) if document.metadata else None
-            yield layout.decode_user_key(document.key), items.decode(document.item), metadata
+            row = layout.decode_user_key(document.key), items.decode(document.item)
+            yield (*row, layout.unpack(document.metadata)) if document.metadata else row
 
     added = database[settings.name].add_many(rows()).added
     ordered = sorted(missing, key=missing.__getitem__)[:LOST_KEYS_KEPT]
