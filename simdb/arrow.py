@@ -114,16 +114,34 @@ def read(data: Any) -> Any:
 
 
 def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    """Return the rows of a table that are to be kept."""
+    """Return the rows of a table that are to be kept; see ``without_views``."""
+    return whole.cast(without_views(whole.schema)).filter(library().array(kept))
+
+
+def without_views(schema: Any) -> Any:
+    """Return a schema with large texts and bytes for views of them.
+
+    pyarrow cannot pick from views, nor write dictionaries of them as Parquet.
+    """
+    fields = [field.with_type(_without_views(field.type)) for field in schema]
+    return library().schema(fields, schema.metadata)
+
+
+def _without_views(kind: Any) -> Any:
     arrow = library()
-    fields = [
-        field.with_type(
-            arrow.large_string() if arrow.types.is_string_view(field.type) else field.type
-        )
-        for field in whole.schema
-    ]  # pyarrow cannot pick from string views
-    schema = arrow.schema(fields, whole.schema.metadata)
-    return whole.cast(schema).filter(arrow.array(kept))
+    types = arrow.types
+    if types.is_string_view(kind):
+        return arrow.large_string()
+    if types.is_binary_view(kind):
+        return arrow.large_binary()
+    if types.is_dictionary(kind):
+        return arrow.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
+    if types.is_struct(kind):
+        return arrow.struct([part.with_type(_without_views(part.type)) for part in kind])
+    if types.is_list(kind) or types.is_large_list(kind):
+        made = arrow.list_ if types.is_list(kind) else arrow.large_list
+        return made(kind.value_field.with_type(_without_views(kind.value_type)))
+    return kind
 
 
 @dataclass(frozen=True, slots=True)

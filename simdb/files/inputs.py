@@ -17,7 +17,9 @@ from simdb.files.texts import iter_files, leads_out
 from simdb.kinds.base import Format
 
 TABLES: tuple[Format, ...] = ("parquet", "arrow")
-_BESIDE_SHARDS = ("dataset_info.json", "state.json")  # in a folder of a data set of Hugging Face
+# In folders of data sets of Hugging Face, and in those that Spark and its kin write.
+_BESIDE_SHARDS = {"dataset_info.json", "state.json", "dataset_dict.json"}
+_BESIDE_SHARDS |= {"_SUCCESS", "_metadata", "_common_metadata"}
 _DATABASE = re.compile("(sqlite|duckdb):([^:]*):(.+)", re.DOTALL)
 
 
@@ -130,7 +132,9 @@ def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
     if source == STANDARD_STREAM or not Path(source).is_dir() or options.format == "text":
         return {source: Path(source).name}
     names = list(iter_files(Path(source), options.pattern))
-    files = {str(Path(source, name)): name for name in names if name not in _BESIDE_SHARDS}
+    files = {
+        str(Path(source, name)): name for name in names if Path(name).name not in _BESIDE_SHARDS
+    }
     formats = {options.format or format_of_name(name, options) for name in files}
     if not formats - {None, "text"}:
         return {source: Path(source).name}

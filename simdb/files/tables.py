@@ -281,7 +281,8 @@ def copy_rows(
 ) -> None:
     """Write rows of files with all their columns, under the schema of the first file.
 
-    Memory is that of one row group that is written.
+    Views of texts and bytes become large texts and bytes. Memory is that of one row group that is
+    written.
 
     Args:
         kept: of each file, in order, the rows to be written, rising, from 1 as their places are.
@@ -302,8 +303,9 @@ def copy_rows(
             with TableFile(source) as file:
                 folders = partitions_of((below or {}).get(source, ""))
                 added = {name: folders[name] for name in folders if name not in file.schema.names}
+                own = arrow.without_views(file.schema)
                 if writer is None:
-                    schema = file.schema
+                    schema = own
                     for name in added:
                         schema = schema.append(library.field(name, library.string()))
                     writer = opened.enter_context(
@@ -321,7 +323,7 @@ def copy_rows(
                     first += batch.num_rows
                     if begin < end:
                         chosen = library.array(places[begin:end] - first + batch.num_rows)
-                        taken = library.Table.from_batches([batch]).take(chosen)
+                        taken = library.Table.from_batches([batch]).cast(own).take(chosen)
                         for name, value in added.items():
                             values = library.array([value] * taken.num_rows, library.string())
                             taken = taken.append_column(name, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -104,6 +105,23 @@ def test_a_file_that_was_cut_is_told_and_nothing_is_written(tmp_path):
     assert ran.exit_code == 2
     assert "no Parquet or Arrow file" in ran.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet"]
+
+
+@pytest.mark.parametrize("target", ["kept.arrow", "kept.parquet"])
+def test_views_and_categories_of_polars_are_copied(tmp_path, target):
+    rows = pl.DataFrame(
+        {
+            "id": ["a", "b", "c"],
+            "text": [A, A + "!", B],
+            "lang": pl.Series(["en", "de", "en"], dtype=pl.Categorical),
+            "tags": [["x"], None, ["y", "z"]],
+            "raw": [b"1", b"2", None],
+        }
+    )
+    rows.write_ipc(tmp_path / "in.arrow")
+    dedupe(tmp_path / "in.arrow", "-o", tmp_path / target)
+    read = pl.read_ipc if target == "kept.arrow" else pl.read_parquet
+    assert read(tmp_path / target).to_dicts() == [rows.to_dicts()[0], rows.to_dicts()[2]]
 
 
 def full(*_given: object, **_named: object) -> None:

@@ -149,3 +149,21 @@ def test_a_folder_of_a_data_set_is_its_shards(tmp_path):
     assert len(sources) == 2
     found = [row.key for source in sources for row in open_rows(source, OPTIONS)]
     assert found == rows["id"]
+
+
+def test_folders_of_several_splits_and_of_spark_are_their_shards(tmp_path):
+    for split in ("train", "test"):  # as a DatasetDict is saved
+        (tmp_path / "splits" / split).mkdir(parents=True)
+        arrow_stream(tmp_path / "splits" / split / "data-00000-of-00001.arrow")
+        for name in ("dataset_info.json", "state.json"):
+            (tmp_path / "splits" / split / name).write_text("{}")
+    (tmp_path / "splits" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    places = list(inputs_of(str(tmp_path / "splits"), OPTIONS).values())
+    assert [place.partition("/")[0] for place in places] == ["test", "train"]
+    (tmp_path / "spark").mkdir()
+    for name in ("_SUCCESS", "_metadata", "._SUCCESS.crc"):
+        (tmp_path / "spark" / name).write_bytes(b"")
+    pq.write_table(TABLE, tmp_path / "spark" / "part-00000.snappy.parquet")
+    assert list(inputs_of(str(tmp_path / "spark"), OPTIONS).values()) == [
+        "part-00000.snappy.parquet"
+    ]
