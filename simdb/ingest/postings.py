@@ -190,7 +190,7 @@ def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactManifest) 
     """Begin a new epoch, its order made from a sample of the stored items."""
     number = catalogue.new_owners(writer.transaction, 1, writer.manifest.index)
     exact.building = catalogue.new_epoch(writer.transaction, number)
-    order = sampled_order(writer, signer.symbols)
+    order = sampled_order(writer, signer.items)
     write_frequent(writer.transaction, exact.building, order.frequent, writer.manifest.live)
 
 

@@ -166,7 +166,7 @@ def rebuild(
         _require_unchanged(snapshot, before)
         present = CollectionReader(snapshot, settings.number)
         if settings.is_exact and present.manifest.live >= exact_indexing.FIRST_TABLE:
-            order, made_at = sampled_order(present, signer.symbols), present.manifest.live
+            order, made_at = sampled_order(present, signer.items), present.manifest.live
     with ExitStack() as reserved:
         with environment.write(busy_timeout) as transaction:
             index = catalogue.new_index(transaction, settings)

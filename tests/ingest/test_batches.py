@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb.answers.exact import memory
 from simdb.ingest.rows import read_batches
 from simdb.kinds import Kind
 from simdb.kinds.fingerprints import FingerprintItems
@@ -99,6 +100,25 @@ def test_a_print_weighs_its_minutiae_and_its_grid():
     squares = FingerprintItems(PRINT.changed(items="squares", measure="squares"))
     assert squares.weights([squares.encode([5])]).tolist() == [squares.width]
     assert not squares.expands
+
+
+def test_an_order_of_symbols_is_made_of_as_many_items_as_fit(database, monkeypatch):
+    """Of 40 bags of 20,000 occurrences, which are some bytes each, under a limit of 30,000."""
+    bags = database.collection("c", simdb.Bag("maximum"), threshold=None, exact_floor=0.5)
+    bags.add_many((n, {f"e{n}": 20_000}) for n in range(40))
+    monkeypatch.setattr(memory, "SAMPLED_BYTES", 30_000)
+    with bags._opened() as opened:
+        arranged: list[int] = []
+        symbols = type(opened.signer.items).symbols
+
+        def counted(forms: Any, items: Any) -> Any:
+            found = symbols(forms, items)
+            arranged.append(found.values.size)
+            return found
+
+        monkeypatch.setattr(type(opened.signer.items), "symbols", counted)
+        memory.sampled_order(opened.reader, opened.signer.items)
+    assert 20_000 <= sum(arranged) <= 80_000
 
 
 def test_metadata_counts_in_a_batch(database):

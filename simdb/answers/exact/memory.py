@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,11 +23,13 @@ from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.kinds import Compared
+from simdb.kinds import Items as Forms
 from simdb.lsh.family import SymbolSets
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, Signer, open_epoch
 from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader, Items, chosen_items, live_batches
+from simdb.storage.tables.blocks import slices_of
 
 T = TypeVar("T")
 
@@ -54,25 +57,26 @@ def join_order(opened: Opened) -> SymbolOrder:
     exact = opened.reader.manifest.index.exact
     if exact is not None and exact.current.frequent:
         return open_epoch(opened.reader.transaction, exact.current).order
-    return sampled_order(opened.reader, opened.signer.symbols)
+    return sampled_order(opened.reader, opened.signer.items)
 
 
-def sampled_order(
-    collection: CollectionReader, symbols: Callable[[list[bytes]], SymbolSets]
-) -> SymbolOrder:
+def sampled_order(collection: CollectionReader, forms: Forms) -> SymbolOrder:
     """Make an order of symbols from items at equal distances; empty without items.
 
     Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
-    of all others only the heads of their blocks.
+    of all others only the heads of their blocks. Fewer where items become more than usual.
     """
     state = collection.manifest
     average = max(1, state.item_bytes // max(1, state.live))
     wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
     numbers = collection.live_numbers()
     numbers = numbers[:: max(1, -(-numbers.size // wanted))]
-    sample = SymbolSets.concatenated(
-        [symbols(items) for items in chosen_items(collection, numbers)] or [symbols([])]
-    )
+    chosen = list(chain.from_iterable(chosen_items(collection, numbers)))
+    weights = forms.weights(chosen)
+    step = max(1, round(int(weights.sum()) / SAMPLED_BYTES))
+    chosen, weights = chosen[::step], weights[::step]
+    parts = [forms.symbols(chosen[some]) for some in slices_of(weights, LOADED_AT_ONCE)]
+    sample = SymbolSets.concatenated(parts or [forms.symbols([])])
     return SymbolOrder.from_sample(sample.values, sample.offsets)
 
 
