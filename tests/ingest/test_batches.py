@@ -11,6 +11,7 @@ import pytest
 
 import simdb
 from simdb.answers.exact import memory
+from simdb.ingest import add
 from simdb.ingest.rows import read_batches
 from simdb.kinds import Kind
 from simdb.kinds.fingerprints import FingerprintItems
@@ -160,3 +161,34 @@ def test_rows_are_not_read_far_ahead_of_what_is_stored(kind, row):
         ahead -= len(batch.rows)
         assert not batch.bad
         assert ahead <= 8
+
+
+def test_a_batch_ends_before_the_row_that_would_be_too_much(tmp_path):
+    rows = [[n, f"{n} " + "x" * 100_000] for n in range(7)]  # lists are read one by one
+    most = MEMORY // 64
+    batches = list(
+        read_batches(rows, WORDS.make_items(bytes(32)), batch_items=10_000, batch_bytes=most)
+    )
+    assert [len(batch.rows) for batch in batches] == [2, 2, 2, 1]
+    assert all(batch.weight <= most for batch in batches)
+
+
+def test_what_duplicates_a_row_of_an_earlier_batch_came_with_the_input(database, monkeypatch):
+    monkeypatch.setattr(add, "BATCH_ITEMS", 2)
+    collection = database.collection("c", WORDS, seed=1)
+    collection.add("old", "d e f")
+    rows = [(1, "a b c"), (2, "x y z"), (3, "a b c"), (4, "d e f")]
+    report = collection.add_many(rows, on_duplicate="skip")
+    assert (report.duplicates_new, report.duplicates_old) == (1, 1)
+    assert [(found.key, found.within_input) for found in report.duplicates] == [
+        (3, True),
+        (4, False),
+    ]
+
+
+def test_stats_tell_the_bytes_of_the_index_that_an_item_takes(database):
+    collection = database.collection("c", WORDS, seed=1)
+    collection.add_many((n, f"text {n}") for n in range(50))
+    index = collection.stats()["index"]
+    assert index["bytes_per_item"] == (index["bucket_bytes"] + index["signature_bytes"]) / 50
+    assert 0 < index["bucket_bytes"] / 50 < index["bytes_per_item"]

@@ -63,6 +63,25 @@ def test_no_bucket_exceeds_the_bound_and_large_ones_are_found(
             monkeypatch.undo()
 
 
+def test_a_bucket_that_no_sample_meets_is_within_the_bound(monkeypatch):
+    """Of sixteen entries a run every fourth is looked at, and the bucket of 1,000 lies between."""
+
+    class View(views.RunView):
+        def __init__(self):
+            pass
+
+        def keys_of_runs(self):
+            for run in range(5):
+                others = range(2_000 + 100 * run, 2_012 + 100 * run)
+                yield [np.array([run, *[1_000] * 3, *others], np.uint64)]
+
+    monkeypatch.setattr(views, "COUNTED", 0)
+    monkeypatch.setattr(views, "SAMPLED", 20)
+    found = largest_bucket(View())
+    assert found.entries == 1
+    assert found.bound >= 15
+
+
 def test_stats_tell_the_largest_buckets_of_both_indexes(collection):
     assert collection.stats()["index"]["largest_bucket"] == 0
     collection.add_many((number, "the same for all") for number in range(80))

@@ -254,3 +254,17 @@ def test_a_checkout_that_is_not_installed_makes_stores_too(path, monkeypatch):
         )
     environments.release(environment)
     assert header["created_by"] == "simdb-store of a checkout"
+
+
+@pytest.mark.parametrize(
+    ("free", "expected"), [(2**62, DatabaseFullError), (0, DatabaseFailedError)]
+)
+def test_a_write_that_a_full_disk_cut_short_is_told_as_a_full_disk(
+    tmp_path, monkeypatch, free, expected
+):
+    """LMDB calls it an I/O error: which it was is told by how much room is left."""
+    path = tmp_path / "store"
+    path.write_bytes(b"not empty")
+    monkeypatch.setattr(file_errors, "CUT_SHORT", free)
+    with pytest.raises(expected), file_errors.translated(path):
+        raise with_code(lmdb.Error("input/output error"), errno.EIO)

@@ -227,3 +227,17 @@ def test_a_symbolic_link_in_place_of_the_turn_is_not_followed(path, tmp_path):
     (tmp_path / "store-turn").symlink_to(tmp_path / "target")
     with pytest.raises(OSError, match="symbolic link"):
         WriterQueue(path)
+
+
+def test_who_does_not_have_the_right_to_write_cannot_give_it_away(path, queue):
+    class Writer:
+        """Whoever writes."""
+
+    writer, other = Writer(), Writer()
+    queue.acquire(1, writer)
+    queue.release(other)
+    queue.release()
+    with pytest.raises(DatabaseBusyError):
+        take(path, 0.05)
+    queue.release(writer)
+    assert take(path, 1) == "taken"

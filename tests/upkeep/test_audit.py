@@ -42,6 +42,14 @@ def test_an_audit_of_everything_counts_the_true_pairs_and_those_found(tmp_path, 
         assert report.bins[-1].highest == 1.0
 
 
+def test_an_item_is_no_candidate_of_its_own(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add_many([(1, "a b c"), (2, "a b c"), (3, "d e f")])
+        report = collection.self_audit(sample=3)
+        assert (report.candidates, report.found_pairs, report.precision) == (2, 2, 1.0)
+
+
 def test_an_audit_of_a_sample_is_of_that_sample(tmp_path):
     stored = [(number, text) for number, (_, text) in enumerate(cluster_corpus(4, 20, 10))]
     with simdb.open(tmp_path / "s.simdb") as db:

@@ -35,6 +35,10 @@ SNAPSHOTS = 600  # while it lasts
 MOST_FILE = 1.25
 MOST_MEMORY = 64 * 2**20
 MOST_LATENCY = 1.5
+# While a snapshot is open no page that it sees is used again: what a single add may add to the
+# file, on average, and how much less it must be once the snapshot has ended.
+MOST_A_COMMIT = 64 * 2**10
+SINGLE_ADDS = 500
 
 
 def text_of(number: int, version: int) -> str:
@@ -103,6 +107,13 @@ class _Load:
         if (number in {match.key for match in found}) != (version is not None):
             self.wrong.append(f"search of {number}, stored as {version}: {found}")
 
+    def growth(self, collection: simdb.Collection) -> int:
+        """Return by how much as many single adds make the file grow as are looked at."""
+        before = self.path.stat().st_size
+        for row in self.new_rows(SINGLE_ADDS):
+            collection.add(*row)
+        return self.path.stat().st_size - before
+
     def window(self) -> dict[str, Any]:
         """Return the sizes and the latencies since the last time."""
         told: dict[str, Any] = {"file": self.path.stat().st_size, "memory": _anonymous_memory()}
@@ -134,6 +145,12 @@ def _write(path: Path, seed: int, items: int, seconds: float, say: Say) -> None:
             while time.monotonic() < began + number * seconds / WINDOWS or not load.latencies:
                 load.once(collection)
             say(load.window())
+        with database.snapshot():
+            grown = load.growth(collection)
+        after = load.growth(collection)
+        say(grown)
+        if grown > SINGLE_ADDS * MOST_A_COMMIT or after > max(grown // 4, 2**20):
+            load.wrong.append(f"{SINGLE_ADDS} adds: {grown:,} bytes more, {after:,} after it")
         stored = {entry.key for entry in collection.items()}
         if stored != load.versions.keys():
             load.wrong.append(f"{len(stored):,} items are stored, not {len(load.versions):,}")
@@ -181,6 +198,9 @@ def soak(run: Run) -> None:
     if ending.died or ending.error or len(windows) != WINDOWS:
         run.fail(f"the writer ended: {ending.how}")
         return
+    run.outcomes["growth by an add while a snapshot is open, bytes"] = (
+        ending.answers[-2] // SINGLE_ADDS
+    )
     for wrong in ending.answers[-1]:
         run.fail(wrong)
     for told in windows:
