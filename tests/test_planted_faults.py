@@ -237,8 +237,8 @@ FAULTS = (
     Fault(
         "cli",
         "cli/pairs.py",
-        '"left": pair.left, "right": pair.right',
-        '"left": pair.right, "right": pair.left',
+        'print_json_line({"left": pair.left, "right": pair.right',
+        'print_json_line({"left": pair.right, "right": pair.left',
         "tests/cli/test_sets.py",
     ),
 )
