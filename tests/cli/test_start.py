@@ -18,6 +18,7 @@ REPORT = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("arguments", [["--version"], ["get", "s.simdb", "c", "a"]])
 def test_a_quick_command_loads_nothing_slow_and_no_other_command(tmp_path, arguments):
     write_rows(tmp_path / "in.jsonl", [{"id": "a", "text": "a text"}])

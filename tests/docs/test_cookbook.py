@@ -7,6 +7,8 @@ import runpy
 import shlex
 from pathlib import Path
 
+import pytest
+
 from tests.docs.test_cli_examples import FILE
 from tests.support.commands import run
 
@@ -14,6 +16,7 @@ COOKBOOK = Path(__file__).parents[2] / "docs" / "cookbook.md"
 EXAMPLE = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.heavy  # it imports what the doors lead to
 def test_the_commands_of_the_cookbook_print_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     examples = EXAMPLE.findall(COOKBOOK.read_text(encoding="utf-8"))
