@@ -24,7 +24,7 @@ from pathlib import Path
 MODULES = (
     *("ingest", "growth", "latency", "memory"),
     *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
-    *("set_ingest", "bits", "vectors", "fingerprints", "records"),
+    *("set_ingest", "bits", "vectors", "exact_methods", "fingerprints", "records"),
 )
 LARGE_COUNT = 1_000_000
 

@@ -57,6 +57,7 @@ Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
 METHODS_KEPT = 256
 # What the chosen method may look at before a cheaper one is looked for.
 FEW_ITEMS, FEW_PAIRS = 1_000, 50_000
+KEY_IN_ITEMS = 8  # what a key looked up in an index of chunks counts, of which there may be many
 # Comparisons of one word in place that take as long as one candidate of the buckets; measured on
 # 60,000 vectors of 64 bits, 1,400 within 12 bits and 2,300 within 8.
 CANDIDATE_COST = 2_000
@@ -174,6 +175,8 @@ def _cheapest(method: Method, question: Question, left: Opened, right: Opened) -
     if not others:
         return method
     looked_at = costs.looked_at(method, question.verb, left, right)
+    if isinstance(method, ChunkIndex):
+        looked_at += KEY_IN_ITEMS * costs.counts_of(right).keys
     if looked_at <= (FEW_PAIRS if question.is_many_many else FEW_ITEMS):
         return method
     return min(

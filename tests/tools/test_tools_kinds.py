@@ -8,7 +8,7 @@ import pytest
 import simdb
 from simdb import kernels
 from simdb.kinds.fingerprints import SquaresFamily
-from tools.benchmarks import bits, print_stores, vectors
+from tools.benchmarks import bits, exact_methods, print_stores, vectors
 from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure
 from tools.print_rates import packed, simulated_rates
@@ -20,10 +20,10 @@ def bench(tmp_path, monkeypatch):
 
     def here(task, *, cores=None, **parameters):
         module, _, name = task.partition(":")
-        known = {one.HERE: one for one in (bits, vectors, print_stores)}
+        known = {one.HERE: one for one in (bits, vectors, exact_methods, print_stores)}
         return getattr(known[module], name)(**parameters)
 
-    for module in (bits, vectors, print_stores):
+    for module in (bits, vectors, exact_methods, print_stores):
         monkeypatch.setattr(module, "in_child", here)
     return Bench(None, tmp_path, 600, announce=lambda _: None)
 
@@ -198,3 +198,15 @@ def test_a_print_with_functions_of_one_group_alone_has_no_candidates(tmp_path):
             numbers, _ = kernels.fingerprints.members(family.yes(signature))
             assert set((numbers // 1_024).tolist()) == {group}
             assert collection.search(squares).candidates == 0
+
+
+def test_exact_answers_about_hashes_and_vectors_are_reported_beside_their_peers(bench, monkeypatch):
+    monkeypatch.setattr(exact_methods, "HASHES", 300)
+    monkeypatch.setattr(exact_methods, "PROBES", 5)
+    monkeypatch.setattr(exact_methods, "SHAPES", ((60, 3),))
+    monkeypatch.setattr(exact_methods, "processor", lambda work: (work(), 2.0)[1])
+    exact_methods.exact_methods(bench)
+    figures = by_name(bench)
+    assert len(figures) == 7
+    assert bench.details["hashes within 4"]["pairs found"] >= 4
+    assert figures["pairs of 60 x 3"].reached
