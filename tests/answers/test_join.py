@@ -13,11 +13,15 @@ import simdb
 from simdb.answers.exact import memory as exact_memory
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from tests.support import oracle
-from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, similar_across
-from tests.support.exact_stores import WAYS, as_floats, join_by, pairs_found, small_epochs
-
-FLOOR = Fraction(1, 3)
-SERVED = [threshold for threshold in THRESHOLDS if threshold >= FLOOR]
+from tests.support.exact_oracle import adversarial_sets, similar_across
+from tests.support.exact_stores import (
+    SERVED,
+    WAYS,
+    as_floats,
+    join_by,
+    pairs_found,
+    small_epochs,
+)
 
 
 def two_corpora(seed: int, threshold: Fraction) -> tuple[list[set[int]], list[set[int]]]:

@@ -15,8 +15,15 @@ from simdb.answers import buckets
 from simdb.answers.exact.method import Exact
 from simdb.errors import ConfigurationError
 from simdb.results import Pairs
-from tests.support.exact_oracle import adversarial_sets, similar_pairs
-from tests.support.exact_stores import as_floats, exact_store, join_by, pairs_found, small_epochs
+from tests.support.exact_oracle import similar_pairs
+from tests.support.exact_stores import (
+    as_floats,
+    corpus,
+    exact_store,
+    join_by,
+    pairs_found,
+    small_epochs,
+)
 from tools.benchmarks.set_data import DATA_SETS
 
 WAYS = ("looked up", "memory", "sweep")
@@ -29,14 +36,6 @@ def choose(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     else:
         monkeypatch.setattr(buckets, "NEW_SHARE", 2**40)
         join_by(monkeypatch, way)
-
-
-def corpus(seed: int, threshold: Fraction, least: int = 60) -> list[set[int]]:
-    generator = random.Random(seed)
-    sets: list[set[int]] = []
-    while len(sets) < least:
-        sets += adversarial_sets(generator, threshold)
-    return sets
 
 
 def found_by(pairs: Pairs) -> dict[tuple[Any, Any], float]:
@@ -53,7 +52,7 @@ def test_the_increments_are_disjoint_and_their_union_is_the_batch_join(
     choose(monkeypatch, way)
     small_epochs(monkeypatch)
     threshold = Fraction(3, 5)
-    sets = corpus(21 + batch, threshold)
+    sets = corpus(21 + batch, threshold, 60)
     union: dict[tuple[Any, Any], float] = {}
     with exact_store(tmp_path / "s", floor="3/5") as collection:
         for begin in range(0, len(sets), batch):

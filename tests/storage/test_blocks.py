@@ -233,6 +233,13 @@ def put(environment, table, key, value):
     environment.caches.clear()
 
 
+def stored(environment, twin, key):
+    with environment.read() as transaction:
+        value = transaction.get(twin.table, key)
+        assert value is not None
+        return bytes(value)
+
+
 def read(environment, twin, number):
     with environment.read() as transaction:
         block = twin.reader(transaction).find(number)
@@ -243,10 +250,7 @@ def read(environment, twin, number):
 @pytest.mark.parametrize("width", [0, 24])
 def test_no_flipped_byte_of_a_block_gives_a_wrong_record(environment, width):
     twin, key = store_sample(environment, width)
-    with environment.read() as transaction:
-        value = transaction.get(twin.table, key)
-        assert value is not None
-        sound = bytes(value)
+    sound = stored(environment, twin, key)
     refused = 0
     for position in range(len(sound)):
         damaged = bytearray(sound)
@@ -263,10 +267,7 @@ def test_no_flipped_byte_of_a_block_gives_a_wrong_record(environment, width):
 @pytest.mark.parametrize("width", [0, 24])
 def test_a_cut_off_or_lengthened_block_is_damage(environment, width):
     twin, key = store_sample(environment, width)
-    with environment.read() as transaction:
-        value = transaction.get(twin.table, key)
-        assert value is not None
-        sound = bytes(value)
+    sound = stored(environment, twin, key)
     for changed in (sound[:3], sound[:16], sound[:40], sound[:-1], sound + b"\0"):
         put(environment, twin.table, key, changed)
         with pytest.raises(CorruptionError):
@@ -275,10 +276,7 @@ def test_a_cut_off_or_lengthened_block_is_damage(environment, width):
 
 def test_a_block_under_the_key_of_another_owner_is_damage(environment):
     twin, key = store_sample(environment, 0)
-    with environment.read() as transaction:
-        value = transaction.get(twin.table, key)
-        assert value is not None
-        moved = bytes(value)
+    moved = stored(environment, twin, key)
     put(environment, twin.table, pack_numbered(OWNER + 1, 4), moved)
     other = Twin(environment, 8, owner=OWNER + 1)
     with pytest.raises(CorruptionError):
@@ -287,10 +285,7 @@ def test_a_block_under_the_key_of_another_owner_is_damage(environment):
 
 def test_a_damaged_record_is_refused_alone_and_stays_damaged_when_blocks_are_joined(environment):
     twin, key = store_sample(environment, 0)
-    with environment.read() as transaction:
-        value = transaction.get(twin.table, key)
-        assert value is not None
-        damaged = bytes(value[:-1]) + b"!"
+    damaged = stored(environment, twin, key)[:-1] + b"!"
     put(environment, twin.table, key, damaged)
     assert read(environment, twin, 4) == b"first"
     with pytest.raises(CorruptionError, match="item number 9"):

@@ -21,13 +21,25 @@ from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.ingest import postings as exact_indexing
 from simdb.results import Pairs
+from tests.support.exact_oracle import THRESHOLDS, adversarial_sets
 from tests.support.similarities import jaccard
 
 WAYS = ("memory", "sweep")
+FLOOR = Fraction(1, 3)
+SERVED = [threshold for threshold in THRESHOLDS if threshold >= FLOOR]
+
+
+def corpus(seed: int, threshold: Fraction, least: int = 50) -> list[set[int]]:
+    """At least so many sets, made to lie on a threshold and just beside it."""
+    generator = random.Random(seed)
+    sets: list[set[int]] = []
+    while len(sets) < least:
+        sets += adversarial_sets(generator, threshold)
+    return sets
 
 
 @contextmanager
-def exact_store(path: Path, *, floor: Any = "1/3", **options: Any) -> Iterator[simdb.Collection]:
+def exact_store(path: Path, *, floor: Any = FLOOR, **options: Any) -> Iterator[simdb.Collection]:
     """A collection of sets with an exact index only; deeply checked at the end."""
     with simdb.open(path, sync="batch") as db:
         yield db.collection("sets", simdb.Set(), threshold=None, exact_floor=floor, **options)

@@ -18,38 +18,18 @@ from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact import joins
 from simdb.exact.thresholds import Threshold
 from tests.support import oracle
-from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, similar_pairs
+from tests.support.exact_oracle import similar_pairs
 from tests.support.exact_stores import (
+    SERVED,
     WAYS,
     as_floats,
+    corpus,
     exact_store,
     join_by,
     pairs_found,
     small_epochs,
 )
-
-FLOOR = Fraction(1, 3)
-SERVED = [threshold for threshold in THRESHOLDS if threshold >= FLOOR]
-
-
-def corpus(seed: int, threshold: Fraction, least: int = 50) -> list[set[int]]:
-    generator = random.Random(seed)
-    sets: list[set[int]] = []
-    while len(sets) < least:
-        sets += adversarial_sets(generator, threshold)
-    return sets
-
-
-def connected(sets: list[set[int]], threshold: Fraction) -> list[tuple[int, ...]]:
-    """Groups of two or more, by brute force."""
-    groups = [{key} for key in range(len(sets))]
-    for left, right in similar_pairs(sets, threshold):
-        one = next(group for group in groups if left in group)
-        other = next(group for group in groups if right in group)
-        if one is not other:
-            one |= other
-            groups.remove(other)
-    return sorted(tuple(sorted(group)) for group in groups if len(group) > 1)
+from tests.support.strategies import connected
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -75,7 +55,9 @@ def test_pairs_and_groups_are_those_of_brute_force(
             assert pairs_found(collection.pairs(threshold)) == expected
             groups = collection.groups(threshold)
             assert groups.guarantee == "exact"
-            assert [group.keys for group in groups] == connected(sets, threshold)
+            assert [group.keys for group in groups] == connected(
+                range(len(sets)), similar_pairs(sets, threshold)
+            )
             collection.compact()
 
 
@@ -114,7 +96,7 @@ def test_pairs_of_texts_are_swept_from_postings_and_those_of_brute_force(
             expected = similar_pairs(plain, threshold)
             assert pairs_found(collection.pairs(**options)) == as_floats(expected)
             groups = [group.keys for group in collection.groups(**options)]
-            assert groups == connected(plain, threshold)
+            assert groups == connected(range(len(plain)), similar_pairs(plain, threshold))
 
 
 @pytest.mark.slow

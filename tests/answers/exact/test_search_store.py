@@ -16,19 +16,15 @@ from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Threshold
 from simdb.work import Work
 from tests.support import oracle
-from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, similarity
-from tests.support.exact_stores import exact_store, matches_of, small_epochs
-
-FLOOR = Fraction(1, 3)
-SERVED = [threshold for threshold in THRESHOLDS if threshold >= FLOOR]
-
-
-def corpus(seed: int, threshold: Fraction, least: int = 40) -> list[set[int]]:
-    generator = random.Random(seed)
-    sets: list[set[int]] = []
-    while len(sets) < least:
-        sets += adversarial_sets(generator, threshold)
-    return sets
+from tests.support.exact_oracle import similarity
+from tests.support.exact_stores import (
+    FLOOR,
+    SERVED,
+    corpus,
+    exact_store,
+    matches_of,
+    small_epochs,
+)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,8 +23,8 @@ from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.kernels.postings import Postings
 from simdb.work import Work
-from tests.support.exact_oracle import adversarial_sets, columns, similar_across, similar_pairs
-from tests.support.exact_stores import exact_store, join_by
+from tests.support.exact_oracle import columns, similar_across, similar_pairs
+from tests.support.exact_stores import corpus, exact_store, join_by
 
 HALF = Threshold(Fraction(1, 2))
 ANSWERS = ("memory", "counted", "sliced")
@@ -49,14 +48,6 @@ def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
         yield Workers(pool, *request.param)
 
 
-def corpus(seed: int, least: int = 90) -> list[set[int]]:
-    generator = random.Random(seed)
-    sets: list[set[int]] = []
-    while len(sets) < least:
-        sets += adversarial_sets(generator, HALF.fraction)
-    return sets
-
-
 def rows_of(batches: Any) -> list[tuple[int, int, int, Place]]:
     return [
         (int(left), int(right), int(overlap), batch.after)
@@ -66,7 +57,7 @@ def rows_of(batches: Any) -> list[tuple[int, int, int, Place]]:
 
 
 def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: Workers) -> None:
-    sets = corpus(1)
+    sets = corpus(1, HALF.fraction, 90)
     arranged = SymbolOrder().arrange(*columns(sets))
     alone, together = Work(), Work()
     expected = rows_of(joins.pairs(arranged, HALF, chunk=4, work=alone))
@@ -78,7 +69,7 @@ def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: 
 
 
 def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Workers) -> None:
-    arranged = SymbolOrder().arrange(*columns(corpus(2, 50)))
+    arranged = SymbolOrder().arrange(*columns(corpus(2, HALF.fraction, 50)))
     batches = list(joins.pairs(arranged, HALF, chunk=4))
     whole = Work()
     list(joins.pairs(arranged, HALF, chunk=4, work=whole))
@@ -94,7 +85,7 @@ def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Wor
 
 
 def test_a_join_of_two_sides_goes_on_at_every_place(workers: Workers) -> None:
-    left, right = corpus(3, 35), corpus(4, 35)
+    left, right = corpus(3, HALF.fraction, 35), corpus(4, HALF.fraction, 35)
     sides = [SymbolOrder().arrange(*columns(side)) for side in (left, right)]
     batches = list(joins.join(sides[0], sides[1], HALF, chunk=4))
     expected = similar_across(left, right, HALF.fraction)
@@ -200,7 +191,7 @@ def test_the_pairs_of_a_store_their_order_and_tokens_do_not_depend_on_threads(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_by(monkeypatch, way)
-    sets = corpus(6, 120)
+    sets = corpus(6, HALF.fraction, 120)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(enumerate(sets))
     answers = []
@@ -230,7 +221,7 @@ def test_a_resumed_join_of_a_store_neither_reads_nor_compares_what_is_done(
     answer_by(monkeypatch, way)
     with simdb.open(tmp_path / "s", threads=2) as db:
         collection = db.collection("c", simdb.Set(), threshold=None, exact_floor="1/3", seed=3)
-        collection.add_many(enumerate(corpus(7, 120)))
+        collection.add_many(enumerate(corpus(7, HALF.fraction, 120)))
         with collection._opened() as opened:
             rows = list(Exact(HALF).pairs(opened))
             verified = []
