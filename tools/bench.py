@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MODULES = (
-    *("ingest", "growth", "latency", "memory"),
+    *("ingest", "doors", "growth", "latency", "memory"),
     *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
     *("set_ingest", "bits", "vectors", "exact_methods", "fingerprints", "records"),
 )
