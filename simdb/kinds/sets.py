@@ -167,7 +167,7 @@ def _stored(values: Int64s, ends: Int64s) -> list[bytes]:
     for width in sorted(UNSIGNED, reverse=True):
         widths[np.flatnonzero(filled)[(lows >= 0) & (highs < 1 << 8 * width)]] = width
     heads, forms = {}, {}
-    for width in np.unique(widths).tolist():
+    for width in set(widths.tolist()):  # np.unique loads more of NumPy
         heads[width] = bytes([width])
         forms[width] = values.astype(INTEGERS[width]).tobytes()
     return [
