@@ -190,3 +190,13 @@ def test_equal_items_are_grouped_without_comparing_all_of_them(tmp_path):
         groups = hashes.groups()
         assert [len(group.keys) for group in groups] == [1_000]
         assert groups.looked_at <= 1
+
+
+def test_pairs_of_many_new_items_are_those_of_new_items_only(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        hashes = db.collection("h", simdb.Bits(64), max_distance=4, recall=1)
+        hashes.add_many([("old", 0), ("older", 1)])
+        since = hashes.checkpoint()
+        hashes.add_many([("new", 3), ("newer", 2**60 - 1)])
+        pairs = {frozenset((pair.left, pair.right)) for pair in hashes.pairs(since=since)}
+        assert pairs == {frozenset(("old", "new")), frozenset(("older", "new"))}

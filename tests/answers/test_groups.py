@@ -100,3 +100,11 @@ def test_a_forest_joins_like_sets_of_sets(seed):
         for group in expected:
             roots = forest.roots(np.array(group, np.uint32))
             assert set(roots.tolist()) == {group[0]}
+
+
+def test_copies_are_grouped_with_the_first_of_them_in_memory_too(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as database:
+        sets = database.collection("c", simdb.Set(), threshold=None, exact_floor=0.5)
+        sets.add_many([(1, {1, 2, 3}), (2, {7, 8}), (3, {1, 2, 3}), (4, {1, 2, 3})])
+        (group,) = sets.groups(threshold=0.9, guarantee="exact")
+        assert group.keys == (1, 3, 4)

@@ -166,3 +166,20 @@ def test_a_repaired_store_is_filled_alike(tmp_path, portions):
     assert report.complete
     with simdb.open(tmp_path / "new.simdb", threads=1) as db:
         assert [(entry.key, entry.item) for entry in db["c"].items()] == list(enumerate(TEXTS))
+
+
+def test_items_that_are_read_in_parts_are_compared_with_their_own(database, portions, monkeypatch):
+    """The values of parts come in the order of what was asked, both of each quotient."""
+    collection = database.collection("c", simdb.Set(), **SURE)
+    collection.add_many((n, range(n + 1)) for n in range(40))
+    numbers = np.array([38, 2, 17, 30, 5, 11, 0, 25], np.uint32)
+    portions()
+    monkeypatch.setattr(comparing, "COMPARED_BYTES", 20)
+    with collection._opened() as opened:
+        probe = opened.signer.items.encode(range(20))
+        places, compared = comparing.compare_batch_with_stored(
+            opened, [probe], np.zeros(numbers.size, np.int64), numbers
+        )
+    assert places.tolist() == list(range(numbers.size))
+    sizes = [int(number) + 1 for number in numbers]
+    assert compared.values().tolist() == [min(20, size) / max(20, size) for size in sizes]
