@@ -190,14 +190,15 @@ def _missing_no_more(
 ) -> list[Method]:
     """List exact methods that could answer in the place of a chosen one.
 
-    A set similarity join knows better than a scan. Connecting groups, buckets compare no more
+    A set similarity join knows better than a scan, and to read all texts for one search is slow
+    where few are equal to many. Connecting groups, buckets compare no more
     pairs of equal items than there are items. What is added is looked for in an index.
     """
     bound, kind = method.bound, settings.kind
     is_free = question.guarantee == "auto" and question.measure is Measure.JACCARD
     if not is_free or question.verb in ("groups", "add"):
         return []
-    if kind.has_symbols and question.is_many_many:
+    if kind.has_symbols:
         return []
     other = _comparing(kind, bound, many=question.is_many_many)
     return [] if type(other) is type(method) else [other]
