@@ -125,7 +125,7 @@ def die() -> None:
 
 def at_every_step(step: Callable[[], None]) -> None:
     """Call a function before every put and deletion, and before and after every commit."""
-    from simdb.storage.file.environment import Environment, WriteTransaction
+    from simdb.storage.file.environment import WriteTransaction
 
     def before(owner: Any, name: str, *, after: bool = False) -> None:
         original = getattr(owner, name)
@@ -141,4 +141,4 @@ def at_every_step(step: Callable[[], None]) -> None:
 
     for name in ("put", "put_many", "delete"):
         before(WriteTransaction, name)
-    before(Environment, "commit", after=True)
+    before(WriteTransaction, "commit", after=True)
