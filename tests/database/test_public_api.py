@@ -54,6 +54,7 @@ NAMES = [
     "NotADatabaseError",
     "OperationInterruptedError",
     "Outcome",
+    "Outcomes",
     "Pair",
     "PairBatch",
     "Pairs",
