@@ -189,7 +189,7 @@ def test_what_is_no_checkpoint_is_refused(since: Any, tmp_path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [3_000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_the_increments_of_real_texts_make_up_all_pairs(
     count: int, exact: bool, tmp_path: Path, data_directory: Path
 ) -> None:

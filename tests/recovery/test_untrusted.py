@@ -119,8 +119,8 @@ def test_items_in_another_form_than_the_one_they_are_stored_in_are_refused(
         collection = database.collection("c", simdb.Set())
         items = type(collection._known.signer.items)
         collection.add(1, [1, 2, 3])
-        monkeypatch.setattr(items, "encode", lambda self, item: bytes([1, 3, 2, 1, 3]))
-        collection.add_many([(2, [1, 2, 3], {})])
+        monkeypatch.setattr(items, "encode_many", lambda self, items: [bytes([1, 3, 2, 1, 3])])
+        collection.add_many([(2, [1, 2, 3])])
         monkeypatch.undo()
         assert database.check().sound
     with pytest.raises(CorruptionError, match="not an item of the collection's kind"):

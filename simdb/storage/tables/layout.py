@@ -40,7 +40,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple, cast
 
 import msgpack
@@ -266,19 +266,19 @@ def nesting(value: Any, deepest: int = DEEPEST_NESTING) -> int:
         if not containers:
             break
         depth += 1
-        level = []
+        level, names = [], []
         for container in containers:
             if isinstance(container, msgpack.ExtType):
                 raise TypeError("extension types of msgpack are not stored")
             least_bytes += len(container)
-            if least_bytes <= LARGEST_METADATA:
-                begun = len(level)
-                level.extend(container.values() if isinstance(container, dict) else container)
-                names = container if isinstance(container, dict) else ()
-                parts = (*names, *level[begun:])
-                least_bytes += sum(len(part) for part in parts if isinstance(part, _TEXTS))
             if least_bytes > LARGEST_METADATA:
-                raise ValueError(f"it takes more than {LARGEST_METADATA:,} bytes")
+                break
+            is_map = isinstance(container, dict)
+            level.extend(container.values() if is_map else container)
+            names.extend(container if is_map else ())
+        least_bytes += sum(len(part) for part in chain(level, names) if isinstance(part, _TEXTS))
+        if least_bytes > LARGEST_METADATA:
+            raise ValueError(f"it takes more than {LARGEST_METADATA:,} bytes")
     return depth
 
 
