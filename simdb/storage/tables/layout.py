@@ -266,17 +266,21 @@ def nesting(value: Any, deepest: int = DEEPEST_NESTING) -> int:
         if not containers:
             break
         depth += 1
-        level, names = [], []
+        level = []
+        names: list[Any] = []
         for container in containers:
             if isinstance(container, msgpack.ExtType):
                 raise TypeError("extension types of msgpack are not stored")
             least_bytes += len(container)
             if least_bytes > LARGEST_METADATA:
                 break
-            is_map = isinstance(container, dict)
-            level.extend(container.values() if is_map else container)
-            names.extend(container if is_map else ())
-        least_bytes += sum(len(part) for part in chain(level, names) if isinstance(part, _TEXTS))
+            if isinstance(container, dict):
+                level.extend(container.values())
+                names.extend(container)
+            else:
+                level.extend(container)
+        texts = [part for part in chain(level, names) if isinstance(part, _TEXTS)]
+        least_bytes += sum(map(len, texts))
         if least_bytes > LARGEST_METADATA:
             raise ValueError(f"it takes more than {LARGEST_METADATA:,} bytes")
     return depth
