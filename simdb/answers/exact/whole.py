@@ -15,7 +15,7 @@ import numpy as np
 from simdb import kernels
 from simdb.answers.compare import Ranked, matches
 from simdb.answers.exact.measured import similarities_of
-from simdb.answers.exact.memory import join_order, live_sets, load
+from simdb.answers.exact.memory import join_order, live_sets, load, sampled_order
 from simdb.answers.exact.method import Exact, require_index
 from simdb.answers.method import Batches
 from simdb.exact.containment import ContainedSets
@@ -62,9 +62,11 @@ class WholeSets(Exact):
         """
         assert resume is None
         left = replace(left, signer=right.signer)
-        order = join_order(right)
         is_right = self.measure is Measure.STORED_IN_PROBE
         inner, outer = (right, left) if is_right else (left, right)
+        # What is rare among those that are read, few of them meet. The epoch of the left collection
+        # is of no use: its symbols have another secret.
+        order = sampled_order(left.reader, right.signer.items) if is_right else join_order(right)
         loaded = load(inner, order, memory=left.resources.memory)
         if loaded is None:
             require_index(right.settings, self.criterion)
