@@ -296,10 +296,8 @@ def _signed(
 
 def as_probes(signer: Signer, signed: Signed) -> Signed:
     """Return what items are looked up by: the keys of all buckets that may hold similar ones."""
-    family: object = signer.family
-    if not isinstance(family, LooksAround):
-        return signed
-    return signed._replace(buckets=family.probe_keys(signed.signatures))
+    probe_keys = getattr(signer.family, "probe_keys", None)  # isinstance of a protocol is slow
+    return signed if probe_keys is None else signed._replace(buckets=probe_keys(signed.signatures))
 
 
 def _candidates_of_probes(

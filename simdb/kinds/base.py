@@ -296,8 +296,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     Attributes:
         plural: what messages call several items.
         is_slow_to_read: symbols are computed anew from items, at more cost than reading postings.
-        slice_bytes: of items whose features are made and signed in one go; they then stay in the
-            cache.
+        slice_bytes: of items whose features are made and signed in one go: enough that threads
+            seldom wait for the interpreter's lock between two kernels.
         in_the_name: the settings that may follow the name on the command line, in their order:
             ``bits:1024:tanimoto``.
         suffixes: formats of files that items are read from, by the ends of their names.
@@ -311,7 +311,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
 
     plural: ClassVar[str] = "items"
     is_slow_to_read: ClassVar[bool] = False
-    slice_bytes: ClassVar[int] = 131_072
+    slice_bytes: ClassVar[int] = 2**20
     in_the_name: ClassVar[tuple[str, ...]] = ()
     suffixes: ClassVar[Mapping[str, Format]] = OBJECTS
     of_elements: ClassVar[bool] = False
