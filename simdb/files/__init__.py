@@ -35,7 +35,7 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
 
     Raises:
         ConfigurationError: the format is neither told by the name nor by the options.
-        MissingExtraError: a ``.zst`` file without the zstandard extra; a table without its library.
+        MissingExtraError: a table without its library.
         FileNotFoundError: no such file or folder.
     """
     options = options or ReadingOptions()

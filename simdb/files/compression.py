@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any, Self
 
-from simdb.errors import MissingExtraError, UsageError
+from simdb.errors import UsageError
 
 STANDARD_STREAM = "-"
 COMPRESSED_SUFFIXES = (".gz", ".zst")
@@ -34,13 +34,8 @@ def plain_name(name: str) -> str:
 
 def zstandard() -> Any:
     """Return Python's own library of Zstandard, or what brings it to older Pythons."""
-    library = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-    try:
-        return importlib.import_module(library)
-    except ImportError as error:
-        raise MissingExtraError(
-            '.zst files need the zstandard extra: pip install "simdb-store[zstandard]"'
-        ) from error
+    own = sys.version_info >= (3, 14)
+    return importlib.import_module("compression.zstd" if own else "backports.zstd")
 
 
 class InputStream:

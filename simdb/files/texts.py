@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from simdb.errors import BadItemError, MissingExtraError, UsageError
+from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import STANDARD_STREAM, InputStream
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
@@ -88,8 +88,6 @@ class TextReader(RowReader):
         try:
             with InputStream(name) as stream:
                 content = stream.read(self.options.longest + 1)
-        except MissingExtraError:
-            raise
         except (OSError, UsageError) as error:
             # In a folder one file that cannot be read is a bad row; alone it is the whole input.
             if self._folder is None:

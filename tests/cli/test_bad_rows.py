@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,21 +107,6 @@ def test_tables_with_tabs_go_through_dedupe_as_they_are(tmp_path):
     assert (
         run("dedupe", commas, "-o", tmp_path / "k.csv", *options, "--delimiter", ";").exit_code == 0
     )
-
-
-@pytest.mark.parametrize("place", ["input", "output"])
-def test_zst_without_its_library_names_the_extra(source, tmp_path, monkeypatch, place):
-    for library in ("compression.zstd", "backports.zstd"):
-        monkeypatch.setitem(sys.modules, library, None)
-    packed = tmp_path / "packed.jsonl.zst"
-    packed.write_bytes(b"any" if place == "input" else b"")
-    given = (packed, "-o", tmp_path / "kept.jsonl")
-    if place == "output":
-        given = (source, "-o", packed)
-    told = run("dedupe", *given)
-    assert told.exit_code == 2
-    assert 'pip install "simdb-store[zstandard]"' in told.stderr
-    assert not (tmp_path / "kept.jsonl").exists()
 
 
 def test_empty_metadata_come_back_where_they_are_a_field(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simdb.errors import ConfigurationError, MissingExtraError, UsageError
+from simdb.errors import ConfigurationError, UsageError
 from simdb.files import open_rows
 from simdb.files.compression import zstandard
 from simdb.files.rows import ReadingOptions
@@ -143,15 +143,6 @@ def test_a_damaged_compressed_file_is_an_error_and_not_a_shorter_input(tmp_path,
 
     with open_rows(str(path)) as reader, pytest.raises(UsageError, match=r"in\.jsonl.*damaged"):
         list(reader)
-
-
-def test_a_zst_file_without_the_library_names_the_extra(tmp_path, monkeypatch):
-    (tmp_path / "in.jsonl.zst").write_bytes(zstandard().compress(b""))
-    for library in ("backports.zstd", "compression.zstd"):
-        monkeypatch.setitem(sys.modules, library, None)
-
-    with pytest.raises(MissingExtraError, match=r'pip install "simdb-store\[zstandard\]"'):
-        open_rows(str(tmp_path / "in.jsonl.zst"))
 
 
 def test_standard_input_is_json_lines_unless_told_otherwise(monkeypatch):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simdb.errors import MissingExtraError, UsageError
+from simdb.errors import UsageError
 from simdb.files import open_rows
 from simdb.files.compression import zstandard
 from simdb.files.writing import Output, json_line, written_together
@@ -181,16 +181,6 @@ def test_two_outputs_to_one_place_are_refused(tmp_path):
             pass
     with pytest.raises(UsageError, match="two outputs"), written_together("-", "-"):
         pass
-
-
-def test_a_zst_output_without_the_library_names_the_extra_and_leaves_nothing(tmp_path, monkeypatch):
-    for library in ("backports.zstd", "compression.zstd"):
-        monkeypatch.setitem(sys.modules, library, None)
-
-    with pytest.raises(MissingExtraError), written_together(str(tmp_path / "out.zst")):
-        pass
-
-    assert names_in(tmp_path) == []
 
 
 def test_json_lines_hold_characters_themselves_and_floats_with_all_digits():
