@@ -829,6 +829,29 @@ class Collection(CollectionView):
         found = arrow.rows_of(rows, key, item, metadata)
         return self._load(found, policy, progress, outcomes)
 
+    def note_key_source(self, source: str, *, also: bool = False) -> None:
+        """Note where the keys of the rows to come are from, and refuse them if it is elsewhere.
+
+        A row that comes again is known by its key. Were it given another one this time, ``dedupe``
+        would take it for a copy of itself, and remove it. Durable; of a collection without items
+        what was noted before is forgotten.
+
+        Args:
+            source: any text, such as "the field 'id'".
+            also: keys come from there besides.
+
+        Raises:
+            ConfigurationError: the keys of the rows stored before come from elsewhere.
+        """
+        if source in self._present.settings.key_sources:
+            return
+        with (
+            self._writing() as environment,
+            environment.write(self._handle.busy_timeout) as transaction,
+        ):
+            present = catalogue.present_settings(transaction, self._known.settings)
+            catalogue.note_key_source(transaction, present, source, also=also)
+
     def _duplicate_bound(
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
     ) -> Bound:

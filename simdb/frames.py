@@ -225,9 +225,11 @@ def _collection_for(
         raise UsageError("a store needs keys that stay: key= must name their column")
     with open_database(store) as database:
         if kind is None and name in database:
-            yield database[name]
+            target = database[name]
         else:
-            yield database.collection(name, kind or Text(), **bound)
+            target = database.collection(name, kind or Text(), **bound)
+        target.note_key_source(f"the field {table.columns.key!r}")
+        yield target
 
 
 class _Table:

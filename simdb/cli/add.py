@@ -73,6 +73,7 @@ def add(
         options = reading.of(target.kind, target)
         sources = reading.sources(inputs, options)
         require_keys_apart(reading, sources, target.kind)
+        reading.note_keys(target, sources)
         options = replace(options, raw=reading.bad is not None, below=sources)
         feed = Feed(sources, options, on_bad=reading.when_bad)
         policy: dict[str, Any] = {

@@ -136,6 +136,8 @@ def dedupe(
             require_same_columns(list(sources))
         if store is not None:
             require_keys_apart(reading, sources, kind)
+            if present is not None:
+                reading.note_keys(present, sources)
         feed = _feed(
             reading,
             sources,
@@ -154,6 +156,8 @@ def dedupe(
                 # The same file gives the same output only under the same hash functions.
                 seed = content_seed(inputs, reading.pattern) if store is None else None
                 present = database.create_collection(collection, **wanted.settings(), seed=seed)
+                if store is not None:
+                    reading.note_keys(present, sources)
             feed.target = present
             opened = dict(zip(outputs, files, strict=True))
             feed.bad_file = opened.get(reading.bad or "")

@@ -19,7 +19,7 @@ import typer
 import simdb
 from simdb.cli.options import IntegerKeys
 from simdb.cli.output import note
-from simdb.errors import BadItemError, KeyExistsError, UsageError
+from simdb.errors import BadItemError, ConfigurationError, KeyExistsError, UsageError
 from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import TABLES, files_behind, inputs_of, is_pattern, told_format
@@ -117,6 +117,10 @@ class InputOptions:
         str | None,
         typer.Option("--key-prefix", metavar="TEXT", help="What made keys begin with."),
     ] = None
+    other_keys: Annotated[
+        bool,
+        typer.Option("--other-keys", help="Also if those of the rows stored are from elsewhere."),
+    ] = False
     ratings: Annotated[
         str | None,
         typer.Option(
@@ -227,6 +231,25 @@ class InputOptions:
                 raise UsageError(f"{option} does nothing for {', '.join(names)}: {told}")
         return found
 
+    def note_keys(self, target: simdb.Collection, sources: Iterable[str]) -> None:
+        """Let a collection note where the keys of inputs come from.
+
+        Raises:
+            UsageError: those of the rows stored before come from elsewhere.
+        """
+        source = "the numbers of lines"
+        if self.id_field is not None:
+            source = f"the field {self.id_field!r}"
+        elif self.make_keys is not None:
+            made = {"content": "the content", "place": "the names and lines of inputs"}
+            source = made[self.make_keys]
+        elif {told_format(one, self.of(target.kind)) for one in sources} == {"text"}:
+            source = "the paths of texts"
+        try:
+            target.note_key_source(source, also=self.other_keys)
+        except ConfigurationError as error:
+            raise UsageError(f"{error.problem}; --other-keys takes both") from error
+
 
 @dataclass(frozen=True, slots=True)
 class SampleOptions(InputOptions):
@@ -236,6 +259,7 @@ class SampleOptions(InputOptions):
     metadata_field: str | None = None
     make_keys: MadeKeys | None = None
     key_prefix: str | None = None
+    other_keys: bool = False
     ratings: str | None = None
     rating_field: str | None = None
     on_bad: Literal["error", "skip"] = "error"

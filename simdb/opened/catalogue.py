@@ -11,6 +11,7 @@ from simdb.errors import (
     CollectionNotFoundError,
     ConfigurationError,
     CorruptionError,
+    Remedy,
     UnknownKindError,
     WrongTypeError,
 )
@@ -50,6 +51,7 @@ class CollectionSettings:
     exact_floor: Fraction | None = None  # least threshold of the exact index; None without one
     containment: bool = False  # it posts all symbols, and serves every threshold and measure
     finds_equal: bool = False  # equal items share a bucket, though the family has none for them
+    key_sources: tuple[str, ...] = ()  # where the keys of the rows come from, if anyone has said
     # How questions are answered under them; see answers/choose.py. Not part of the settings.
     methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -126,8 +128,9 @@ class CollectionSettings:
         floor = [] if self.exact_floor is None else ["exact_floor"]
         for part in ("threshold", "recall", *floor):
             stored[part] = str(stored[part])
-        if not self.finds_equal:  # as in what was made before there was this setting
-            del stored["finds_equal"]
+        for later in ("finds_equal", "key_sources"):
+            if not stored[later]:  # as in what was made before there was this setting
+                del stored[later]
         return layout.pack(stored)
 
     @classmethod
@@ -139,6 +142,7 @@ class CollectionSettings:
             floor = [] if stored["exact_floor"] is None else ["exact_floor"]
             for part in ("threshold", "recall", *floor):
                 stored[part] = Fraction(stored[part])
+            stored["key_sources"] = tuple(map(str, stored.get("key_sources", ())))
             settings = cls(name=name, **stored)
             settings.require_possible_banding()
         except UnknownKindError as error:
@@ -239,6 +243,24 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
 def write_settings(transaction: WriteTransaction, settings: CollectionSettings) -> None:
     """Store the settings of a collection."""
     _store(transaction, layout.collection_key(settings.name), settings.encode())
+
+
+def note_key_source(
+    transaction: WriteTransaction, settings: CollectionSettings, source: str, *, also: bool
+) -> None:
+    """Note where keys come from; see ``Collection.note_key_source``."""
+    known = settings.key_sources
+    if source in known:
+        return
+    if not CollectionReader(transaction, settings.number).manifest.live:
+        known = ()
+    if known and not also:
+        raise ConfigurationError(
+            f"the keys in the collection {settings.name!r} come from {' and '.join(known)}, and "
+            f"those of these rows from {source}",
+            remedies=[Remedy("also", value=True, effect="takes both", method="note_key_source")],
+        )
+    write_settings(transaction, replace(settings, key_sources=(*known, source)))
 
 
 def _store(transaction: WriteTransaction, key: bytes, payload: bytes) -> None:

@@ -123,7 +123,7 @@ def changed_settings(
         floor=floor,
         containment=containment,
     )
-    return replace(settings, number=present.number)
+    return replace(settings, number=present.number, key_sources=present.key_sources)
 
 
 def require_absent(transaction: ReadTransaction, name: str) -> None:

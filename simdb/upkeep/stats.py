@@ -53,6 +53,7 @@ def describe(opened: Opened) -> dict[str, Any]:
                 else float(settings.kind.outer_similarity(settings.exact_floor))
             ),
             "containment": settings.containment,
+            "key_sources": list(settings.key_sources),
         },
         "expected_recall": (
             settings.plan.expected_recall(settings.threshold) if settings.is_probable else 1.0

@@ -43,10 +43,47 @@ def test_line_numbers_are_refused_where_texts_are_keys(tmp_path):
     done(*arguments, "--id-field", "id")
     kept = (tmp_path / "kept.jsonl").read_bytes()
     refused = failed(*arguments)
+    assert "come from the field 'id', and those of these rows from the numbers of lines" in refused
+    refused = failed(*arguments, "--other-keys")
     assert "are texts, such as 'a', and those of this input are line numbers" in refused
     assert (tmp_path / "kept.jsonl").read_bytes() == kept
     done(*arguments, "--id-field", "id")
     assert (tmp_path / "kept.jsonl").read_bytes() == kept
+
+
+def test_keys_from_elsewhere_are_refused_until_that_is_meant(tmp_path):
+    rows = [{"id": f"a{seed}", "url": f"b{seed}", "text": text_of(seed)} for seed in range(5)]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    store, kept = tmp_path / "s.simdb", tmp_path / "kept.jsonl"
+    adding, deduping = ["add", store, "c", source], ["dedupe", source, "-o", kept]
+    deduping += ["--store", store, "--collection", "c"]
+    done("create", store, "c")
+    bad = write_rows(tmp_path / "bad.jsonl", [{"text": 1}])
+    failed("add", store, "c", bad)  # stores nothing, so its way of making keys binds nobody
+    done(*adding, "--id-field", "id")
+    done("rebuild", store, "c", "--seed", "1")
+    (told,) = json.loads(done("stats", store, "c", "--json").stdout)["settings"]["key_sources"]
+    assert told == "the field 'id'"
+    for other, told in (
+        (["--id-field", "url"], "from the field 'url'"),
+        (["--make-keys", "content"], "from the content"),
+        (["--make-keys", "place"], "from the names and lines of inputs"),
+        ([], "from the numbers of lines"),
+    ):
+        for command in (adding, deduping):
+            refused = failed(*command, *other)
+            assert f"come from the field 'id', and those of these rows {told}" in refused
+            assert "--other-keys takes both" in refused
+    assert not kept.exists()
+    done(*deduping, "--id-field", "id")
+    assert kept.read_bytes() == source.read_bytes()
+    done(*deduping, "--id-field", "url", "--other-keys")  # and from now on without saying so
+    assert "5 rows: 0 kept" in done(*deduping, "--id-field", "url").stderr
+    done("dump", store, tmp_path / "dumped")
+    done("load", tmp_path / "dumped", tmp_path / "loaded.simdb")
+    with simdb.open(tmp_path / "loaded.simdb") as database:
+        sources = database["c"].stats()["settings"]["key_sources"]
+    assert sources == ["the field 'id'", "the field 'url'"]
 
 
 def test_a_run_that_would_remove_nearly_all_rows_asks_first(tmp_path):

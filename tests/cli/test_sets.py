@@ -210,7 +210,7 @@ def test_a_collection_of_strings_takes_numbers_as_strings(tmp_path):
     assert lines_of("get", path, "c", "x")[0]["item"] == [1, 2]
     done("create", path, "d", "--kind", "set", "--threshold", "0.6")
     done("add", path, "d", tmp_path / "a.txt")
-    done("add", path, "d", tmp_path / "b.txt", "--id-field", 1)
+    done("add", path, "d", tmp_path / "b.txt", "--id-field", 1, "--other-keys")
     assert lines_of("get", path, "d", "1")[0]["item"] == ["2"]
     assert [row["key"] for row in lines_of("search", path, "d", "--set", "1 2")] == [1]
     integers = ("search", path, "d", "--set", "1 2", "--elements", "integers")
@@ -266,7 +266,8 @@ def test_dedupe_keeps_the_bytes_of_lines(tmp_path):
 def test_dedupe_takes_the_kind_of_the_stored_collection(store, tmp_path):
     fresh = " ".join(map(str, range(50)))
     (tmp_path / "more.txt").write_text(f"1001 {fresh}\n1002 {as_lines(BASKETS[:1])}")
-    arguments = ("dedupe", tmp_path / "more.txt", "--store", store, "--collection", "baskets")
+    named = ("--store", store, "--collection", "baskets")
+    arguments = ("dedupe", tmp_path / "more.txt", *named, "--other-keys")  # the others are lines
     told = failed(*arguments, "--id-field", 1, "-o", tmp_path / "out.txt")
     assert "whole numbers, such as 1, and those of this input are texts, such as '1001'" in told
     done(*arguments, "--id-field", 1, "--integer-keys", "-o", tmp_path / "out.txt")
