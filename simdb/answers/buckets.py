@@ -9,15 +9,7 @@ Memory is bounded by the setting, not by the corpus or by the number of pairs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +17,6 @@ from simdb import kernels
 from simdb.answers.compare import (
     COMPARED_BYTES,
     PAIRS_COMPARED,
-    ComparesBatches,
     compare_batch_with_stored,
     compare_probe_with_stored,
     compare_stored,
@@ -64,14 +55,6 @@ LARGE_BUCKET = 64  # entries
 _CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF58476D1CE4E5B9)
 
 NumberPairs: TypeAlias = tuple[UInt32s, UInt32s]
-
-
-@runtime_checkable
-class LooksAround(Protocol):
-    """A family of which a probe looks into more buckets than it has itself."""
-
-    def probe_keys(self, signatures: UInt16s) -> BucketKeys:
-        """Return the keys of all buckets that probes of these signatures look into."""
 
 
 class Similar(NamedTuple):
@@ -264,7 +247,7 @@ def _pairs_at_once(opened: Opened) -> int:
     Where preparing an item costs more than comparing a pair, many, as far as the items that they
     may name take little memory.
     """
-    if not isinstance(opened.signer.measure, ComparesBatches):
+    if not opened.signer.measure.is_slow_to_prepare:
         return PAIRS_AT_ONCE
     state = opened.reader.manifest
     average = state.item_bytes // max(1, state.live)
@@ -288,7 +271,7 @@ def _signed(
     signer: Signer, items: Sequence[bytes | memoryview], pool: Executor | None
 ) -> tuple[Any, Signed]:
     """Sign probes; and keep their features, where both need the same."""
-    if signer.kind.signs_what_it_compares and isinstance(signer.measure, ComparesBatches):
+    if signer.kind.signs_what_it_compares and signer.measure.is_slow_to_prepare:
         features = signer.hashed(items)
         return features, as_probes(signer, signer.sign_hashed(features))
     return None, as_probes(signer, signer.sign(items, pool))
@@ -296,8 +279,9 @@ def _signed(
 
 def as_probes(signer: Signer, signed: Signed) -> Signed:
     """Return what items are looked up by: the keys of all buckets that may hold similar ones."""
-    probe_keys = getattr(signer.family, "probe_keys", None)  # isinstance of a protocol is slow
-    return signed if probe_keys is None else signed._replace(buckets=probe_keys(signed.signatures))
+    if signer.family is None or not signer.family.looks_around:
+        return signed
+    return signed._replace(buckets=signer.family.probe_keys(signed.signatures))
 
 
 def _candidates_of_probes(

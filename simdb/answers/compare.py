@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +26,7 @@ Numbers = TypeVar("Numbers", np.uint32, np.int64)
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
-PAIRS_COMPARED = 131_072  # at once, of a measure that compares two batches
-
-
-@runtime_checkable
-class ComparesBatches(Protocol):
-    """A measure that compares two batches, so that each is prepared once for many pairs."""
-
-    def compare_between(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> Compared:
-        """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
+PAIRS_COMPARED = 131_072  # at once, of items that are slow to prepare
 
 
 class Ranked(NamedTuple):
@@ -115,7 +107,7 @@ def compare_batch_with_stored(
     Args:
         opened: where the stored ones are.
         items, rows, numbers: see above.
-        features: of the given items, for a measure that compares two batches.
+        features: of the given items, where they are slow to prepare.
 
     Returns:
         the places i that were compared, ascending: all but those of items that another process
@@ -134,7 +126,6 @@ def compare_batch_with_stored(
             both = [*items, *stored]
             parts.append(compare_items(signer, both, left, right + len(items)))
             continue
-        assert isinstance(signer.measure, ComparesBatches)
         others = signer.features(stored)
         for begin in range(0, wanted.size, PAIRS_COMPARED):
             part = slice(begin, begin + PAIRS_COMPARED)

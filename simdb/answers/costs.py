@@ -18,14 +18,14 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from simdb.answers.buckets import Buckets, LooksAround
+from simdb.answers.buckets import Buckets
 from simdb.answers.compare import compare_probe_with_stored
 from simdb.answers.exact.method import Exact
 from simdb.answers.exact.whole import WholeSets
 from simdb.answers.method import Method
 from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import live_features
-from simdb.answers.slabs import FindsNearPairs, Slabs
+from simdb.answers.slabs import Slabs
 from simdb.arrays import UInt32s
 from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
@@ -180,10 +180,9 @@ def _counted(opened: Opened) -> Counts:
     if family is not None:
         of_item = index.bands.entries / live
         keys, around = of_item, 0.0
-        looks_around: object = family
-        if isinstance(looks_around, LooksAround):
+        if family.looks_around:
             any_one = np.ones((1, index.signature_width // 2), np.uint16)
-            keys = float(looks_around.probe_keys(any_one).values.size)
+            keys = float(family.probe_keys(any_one).values.size)
             around = (keys - of_item) * live / 2.0**opened.settings.rows
         view = reader.bands
         counts = replace(
@@ -246,7 +245,7 @@ def _measured(opened: Opened, method: Method) -> Rates:
             measure.finder(probe, bound)(features)
 
     joined, share = 0.0, opened.settings.kind.share_looked_at(bound.fraction)
-    if share is not None and isinstance(measure, FindsNearPairs) and len(some) > 1:
+    if share is not None and len(some) > 1:
         seconds = _seconds(lambda: deque(measure.near_pairs(some, None, bound, Work()), 0))
         joined = seconds / (len(some) * (len(some) - 1) / 2)
     picked: UInt32s = numbers[:: -(-numbers.size // SAMPLED_ITEMS)]

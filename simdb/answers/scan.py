@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,17 +24,6 @@ from simdb.storage.file.environment import WriteTransaction
 
 WORTH_ARRANGING = 8  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for items that are kept arranged
-
-
-@runtime_checkable
-class Skips(Protocol):
-    """A finder that looks only at some of the features it is given.
-
-    Attributes:
-        looked_at: how many so far.
-    """
-
-    looked_at: int
 
 
 class Scan(Method):
@@ -62,9 +51,7 @@ class Scan(Method):
                 if places.size:
                     own_numbers.append(some[places])
                     own_found.append(compared)
-        opened.work.looked_at += sum(
-            finder.looked_at if isinstance(finder, Skips) else total for finder in finders
-        )
+        opened.work.looked_at += sum(getattr(finder, "looked_at", total) for finder in finders)
         answers = []
         for own_numbers, own_found in zip(numbers, found, strict=True):
             compared = joined(own_found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from simdb.answers.compare import matches_of_many
 from simdb.answers.method import Batches, Forest, ProgressCallback
 from simdb.answers.scan import Scan, live_features
 from simdb.arrays import Float64s, Int64s, UInt32s
-from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
 from simdb.results import Matches, PairBatch, Progress
@@ -26,14 +25,6 @@ from simdb.work import Work
 WORTH_JOINING = 64  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for two slabs, sorted copies of them, and what they are sorted by
 BYTES_BESIDE = 64  # of a row, for its number, its places and its keys
-
-
-@runtime_checkable
-class FindsNearPairs(Protocol):
-    """A measure that finds the near pairs of two batches; features are rows of an array."""
-
-    def near_pairs(self, ones: Any, others: Any, bound: Bound, work: Work) -> Iterator[Near]:
-        """Find every pair within a bound, each once; of ``ones`` with later ones if no others."""
 
 
 class Slab(NamedTuple):
@@ -54,7 +45,6 @@ class Slabs(Scan):
         if len(items) < WORTH_JOINING:
             return super().search_many(opened, items, limit)
         measure, probes = opened.signer.measure, opened.signer.features(items)
-        assert isinstance(measure, FindsNearPairs)
         nothing = np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0)
         parts = [
             (found.left, numbers[found.right], found.distances.astype(np.float64))
@@ -116,7 +106,6 @@ def _near(
 ) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
     """Yield the near pairs of two slabs, or of the left one, by their item numbers."""
     measure = opened.signer.measure
-    assert isinstance(measure, FindsNearPairs)
     others = right or left
     for found in measure.near_pairs(left.rows, None if right is None else right.rows, bound, work):
         opened.resources.require_open()

@@ -31,7 +31,6 @@ from simdb.answers.exact.method import Exact
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
 from simdb.answers.pigeonhole import ChunkIndex
-from simdb.answers.slabs import FindsNearPairs
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
@@ -309,7 +308,6 @@ class Deduplicator:
     def _pairs_of_bits(self, rows: Int64s) -> Iterator[_Pairs]:
         """Find all near pairs of the given rows, as places among them, the earlier first."""
         measure = self._signer.measure
-        assert isinstance(measure, FindsNearPairs)
         features = self._signer.features([self._items[row] for row in rows.tolist()])
         for found in measure.near_pairs(features, None, self._bound, Work()):
             earlier = np.minimum(found.left, found.right)

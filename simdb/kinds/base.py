@@ -26,11 +26,13 @@ from msgspec import inspect
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy
+from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, plan
 from simdb.ragged import ByteStrings, Column
+from simdb.work import Work
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
 DEFAULT_THRESHOLD = Fraction(4, 5)
@@ -235,11 +237,21 @@ class Items(ABC):
         return symbols
 
 
+# One that looks only at some of the features counts them in an attribute, ``looked_at``.
 Finder: TypeAlias = Callable[[Any], tuple[Int64s, Compared]]
 
 
 class Measure(ABC):
-    """How items of a kind are compared: exactly, in batches of their features."""
+    """How items of a kind are compared: exactly, in batches of their features.
+
+    Attributes:
+        arranges: ``arranged`` returns another form.
+        is_slow_to_prepare: the features of an item cost more than comparing a pair; so batches
+            are prepared once for many pairs, and compared by ``compare_between``.
+    """
+
+    arranges: bool = False
+    is_slow_to_prepare: bool = False
 
     @abstractmethod
     def compare_probe(self, probe: Any, features: Any) -> Compared:
@@ -249,7 +261,16 @@ class Measure(ABC):
     def compare_pairs(self, features: Any, left: Int64s, right: Int64s) -> Compared:
         """Compare ``features[left[i]]`` with ``features[right[i]]``."""
 
-    arranges: bool = False  # whether ``arranged`` returns another form
+    def compare_between(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> Compared:
+        """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
+        raise NotImplementedError
+
+    def near_pairs(self, ones: Any, others: Any, bound: Bound, work: Work) -> Iterator[Near]:
+        """Find every pair within a bound, each once; of ``ones`` with later ones if no others.
+
+        Asked for where the kind tells its ``share_looked_at``; features are rows of an array.
+        """
+        raise NotImplementedError
 
     def arranged(self, features: Any) -> Any:
         """Return features in whatever form is the quickest for ``finder`` with many probes."""
@@ -270,18 +291,17 @@ class Measure(ABC):
 
 
 class PairedMeasure(Measure):
-    """A measure that compares two batches place by place: with it, a probe is a batch of one."""
+    """A measure that compares two batches pair by pair: with it, a probe is a batch of one."""
 
     @abstractmethod
-    def _between(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> Compared:
-        """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
+    def compare_between(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> Compared: ...
 
     def compare_probe(self, probe: Any, features: Any) -> Compared:
         rows = np.arange(len(features), dtype=np.int64)
-        return self._between(probe, features, np.zeros_like(rows), rows)
+        return self.compare_between(probe, features, np.zeros_like(rows), rows)
 
     def compare_pairs(self, features: Any, left: Int64s, right: Int64s) -> Compared:
-        return self._between(features, features, left, right)
+        return self.compare_between(features, features, left, right)
 
 
 # -- kinds ---------------------------------------------------------------------------------------

@@ -407,7 +407,9 @@ class BitsMeasure(PairedMeasure):
         rows, common, united = kernels.bits.scan_tanimoto(probe[0], features, needed)
         return rows, Compared(common, united)
 
-    def _between(self, ones: UInt64s, others: UInt64s, left: Int64s, right: Int64s) -> Compared:
+    def compare_between(
+        self, ones: UInt64s, others: UInt64s, left: Int64s, right: Int64s
+    ) -> Compared:
         common, united = kernels.bits.compare_rows(ones, others, left, right)
         if self._hamming:
             return Compared(united - common, np.ones_like(common))

@@ -499,7 +499,9 @@ class FingerprintMeasure(PairedMeasure):
         angles = np.array([kind.direction_tolerance, kind.rotation], np.int64) * DIRECTION_UNITS
         self._settings = np.concatenate((lengths[:1], angles, lengths[1:]))
 
-    def _between(self, ones: Prints, others: Prints, left: Int64s, right: Int64s) -> Compared:
+    def compare_between(
+        self, ones: Prints, others: Prints, left: Int64s, right: Int64s
+    ) -> Compared:
         if self._squares:
             return Compared(*kernels.bits.compare_rows(ones.grids, others.grids, left, right))
         minutiae, offsets = others.minutiae, others.offsets

@@ -297,7 +297,9 @@ class VectorMeasure(PairedMeasure):
         rows, distances = kernels.vectors.scan(probe[0], features, self._number, float(limit))
         return rows, Compared(distances, np.ones_like(distances))
 
-    def _between(self, ones: Float32s, others: Float32s, left: Int64s, right: Int64s) -> Compared:
+    def compare_between(
+        self, ones: Float32s, others: Float32s, left: Int64s, right: Int64s
+    ) -> Compared:
         distances = kernels.vectors.compare_rows(ones, others, left, right, self._number)
         return Compared(distances, np.ones_like(distances))
 

@@ -118,6 +118,8 @@ class Chunks(BandedFamily):
         secret: which bits are in which chunk.
     """
 
+    looks_around = True
+
     def __init__(self, length: int, most: int, bands: int, rows: int, secret: bytes) -> None:
         super().__init__(bands, rows, rows // _WORD_BITS + 1, secret)
         self.positions = _drawn(length, bands * rows, secret)

@@ -102,10 +102,12 @@ class Family(Protocol):
         words: uint16 words of a signature.
         band_words: words of a band, where each of an item's bands is so many successive words of
             its signature and one bucket key; 0 where keys come otherwise.
+        looks_around: whether a probe looks into more buckets than those that it would be in.
     """
 
     words: int
     band_words: int = 0
+    looks_around: bool = False
 
     @abstractmethod
     def sign(self, features: Any) -> UInt16s:
@@ -114,6 +116,10 @@ class Family(Protocol):
     @abstractmethod
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the bucket keys of signatures."""
+
+    def probe_keys(self, signatures: UInt16s) -> BucketKeys:
+        """Return the keys of all buckets that probes of these signatures look into."""
+        return self.bucket_keys(signatures)
 
     def needed_matches(self, bound: Any) -> int:
         """Return how many equal words a similar pair has with near certainty; 0 for no such."""

@@ -483,6 +483,8 @@ def _decoded(data: bytes, count: int) -> list[Value | None]:
 class RecordMeasure(PairedMeasure):
     """Compare records by the points of their fields."""
 
+    is_slow_to_prepare = True
+
     def __init__(self, settings: Record) -> None:
         self._fields = tuple(field for field in settings.fields if field.weight)
 
@@ -508,11 +510,6 @@ class RecordMeasure(PairedMeasure):
             weight = HUNDREDTHS * field.weight
             denominators += weight * present if field.missing == "ignore" else weight
         return Compared(numerators, denominators)
-
-    def _between(
-        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
-    ) -> Compared:
-        return self.compare_between(ones, others, left, right)
 
 
 def _points(
