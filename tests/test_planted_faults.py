@@ -389,8 +389,8 @@ FAULTS = (
         "tests/answers/test_chunk_index.py -k many_new",
     ),
     Fault(
-        "answers/exact",
-        "answers/exact/measured.py",
+        "exact",
+        "exact/measures.py",
         "2 * overlaps / (sizes + stored_sizes)",
         "overlaps / (sizes + stored_sizes)",
         "tests/answers/exact/test_measures_join.py",

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simdb import kernels
-from simdb.arrays import Int64s
+from simdb.arrays import Bools, Float64s, Int64s
 from simdb.exact.thresholds import Threshold
 
 if TYPE_CHECKING:
@@ -42,6 +42,17 @@ class Measure(StrEnum):
     COSINE = "cosine"
     STORED_IN_PROBE = "stored-in-probe"
     PROBE_IN_STORED = "probe-in-stored"
+
+    def values(self, overlaps: Int64s, sizes: int | Int64s, stored_sizes: Int64s) -> Float64s:
+        """Compute it for sets that are not empty, to be shown and sorted by."""
+        if self is Measure.JACCARD:
+            return overlaps / (sizes + stored_sizes - overlaps)
+        if self is Measure.DICE:
+            return 2 * overlaps / (sizes + stored_sizes)
+        if self is Measure.COSINE:
+            cosines: Float64s = overlaps / (np.sqrt(sizes) * np.sqrt(stored_sizes))
+            return cosines
+        return overlaps / (stored_sizes if self is Measure.STORED_IN_PROBE else sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,16 @@ class Criterion:
             return np.maximum(1, self.threshold.minimum_sizes(stored_sizes))
         exact = [self.needed_overlap(probe_size, size) for size in stored_sizes.tolist()]
         return np.array(exact, np.int64)
+
+    def are_met(self, overlaps: Int64s, ones: Int64s, others: Int64s) -> Bools:
+        """Tell which pairs of sets of these sizes, all at the floor or above, meet it.
+
+        The floor of Dice similarity is the criterion itself, d / (2 - d). That of cosine similarity
+        is c^2, which a pair meets at less than c: here the overlap's square is compared.
+        """
+        if self.measure is not Measure.COSINE:
+            return np.ones(overlaps.size, np.bool_)
+        return self._jaccard.meets_many(overlaps.astype(np.int64) ** 2, ones * others)
 
     def smallest_size(self, probe_size: int) -> int:
         """Compute the size of the smallest stored set that can be similar enough."""

@@ -14,7 +14,6 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from simdb import kernels
-from simdb.answers.exact.measured import are_within, similarities_of
 from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.exact import joins
@@ -22,7 +21,6 @@ from simdb.exact.joins import BEGINNING, Place, Workers, in_order
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
-from simdb.kinds import Compared
 from simdb.kinds import Items as Forms
 from simdb.lsh.family import SymbolSets
 from simdb.opened.opened import Opened
@@ -190,9 +188,8 @@ class InMemory:
             ones, others, values = columns.left, columns.right, columns.similarities
             if measure is not Measure.JACCARD:
                 sizes = left.sets.sizes[ones], right.sets.sizes[others]
-                met = are_within(self._criterion, columns.overlaps, *sizes)
-                compared = Compared(columns.overlaps, columns.unions)
-                values = similarities_of(measure, compared, *sizes)[met]
+                met = self._criterion.are_met(columns.overlaps, *sizes)
+                values = measure.values(columns.overlaps, *sizes)[met]
                 ones, others = ones[met], others[met]
             yield PairBatch(left.numbers[ones], right.numbers[others], values), columns.after
 

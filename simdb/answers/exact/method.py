@@ -16,7 +16,6 @@ import numpy as np
 
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_with_probe, matches
-from simdb.answers.exact.measured import similarities_of
 from simdb.answers.exact.memory import InMemory, join_order, load
 from simdb.answers.exact.probe import Prober
 from simdb.answers.exact.sweep import Sweep, room_of
@@ -70,7 +69,7 @@ class Exact(Method):
         compared = compare_with_probe(signer, probe, [document.item for document in documents])
         sizes = compared.denominators + compared.numerators - keys.size
         met = np.flatnonzero(compared.numerators >= criterion.needed_overlaps(keys.size, sizes))
-        values = similarities_of(self.measure, compared, keys.size, sizes)
+        values = self.measure.values(compared.numerators, keys.size, sizes)
         return matches(self, opened, Ranked(numbers, values, met, documents), limit)
 
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:

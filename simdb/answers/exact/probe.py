@@ -14,13 +14,11 @@ import numpy as np
 
 from simdb import kernels
 from simdb.answers.compare import COMPARED_BYTES, in_parts
-from simdb.answers.exact.measured import similarities_of
 from simdb.answers.exact.memory import Loaded, first_identical, live_sets, stored_items
 from simdb.arrays import Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK
 from simdb.exact.measures import Criterion
-from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, current_epoch
 from simdb.results import PairBatch
@@ -156,10 +154,9 @@ class Prober:
             sets = self.epoch.arrange(self._opened.signer.symbols(items))
             shared, sizes, _ = kernels.overlaps.probe_overlaps(keys, sets.values, sets.offsets)
             met = np.flatnonzero(shared >= self.criterion.needed_overlaps(keys.size, sizes))
-            shared, sizes = shared[met], sizes[met]
-            compared = Compared(shared, sizes + keys.size - shared)
             numbers.append(some[met])
-            similarities.append(similarities_of(self.criterion.measure, compared, keys.size, sizes))
+            values = self.criterion.measure.values(shared[met], keys.size, sizes[met])
+            similarities.append(values)
         return Similar(np.concatenate(numbers), np.concatenate(similarities))
 
 

@@ -24,14 +24,12 @@ import xxhash
 from simdb import kernels
 from simdb.answers.buckets import are_shared
 from simdb.answers.compare import in_parts
-from simdb.answers.exact.measured import are_within, similarities_of
 from simdb.answers.exact.memory import AtOnce, live_sets, stored_sets
 from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
 from simdb.exact.joins import ALONE, BEGINNING, CHUNK, OWN_PAIRS, Place, Workers, in_order, numbered
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
-from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, current_epoch
 from simdb.results import PairBatch
@@ -381,7 +379,7 @@ class Sweep:
         pairs = ClassPairs(number, left, right, overlaps[:kept])
         if self._criterion.measure is not Measure.JACCARD:
             sizes = self._classes.sizes[left], self._classes.sizes[right]
-            met = are_within(self._criterion, pairs.overlaps, *sizes)
+            met = self._criterion.are_met(pairs.overlaps, *sizes)
             pairs = ClassPairs(number, left[met], right[met], pairs.overlaps[met])
         return pairs, counts
 
@@ -391,10 +389,7 @@ def _members(measure: Measure, classes: ItemClasses, pairs: ClassPairs) -> Itera
     members = classes.members(chosen)
     places = np.searchsorted(chosen, pairs.left), np.searchsorted(chosen, pairs.right)
     sizes = classes.sizes[pairs.left], classes.sizes[pairs.right]
-    similarities = pairs.overlaps / (sizes[0] + sizes[1] - pairs.overlaps)
-    if measure is not Measure.JACCARD:
-        compared = Compared(pairs.overlaps, sizes[0] + sizes[1] - pairs.overlaps)
-        similarities = similarities_of(measure, compared, *sizes)
+    similarities = measure.values(pairs.overlaps, *sizes)
     state = np.zeros(3, np.int64)
     found = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
     while state[0] < pairs.left.size:

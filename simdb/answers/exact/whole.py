@@ -14,13 +14,11 @@ import numpy as np
 
 from simdb import kernels
 from simdb.answers.compare import Ranked, matches
-from simdb.answers.exact.measured import similarities_of
 from simdb.answers.exact.memory import join_order, live_sets, load, sampled_order
 from simdb.answers.exact.method import Exact, require_index
 from simdb.answers.method import Batches
 from simdb.exact.containment import ContainedSets
 from simdb.exact.measures import Measure
-from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import live_batches
@@ -45,9 +43,8 @@ class WholeSets(Exact):
             )
             total += stored.size
             met = np.flatnonzero(shared >= self.criterion.needed_overlaps(size, sizes))
-            compared = Compared(shared[met], size + sizes[met] - shared[met])
             numbers.append(stored[met])
-            values.append(similarities_of(self.measure, compared, size, sizes[met]))
+            values.append(self.measure.values(shared[met], size, sizes[met]))
         work.looked_at += total
         found = np.concatenate(values)
         ranked = Ranked(np.concatenate(numbers), found, np.arange(found.size), None)

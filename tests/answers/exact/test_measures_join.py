@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.answers.exact.measured import are_within
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact import containment
 from simdb.exact.measures import Criterion, Measure
@@ -227,7 +226,7 @@ def test_one_place_in_whole_numbers_decides_where_cosines_are_close() -> None:
     criterion = Criterion(Measure.COSINE, Threshold(Fraction(1, 3)))
     sizes = np.array([3 * 10**8, 3 * 10**8, 3 * 10**8])
     overlaps = np.array([10**8 - 1, 10**8, 10**8 + 1])
-    assert are_within(criterion, overlaps, sizes, sizes).tolist() == [False, True, True]
+    assert criterion.are_met(overlaps, sizes, sizes).tolist() == [False, True, True]
 
 
 @pytest.mark.usefixtures("small_portions")
