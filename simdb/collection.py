@@ -17,6 +17,7 @@ import numpy.typing as npt
 from simdb import arrow, kinds
 from simdb.answers import method as methods
 from simdb.answers.choose import (
+    Asked,
     AskedGuarantee,
     Question,
     Verb,
@@ -44,7 +45,7 @@ from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Handle, Opened, Resources
-from simdb.opened.settings import changed_settings
+from simdb.opened.request import IndexRequest, changed_settings
 from simdb.opened.signer import Signer
 from simdb.results import (
     AddReport,
@@ -87,16 +88,6 @@ class _Known(NamedTuple):
 
 def _known(settings: CollectionSettings) -> _Known:
     return _Known(settings.encode(), settings, Signer(settings))
-
-
-class _Asked(NamedTuple):
-    """The arguments of a call that asks what is similar."""
-
-    threshold: ThresholdLike | None
-    max_distance: ThresholdLike | None
-    guarantee: AskedGuarantee
-    min_recall: float | None
-    measure: str = "jaccard"
 
 
 class CollectionView:
@@ -318,7 +309,7 @@ class CollectionView:
         Raises:
             ThresholdTooLowError: no index serves the threshold; the message names the remedy.
         """
-        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
         return self._search_many([item], limit, asked)[0]
 
     def search_many(
@@ -338,14 +329,13 @@ class CollectionView:
         Args:
             items: what to look for; of a table, the column that ``item`` names.
         """
-        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
         return Answers(self._search_many(arrow.items_of(items, item), limit, asked))
 
     def _search_many(
-        self, items: Iterable[object], limit: int | None, asked: _Asked
+        self, items: Iterable[object], limit: int | None, asked: Asked
     ) -> list[Matches]:
-        if limit is not None:
-            _require_positive("limit", limit)
+        require_whole("limit", limit, 1)
         with self._opened() as opened:
             method = _method(opened, "search", asked)
             encoded = list(map(opened.signer.items.encode, items))
@@ -394,23 +384,51 @@ class CollectionView:
         Raises:
             OperationInterruptedError: while iterating: the budget is spent.
         """
-        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
-        first = 0 if since is None else read_since(since)
+        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
+        first = None if since is None else read_since(since)
         with self._opened() as opened:
             # New items are few, or looked up: what all pairs would cost says nothing of them.
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
-            is_distance = opened.settings.kind.is_distance
-        batches = partial(self._pair_batches, method, first, resume)
-        return _streamed(batches, method, budget, resume, is_distance=is_distance, since=since)
+        return self._streamed(None, method, resume, budget, first)
 
-    def _pair_batches(
-        self, method: Method, since: int, resume: str | None, work: Work
+    def _streamed(
+        self,
+        other: CollectionView | None,
+        method: Method,
+        resume: str | None,
+        budget: int | None,
+        since: int | None = None,
+    ) -> Pairs:
+        """Return pairs that are found as they are asked for; without another one, of this one."""
+        require_whole("budget", budget, 1)
+        work = Work(budget)
+        return Pairs(
+            partial(self._answered, other, method, resume, since or 0, work),
+            method.guarantee,
+            method.recall,
+            work=work,
+            token=resume,
+            is_distance=self._known.settings.kind.is_distance,
+            since=since,
+        )
+
+    def _answered(
+        self,
+        other: CollectionView | None,
+        method: Method,
+        resume: str | None,
+        since: int,
+        work: Work,
     ) -> Iterator[AnsweredBatch]:
-        with self._opened(work) as opened:
-            batches = method.pairs(opened, since=since, resume=resume)
-            for batch in methods.answered(method, opened, opened, batches):
+        with self._sides(other, work) as (left, right):
+            if other is None:
+                batches = method.pairs(left, since=since, resume=resume)
+            else:
+                batches = method.join(left, right, resume=resume)
+            for batch in methods.answered(method, left, right, batches):
                 yield batch
-                _require_open(opened)
+                _require_open(left)
+                _require_open(right)
 
     def groups(
         self,
@@ -441,7 +459,7 @@ class CollectionView:
         require_whole("budget", budget, 1)
         work = Work(budget)
         with self._opened(work) as opened:
-            asked = _Asked(threshold, max_distance, guarantee, min_recall)
+            asked = Asked(threshold, max_distance, guarantee, min_recall)
             method = _method(opened, "groups", asked)
             found = method.groups(opened, progress)
             keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
@@ -490,23 +508,11 @@ class CollectionView:
                 f"join takes a collection, not a {type(other).__name__}; simdb.link(collection, "
                 "table, item=...) joins a collection and a table"
             )
-        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
-        with self._opened() as left, other._opened() as right:
+        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
+        with self._sides(other) as (left, right):
             require_alike(left.settings, right.settings)
             method = _method(right, "join", asked, resume, left=left)
-            is_distance = right.settings.kind.is_distance
-        batches = partial(self._joined_batches, other, method, resume)
-        return _streamed(batches, method, budget, resume, is_distance=is_distance)
-
-    def _joined_batches(
-        self, other: CollectionView, method: Method, resume: str | None, work: Work
-    ) -> Iterator[AnsweredBatch]:
-        with self._opened(work) as left, other._opened(work) as right:
-            batches = method.join(left, right, resume=resume)
-            for batch in methods.answered(method, left, right, batches):
-                yield batch
-                _require_open(left)
-                _require_open(right)
+        return self._streamed(other, method, resume, budget)
 
     def explain(
         self,
@@ -541,11 +547,11 @@ class CollectionView:
             raise ConfigurationError("explain('join') needs other=, and nothing else takes it")
         if run and verb == "search" and item is None:
             raise ConfigurationError("to run a search, explain needs an item")
-        asked = _Asked(threshold, max_distance, guarantee, min_recall, measure)
+        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
         work = Work()
-        with self._opened(work) as left, (other or self)._opened(work) as right:
+        with self._sides(other, work) as (left, right):
             require_alike(left.settings, right.settings)
-            explained = explain(_question(right, verb, asked), left, right)
+            explained = explain(asked.question(verb, right.settings.kind), left, right)
             if not run:
                 return explained
             method = _method(right, verb, asked, left=left if verb == "join" else None)
@@ -606,9 +612,9 @@ class CollectionView:
                 matches differ as much as random pairs.
         """
         wanted = calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
-        _require_positive("sample", sample)
-        with self._opened() as own, (self if other is None else other)._opened() as others:
-            sides = calibrate.Sides(own, own if other is None else others)
+        require_whole("sample", sample, 1, optional=False)
+        with self._sides(other) as both:
+            sides = calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
             return calibrate.calibrate(sides, field, bound, wanted)
 
@@ -632,7 +638,7 @@ class CollectionView:
             seed: of the random choice.
             progress: called now and then.
         """
-        _require_positive("sample", sample)
+        require_whole("sample", sample, 1, optional=False)
         with self._opened() as opened:
             settings = opened.settings
             wanted = settings.kind.parse_bound(threshold, max_distance)
@@ -673,6 +679,18 @@ class CollectionView:
             _, settings, signer = self._refresh(transaction)
             reader = CollectionReader(transaction, settings.number)
             yield Opened(settings, signer, reader, resources, work)
+
+    @contextmanager
+    def _sides(
+        self, other: CollectionView | None, work: Work | None = None
+    ) -> Iterator[tuple[Opened, Opened]]:
+        """Read the left and the right side of pairs: this and another one, or this as both."""
+        with self._opened(work) as left:
+            if other is None:
+                yield left, left
+                return
+            with other._opened(work) as right:
+                yield left, right
 
     def _refresh(self, transaction: ReadTransaction) -> _Known:
         """Read the settings if they have changed: another process may have rebuilt the index."""
@@ -989,20 +1007,13 @@ class Collection(CollectionView):
             progress: called now and then.
         """
         present = self._present.settings
+        recall = present.recall if recall is None else recall
+        sketch = present.sketch if sketch is None else sketch
+        asked = IndexRequest(
+            threshold, max_distance, recall, bands, rows, sketch, seed, exact_floor, containment
+        )
         settings = changed_settings(
-            present,
-            kind=kind,
-            threshold=threshold,
-            max_distance=max_distance,
-            recall=recall,
-            bands=bands,
-            rows=rows,
-            sketch=sketch,
-            seed=seed,
-            exact_floor=exact_floor,
-            containment=containment,
-            drop_exact=drop_exact,
-            drop_probable=drop_probable,
+            present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable
         )
         with self._writing() as environment, self._told_which_settings(present):
             rebuild.rebuild(
@@ -1042,12 +1053,14 @@ def _require_open(opened: Opened) -> None:
     opened.reader.transaction.require_open()
 
 
-def require_whole(name: str, value: object, least: int, most: int | None = None) -> None:
-    """Raise unless a value is None, or a whole number within limits."""
-    if value is None:
+def require_whole(
+    name: str, value: object, least: int, most: int | None = None, *, optional: bool = True
+) -> None:
+    """Raise unless a value is a whole number within limits; or None, where it is optional."""
+    if value is None and optional:
         return
     if (
-        not isinstance(value, int)
+        not isinstance(value, int | np.integer)
         or isinstance(value, bool)
         or value < least
         or (most is not None and value > most)
@@ -1056,60 +1069,21 @@ def require_whole(name: str, value: object, least: int, most: int | None = None)
         raise ConfigurationError(f"{name} must be a whole number {limits}, not {value!r}")
 
 
-def _require_positive(name: str, value: object) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
-
-
-def _streamed(
-    batches: Callable[[Work], Iterator[AnsweredBatch]],
-    method: Method,
-    budget: int | None,
-    token: str | None,
-    *,
-    is_distance: bool,
-    since: int | None = None,
-) -> Pairs:
-    require_whole("budget", budget, 1)
-    work = Work(budget)
-    return Pairs(
-        partial(batches, work),
-        method.guarantee,
-        method.recall,
-        work=work,
-        token=token,
-        is_distance=is_distance,
-        since=since,
-    )
-
-
 def _method(
     opened: Opened,
     verb: Verb,
-    asked: _Asked,
+    asked: Asked,
     resume: str | None = None,
     *,
     left: Opened | None = None,
     weighed: bool = True,
 ) -> Method:
     """Choose the method that answers a call; ``weighed``, by what it is expected to cost."""
-    question = _question(opened, verb, asked)
+    question = asked.question(verb, opened.settings.kind)
     method = choose(opened.settings, question, opened if weighed else None, left)
     if resume is not None:
         require_resumable(method, question)
     return method
-
-
-def _question(opened: Opened, verb: Verb, asked: _Asked) -> Question:
-    return Question.read(
-        verb,
-        opened.settings.kind,
-        asked.threshold,
-        asked.max_distance,
-        guarantee=asked.guarantee,
-        min_recall=asked.min_recall,
-        measure=asked.measure,
-    )
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from simdb.errors import ConfigurationError, CorruptionError, StorageError, Unkn
 from simdb.exact.thresholds import ThresholdLike
 from simdb.opened import catalogue
 from simdb.opened.opened import Handle
-from simdb.opened.settings import plan_settings, require_absent, require_same
+from simdb.opened.request import IndexRequest, new_settings, require_absent, require_same
 from simdb.recovery import dump
 from simdb.recovery.dump import DumpedPart
 from simdb.recovery.untrusted import require_sound
@@ -180,18 +180,10 @@ class Database:
             with self._handle.read() as transaction:
                 catalogue.require_settings(transaction, name)
             return self[name]
-        wanted = plan_settings(
-            catalogue.check_name(name),
-            kinds.require(kind),
-            bound=kind.planned_bound(threshold, max_distance),
-            recall=recall,
-            bands=bands,
-            rows=rows,
-            sketch=sketch,
-            secret=catalogue.secret_of(seed),
-            floor=kind.parse_floor(exact_floor),
-            containment=containment,
+        asked = IndexRequest(
+            threshold, max_distance, recall, bands, rows, sketch, seed, exact_floor, containment
         )
+        wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:
             present = catalogue.settings_of(transaction, name)
         if present is None:
@@ -222,18 +214,10 @@ class Database:
         Raises:
             ConfigurationError: there is one of that name.
         """
-        wanted = plan_settings(
-            catalogue.check_name(name),
-            kinds.require(kind),
-            bound=kind.planned_bound(threshold, max_distance),
-            recall=recall,
-            bands=bands,
-            rows=rows,
-            sketch=sketch,
-            secret=catalogue.secret_of(seed),
-            floor=kind.parse_floor(exact_floor),
-            containment=containment,
+        asked = IndexRequest(
+            threshold, max_distance, recall, bands, rows, sketch, seed, exact_floor, containment
         )
+        wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:
             require_absent(transaction, name)  # without waiting for who writes
         with self._handle.write() as transaction:

@@ -320,7 +320,7 @@ FAULTS = (
     ),
     Fault(
         "opened",
-        "opened/settings.py",
+        "opened/request.py",
         "if not present.kind.stores_alike(wanted):",
         "if False:",
         "tests/kinds/test_stored_alike.py",

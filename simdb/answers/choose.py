@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -86,23 +86,19 @@ class Question:
         """Whether pairs are asked for, of which there may be a square of the items."""
         return self.verb in ("pairs", "join", "groups")
 
-    @classmethod
-    def read(
-        cls,
-        verb: Verb,
-        kind: Kind,
-        threshold: ThresholdLike | None,
-        max_distance: ThresholdLike | None,
-        *,
-        guarantee: AskedGuarantee,
-        min_recall: float | None,
-        measure: str = Measure.JACCARD,
-    ) -> Question:
-        """Read the arguments of a call.
 
-        Raises:
-            ConfigurationError: one is not possible for the kind, or for the call.
-        """
+class Asked(NamedTuple):
+    """The arguments of a call that asks what is similar, as they were given."""
+
+    threshold: ThresholdLike | None
+    max_distance: ThresholdLike | None
+    guarantee: AskedGuarantee
+    min_recall: float | None
+    measure: str = Measure.JACCARD
+
+    def question(self, verb: Verb, kind: Kind) -> Question:
+        """Read them; ConfigurationError: one is not possible for the kind, or for the call."""
+        threshold, max_distance, guarantee, min_recall, measure = self
         if guarantee not in ("auto", "exact", "probable"):
             raise ConfigurationError(
                 f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
@@ -122,7 +118,7 @@ class Question:
         else:  # only Jaccard's similarity may have another scale inside
             kind.parse_bound(None, max_distance)
             bound = Threshold.parse(threshold)
-        return cls(verb, bound, guarantee, min_recall, wanted)
+        return Question(verb, bound, guarantee, min_recall, wanted)
 
 
 def choose(

@@ -15,10 +15,9 @@ from simdb.errors import (
     CorruptionError,
     UnknownKindError,
 )
-from simdb.exact.thresholds import Threshold
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
-from simdb.opened.settings import plan_settings
+from simdb.opened.request import IndexRequest, new_settings
 from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, collection_key, manifest_key
@@ -46,16 +45,8 @@ def environment(tmp_path):
 
 
 def settings(name="news", kind=KINDS[0], seed=1):
-    return plan_settings(
-        name,
-        kind,
-        bound=Threshold(Fraction(4, 5)),
-        recall=0.99,
-        bands=None,
-        rows=None,
-        sketch="fast",
-        secret=catalogue.secret_of(seed),
-    )
+    request = IndexRequest(0.8, None, 0.99, None, None, "fast", seed, None, containment=False)
+    return new_settings(name, kind, request)
 
 
 def create(environment, name, kind=KINDS[0]):

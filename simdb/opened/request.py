@@ -1,30 +1,54 @@
-"""From what a caller asks for to the settings of a collection, bands and rows planned."""
+"""What a caller asks of a collection's indexes, and the settings planned from it."""
 
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
-from simdb.kinds import Kind, SketchScheme
+from simdb.kinds import Kind, SketchScheme, require
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.file.environment import ReadTransaction
 
 
-def plan_settings(
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """The arguments of ``Database.collection``, which describes them, and of ``rebuild``."""
+
+    threshold: ThresholdLike | None
+    max_distance: ThresholdLike | None
+    recall: ThresholdLike
+    bands: int | None
+    rows: int | None
+    sketch: SketchScheme
+    seed: int | None
+    exact_floor: ThresholdLike | None
+    containment: bool | None
+
+
+def new_settings(name: str, kind: Kind, request: IndexRequest) -> CollectionSettings:
+    """Return the settings of a new collection; ConfigurationError if it cannot be so."""
+    name, kind = catalogue.check_name(name), require(kind)
+    return _planned(
+        name,
+        kind,
+        request,
+        bound=kind.planned_bound(request.threshold, request.max_distance),
+        secret=catalogue.secret_of(request.seed),
+        floor=kind.parse_floor(request.exact_floor),
+    )
+
+
+def _planned(
     name: str,
     kind: Kind,
+    request: IndexRequest,
     *,
     bound: Bound | None,
-    recall: ThresholdLike,
-    bands: int | None,
-    rows: int | None,
-    sketch: SketchScheme,
     secret: bytes,
-    floor: Threshold | None = None,
-    containment: bool = False,
+    floor: Threshold | None,
 ) -> CollectionSettings:
     """Return the settings of a collection, bands and rows planned where they are not given.
 
@@ -32,13 +56,14 @@ def plan_settings(
     symbols can do without both: they are compared with all. ConfigurationError: a value is out
     of range, no plan reaches the recall, or there would be no index.
     """
+    bands, rows, sketch = request.bands, request.rows, request.sketch
     if sketch not in ("fast", "classical"):
         raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
     if floor is not None and not kind.has_symbols:
         raise ConfigurationError(f"{kind} has no exact index: exact answers compare with all items")
-    if floor is None and containment:
+    if floor is None and request.containment:
         raise ConfigurationError("containment=True needs an exact_floor")
-    wanted_recall = Threshold.parse(recall, name="recall").fraction
+    wanted_recall = Threshold.parse(request.recall, name="recall").fraction
     planned = None
     if bound is not None:
         planned = kind.plan(bound.fraction, wanted_recall, bands, rows)
@@ -61,26 +86,18 @@ def plan_settings(
         secret=secret,
         unicode_version=unicodedata.unidata_version,
         exact_floor=None if floor is None else floor.fraction,
-        containment=containment,
+        containment=bool(request.containment),
         finds_equal=kind.may_miss_equals and planned is not None,
     )
 
 
 def changed_settings(
     present: CollectionSettings,
-    *,
     kind: Kind | None,
-    threshold: ThresholdLike | None,
-    max_distance: ThresholdLike | None,
-    recall: ThresholdLike | None,
-    bands: int | None,
-    rows: int | None,
-    sketch: SketchScheme | None,
-    seed: int | None,
-    exact_floor: ThresholdLike | None = None,
-    containment: bool | None = None,
-    drop_exact: bool = False,
-    drop_probable: bool = False,
+    request: IndexRequest,
+    *,
+    drop_exact: bool,
+    drop_probable: bool,
 ) -> CollectionSettings:
     """Return settings in which what is not None has changed; ConfigurationError if it cannot."""
     if kind is not None and type(kind) is not type(present.kind):
@@ -94,8 +111,9 @@ def changed_settings(
             f"the items of collection {present.name!r} are stored as those of {present.kind}, not "
             f"of {wanted}; add them to another collection"
         )
-    if drop_exact and (exact_floor is not None or containment):
+    if drop_exact and (request.exact_floor is not None or request.containment):
         raise ConfigurationError("drop_exact=True contradicts exact_floor and containment")
+    threshold, max_distance = request.threshold, request.max_distance
     if drop_probable and (threshold is not None or max_distance is not None):
         raise ConfigurationError("drop_probable=True contradicts a threshold")
     bound = wanted.parse_bound(threshold, max_distance)
@@ -106,23 +124,13 @@ def changed_settings(
                 f"{'max_distance' if wanted.is_distance else 'threshold'}"
             )
         bound = wanted.bound_of(present.threshold)
-    floor = wanted.parse_floor(exact_floor)
+    floor = wanted.parse_floor(request.exact_floor)
     if floor is None and present.exact_floor is not None and not drop_exact:
         floor = Threshold(present.exact_floor)
-    if containment is None:
-        containment = present.containment and not drop_exact
-    settings = plan_settings(
-        present.name,
-        wanted,
-        bound=bound,
-        recall=present.recall if recall is None else recall,
-        bands=bands,
-        rows=rows,
-        sketch=present.sketch if sketch is None else sketch,
-        secret=present.secret if seed is None else catalogue.secret_of(seed),
-        floor=floor,
-        containment=containment,
-    )
+    if request.containment is None:
+        request = replace(request, containment=present.containment and not drop_exact)
+    secret = present.secret if request.seed is None else catalogue.secret_of(request.seed)
+    settings = _planned(present.name, wanted, request, bound=bound, secret=secret, floor=floor)
     return replace(settings, number=present.number, key_sources=present.key_sources)
 
 
