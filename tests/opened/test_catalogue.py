@@ -35,15 +35,6 @@ KINDS = [
 ]
 
 
-@pytest.fixture
-def environment(tmp_path):
-    environment = environments.acquire(
-        tmp_path / "store.simdb", read_only=False, sync="batch", map_size=None
-    )
-    yield environment
-    environments.release(environment)
-
-
 def settings(name="news", kind=KINDS[0], seed=1):
     request = IndexRequest(0.8, None, 0.99, None, None, "fast", seed, None, containment=False)
     return new_settings(name, kind, request)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from simdb.errors import CorruptionError
-from simdb.storage.file import environment as environments
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockReader, BlockWriter, Tail
 from simdb.storage.tables.layout import Table, pack_numbered
@@ -22,15 +21,6 @@ WAITING_A_CLASS = 7  # blocks of one size class, which are a factor of 8
 
 class AbortError(Exception):
     """Undoes a transaction on purpose."""
-
-
-@pytest.fixture
-def environment(tmp_path):
-    environment = environments.acquire(
-        tmp_path / "store.simdb", read_only=False, sync="batch", map_size=None
-    )
-    yield environment
-    environments.release(environment)
 
 
 @pytest.fixture

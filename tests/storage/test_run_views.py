@@ -11,22 +11,12 @@ import pytest
 
 import simdb
 from simdb.errors import DatabaseClosedError
-from simdb.storage.file import environment as environments
 from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import RunDirectory, RunWriter
 from simdb.storage.tables.views import RunView
 
 NO_MARKS = np.empty(0, np.uint8)
-
-
-@pytest.fixture
-def environment(tmp_path):
-    environment = environments.acquire(
-        tmp_path / "store.simdb", read_only=False, sync="batch", map_size=None
-    )
-    yield environment
-    environments.release(environment)
 
 
 def append(environment, directory, item, count=40, index=1):
