@@ -185,26 +185,6 @@ def drop_repeats(keys: UInt64s, offsets: Int64s) -> Int64s:
     return new_offsets
 
 
-@kernel
-def count_symbols(symbols: UInt64s) -> tuple[UInt64s, Int32s]:
-    """Count how often each symbol, any uint64 value, occurs.
-
-    Returns:
-        an open table: a symbol in each slot, and its count, 0 where the slot is free.
-    """
-    slots = table_slots(symbols.size)
-    shift = table_shift(slots)
-    table = np.zeros(slots, np.uint64)
-    counts = np.zeros(slots, np.int32)
-    for symbol in symbols:
-        slot = first_slot(symbol, shift)
-        while counts[slot] > 0 and table[slot] != symbol:
-            slot = (slot + 1) & (slots - 1)
-        table[slot] = symbol
-        counts[slot] += 1
-    return table, counts
-
-
 class Classes(NamedTuple):
     """Items in classes: class k is ``members[starts[k] : starts[k + 1]]``, rising; int64."""
 

@@ -62,7 +62,6 @@ ENTRIES = (
     Entry("order.symbol_keys", "symbols; a one to one map of 2^64 values", "3.9.2"),
     Entry("order.sort_sets", "symbols", "3.9.2"),
     Entry("order.drop_repeats", "symbols", "3.9.2"),
-    Entry("order.count_symbols", "symbols; counts below 2^31", "3.9.4"),
     Entry("order.identical_representatives", "symbols", "3.9.1"),
     Entry("order.expand_pairs", "pairs written", "3.9.1"),
     Entry("overlaps.probe_overlaps", "symbols", "3.1.1"),

@@ -128,7 +128,7 @@ def _joined(
     """Join the items of a sample with some stored ones at a time; yield how many, and the pairs."""
     assert isinstance(bound, Threshold)
     symbols = opened.signer.symbols(items)
-    order = SymbolOrder.from_sample(symbols.values, symbols.offsets)
+    order = SymbolOrder.from_sample(symbols.values)
     probes = order.arrange(symbols.values, symbols.offsets)
     for numbers, _, sets in live_sets(opened, order):
         pairs: dict[Pair, float] = {}

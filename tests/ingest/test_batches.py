@@ -11,6 +11,7 @@ import pytest
 
 import simdb
 from simdb.answers.exact import memory
+from simdb.exact.order import SymbolOrder
 from simdb.ingest import add
 from simdb.ingest.rows import read_batches
 from simdb.kinds import Kind
@@ -103,23 +104,25 @@ def test_a_print_weighs_its_minutiae_and_its_grid():
     assert not squares.expands
 
 
-def test_an_order_of_symbols_is_made_of_as_many_items_as_fit(database, monkeypatch):
-    """Of 40 bags of 20,000 occurrences, which are some bytes each, under a limit of 30,000."""
+@pytest.mark.parametrize(
+    ("limit", "most"), [("SAMPLED_BYTES", 30_000), ("SAMPLED_SYMBOLS", 50_000)]
+)
+def test_an_order_of_symbols_is_made_of_as_many_items_as_fit(database, monkeypatch, limit, most):
+    """Of 40 bags of 20,000 occurrences, which are some bytes each, under a limit."""
     bags = database.collection("c", simdb.Bag("maximum"), threshold=None, exact_floor=0.5)
     bags.add_many((n, {f"e{n}": 20_000}) for n in range(40))
-    monkeypatch.setattr(memory, "SAMPLED_BYTES", 30_000)
+    monkeypatch.setattr(memory, limit, most)
+    counted: list[int] = []
+    from_sample = SymbolOrder.from_sample
+
+    def noted(symbols: Any) -> SymbolOrder:
+        counted.append(symbols.size)
+        return from_sample(symbols)
+
+    monkeypatch.setattr(SymbolOrder, "from_sample", noted)
     with bags._opened() as opened:
-        arranged: list[int] = []
-        symbols = type(opened.signer.items).symbols
-
-        def counted(forms: Any, items: Any) -> Any:
-            found = symbols(forms, items)
-            arranged.append(found.values.size)
-            return found
-
-        monkeypatch.setattr(type(opened.signer.items), "symbols", counted)
         memory.sampled_order(opened.reader, opened.signer.items)
-    assert 20_000 <= sum(arranged) <= 80_000
+    assert 20_000 <= counted[0] <= most + 20_000
 
 
 def test_metadata_counts_in_a_batch(database):

@@ -9,7 +9,7 @@ ten lines of Python, sets and whole numbers say of them.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -447,16 +447,12 @@ def keys_of_symbols(random: np.random.Generator) -> None:
     assert not kernels.order.fill_ranks(twice)
 
 
-@twin_of("order.sort_sets", "order.drop_repeats", "order.count_symbols")
+@twin_of("order.sort_sets", "order.drop_repeats")
 def sorted_sets(random: np.random.Generator) -> None:
     sets = [random.integers(0, 2**63, size).tolist() for size in (0, 1, 7, 40, 300)]
     sets.append([*random.integers(2**64 - 50, 2**64, 60, dtype=np.uint64).tolist(), 5, 5])
     sets.append([7] * 100)
     values, offsets = columns(sets)
-    symbols, counts = kernels.order.count_symbols(values)
-    used = counts > 0
-    counted = dict(zip(symbols[used].tolist(), counts[used].tolist(), strict=True))
-    assert counted == Counter(values.tolist())
     crowded = kernels.order.sort_sets(values, offsets, np.uint64(2**64 - 50))
     rows = rows_of(values, offsets)
     assert crowded.tolist()[-1]

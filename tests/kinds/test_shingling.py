@@ -137,10 +137,18 @@ def test_characters_that_stand_for_themselves_do_so_next_to_any_other(form, lowe
     assert few <= {"NFC": 1, "keep": 1}.get(form, 300)  # what most texts consist of is told
 
 
-def test_a_stored_text_that_is_not_utf8_is_damage_also_among_many():
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(b"cut short \xc3", b"cut short \xe2\x82", b"no beginning \x82"),
+        *(b"longer than need be \xc1\x81", b"also \xe0\x81\x81", b"\xf0\x80\x81\x81"),
+        *(b"half a pair \xed\xa0\x80", b"no character \xf4\x90\x80\x80", b"\xff"),
+    ],
+)
+def test_a_stored_text_that_is_not_utf8_is_damage_also_among_many(wrong):
     items = TextItems(kinds.Text(), SECRET)
     with pytest.raises(CorruptionError, match="a stored text cannot be read"):
-        items.symbols([b"sound"] * MANY + [b"cut short \xc3"])
+        items.symbols([b"sound"] * MANY + [wrong])
 
 
 @given(texts, texts, settings)

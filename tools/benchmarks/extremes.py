@@ -62,7 +62,7 @@ def join(case: str, share: float) -> dict[str, Any]:
     size = max(10, int(size * share))
     for number in (10, size):  # the first compiles
         values, offsets = make(number)
-        arranged = SymbolOrder.from_sample(values, offsets).arrange(values, offsets)
+        arranged = SymbolOrder.from_sample(values).arrange(values, offsets)
         began, pairs = time.process_time(), 0
         for batch in exact_joins.pairs(arranged, THRESHOLD):
             pairs += len(batch)

@@ -45,9 +45,9 @@ def join_arrays(sets: str, threshold: str, pairs: str) -> dict[str, Any]:
     """Join arranged sets in memory; write the pairs, packed, to a file."""
     values, offsets = load_symbols(sets)
     wanted = Threshold.parse(threshold)
-    SymbolOrder.from_sample(values, offsets).arrange(values, offsets)  # compiles
+    SymbolOrder.from_sample(values).arrange(values, offsets)  # compiles
     began = time.process_time()
-    arranged = SymbolOrder.from_sample(values, offsets).arrange(values, offsets)
+    arranged = SymbolOrder.from_sample(values).arrange(values, offsets)
     arranging = time.process_time() - began
     found: list[PairColumns] = []
 

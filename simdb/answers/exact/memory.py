@@ -22,7 +22,6 @@ from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.kinds import Items as Forms
-from simdb.lsh.family import SymbolSets
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, Signer, open_epoch
 from simdb.results import PairBatch
@@ -33,6 +32,7 @@ T = TypeVar("T")
 
 SAMPLED_BYTES = 8 * 2**20  # of items, by which symbols are put in order
 SAMPLED_ITEMS = 2**18
+SAMPLED_SYMBOLS = 2**21  # what takes 70 MiB to count, whatever the memory setting
 SHARE_OF_MEMORY = 2
 BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings
 LOADED_AT_ONCE = 2**20  # bytes of items
@@ -62,7 +62,7 @@ def sampled_order(collection: CollectionReader, forms: Forms) -> SymbolOrder:
     """Make an order of symbols from items at equal distances; empty without items.
 
     Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
-    of all others only the heads of their blocks. Fewer where items become more than usual.
+    of all others only the heads of their blocks. Counts about ``SAMPLED_SYMBOLS`` at most.
     """
     state = collection.manifest
     average = max(1, state.item_bytes // max(1, state.live))
@@ -71,11 +71,14 @@ def sampled_order(collection: CollectionReader, forms: Forms) -> SymbolOrder:
     numbers = numbers[:: max(1, -(-numbers.size // wanted))]
     chosen = list(chain.from_iterable(chosen_items(collection, numbers)))
     weights = forms.weights(chosen)
-    step = max(1, round(int(weights.sum()) / SAMPLED_BYTES))
+    total = int(weights.sum())
+    # What items become is known when they have: a few tell it of all.
+    few = next(slices_of(weights, LOADED_AT_ONCE), slice(0))
+    made = forms.symbols(chosen[few]).values.size / max(1, int(weights[few].sum()))
+    step = max(1, round(total / SAMPLED_BYTES), round(total * made / SAMPLED_SYMBOLS))
     chosen, weights = chosen[::step], weights[::step]
-    parts = [forms.symbols(chosen[some]) for some in slices_of(weights, LOADED_AT_ONCE)]
-    sample = SymbolSets.concatenated(parts or [forms.symbols([])])
-    return SymbolOrder.from_sample(sample.values, sample.offsets)
+    parts = (forms.symbols(chosen[some]).values for some in slices_of(weights, LOADED_AT_ONCE))
+    return SymbolOrder.from_sample(np.concatenate([np.empty(0, np.uint64), *parts]))
 
 
 def live_sets(opened: Opened, order: SymbolOrder, start: int = 0) -> Iterator[Loaded]:
