@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,9 +44,8 @@ from simdb.kinds import Kind, SketchScheme
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
-from simdb.opened.opened import Handle, Opened, Resources
+from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings
-from simdb.opened.signer import Signer
 from simdb.results import (
     AddReport,
     Answers,
@@ -62,8 +61,8 @@ from simdb.results import (
     Pairs,
     Progress,
 )
-from simdb.storage.collection.reader import CollectionReader, stored_settings
-from simdb.storage.file.environment import Environment, ReadTransaction
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
 from simdb.upkeep import audit, calibrate, check, rebuild, stats
@@ -78,18 +77,6 @@ OnBad = Literal["error", "skip"]
 _OF_DEDUPE: dict[str, add.OnExisting] = {"error": "same", "keep": "leave", "replace": "update"}
 
 
-class _Known(NamedTuple):
-    """The settings as they are stored and as they are used; replaced as one, for other threads."""
-
-    stored: bytes
-    settings: CollectionSettings
-    signer: Signer
-
-
-def _known(settings: CollectionSettings) -> _Known:
-    return _Known(settings.encode(), settings, Signer(settings))
-
-
 class CollectionView:
     """The reading half of a collection: of the last commit, or of a snapshot.
 
@@ -101,7 +88,7 @@ class CollectionView:
         self._snapshot = snapshot
         self._name = name
         with self._reading() as transaction:
-            self._known = _known(catalogue.require_settings(transaction, name))
+            self._known = Known.of(catalogue.require_settings(transaction, name))
 
     # -- what it is --------------------------------------------------------------------------
 
@@ -655,7 +642,7 @@ class CollectionView:
             raise DatabaseClosedError("the snapshot has ended")
 
     @property
-    def _present(self) -> _Known:
+    def _present(self) -> Known:
         with self._reading() as transaction:
             return self._refresh(transaction)
 
@@ -692,12 +679,8 @@ class CollectionView:
             with other._opened(work) as right:
                 yield left, right
 
-    def _refresh(self, transaction: ReadTransaction) -> _Known:
-        """Read the settings if they have changed: another process may have rebuilt the index."""
-        known = self._known
-        if stored_settings(transaction, self._name) != known.stored:
-            present = catalogue.present_settings(transaction, known.settings)
-            known = self._known = _known(present)
+    def _refresh(self, transaction: ReadTransaction) -> Known:
+        known = self._known = self._known.refreshed(transaction)
         return known
 
 
@@ -863,10 +846,7 @@ class Collection(CollectionView):
         """
         if source in self._present.settings.key_sources:
             return
-        with (
-            self._writing() as environment,
-            environment.write(self._handle.busy_timeout) as transaction,
-        ):
+        with self._handle.write() as transaction:
             present = catalogue.present_settings(transaction, self._known.settings)
             catalogue.note_key_source(transaction, present, source, also=also)
 
@@ -884,27 +864,9 @@ class Collection(CollectionView):
         progress: Callable[[Progress], None] | None,
         outcomes: Callable[[Sequence[Outcome]], None] | None,
     ) -> AddReport:
-        with self._writing() as environment:
-            # Should they have changed since, the adder notices within its transaction.
-            stored, settings, signer = self._known
-            adder = add.BatchAdder(
-                environment,
-                stored,
-                settings,
-                signer,
-                policy=policy,
-                busy_timeout=self._handle.busy_timeout,
-            )
-            return add.load(
-                rows,
-                signer,
-                adder,
-                pool=self._handle.pool(),
-                memory=self._handle.memory,
-                skip_bad=policy.skip_bad,
-                progress=progress,
-                outcomes=None if outcomes is None else lambda found: outcomes(Outcomes(found)),
-            )
+        told = None if outcomes is None else lambda found: outcomes(Outcomes(found))
+        with self._handle.writing() as access:
+            return add.load(access, self._known, policy, rows, progress=progress, outcomes=told)
 
     # -- changing ----------------------------------------------------------------------------
 
@@ -945,12 +907,11 @@ class Collection(CollectionView):
         _require_choice("missing", missing, ("error", "skip"))
         deleted = 0
         for batch in _distinct_batches(keys):
-            with self._writing() as environment:
+            with self._handle.writing() as access:
                 absent = add.delete_keys(
-                    environment,
+                    access,
                     self._known.settings,
                     [encoded for encoded, _ in batch],
-                    self._handle.busy_timeout,
                     all_or_nothing=missing == "error",
                 )
             if absent and missing == "error":
@@ -969,9 +930,8 @@ class Collection(CollectionView):
         Others may read and write meanwhile. The file does not shrink; its free pages are used
         again. ``Database.backup(compact=True)`` writes a smaller copy.
         """
-        with self._writing() as environment:
-            signer = self._present.signer
-            return rebuild.compact(environment, signer, self._handle.busy_timeout, progress)
+        with self._handle.writing() as access:
+            return rebuild.compact(access, self._present, progress)
 
     def rebuild(
         self,
@@ -1015,16 +975,8 @@ class Collection(CollectionView):
         settings = changed_settings(
             present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable
         )
-        with self._writing() as environment, self._told_which_settings(present):
-            rebuild.rebuild(
-                environment,
-                present,
-                settings,
-                pool=self._handle.pool(),
-                memory=self._handle.memory,
-                busy_timeout=self._handle.busy_timeout,
-                progress=progress,
-            )
+        with self._handle.writing() as access, self._told_which_settings(present):
+            rebuild.rebuild(access, present, settings, progress)
 
     @contextmanager
     def _told_which_settings(self, before: CollectionSettings) -> Iterator[None]:
@@ -1040,12 +992,6 @@ class Collection(CollectionView):
             which = "old" if now == before else "new"
             told = f"interrupted; the collection has its {which} settings"
             raise KeyboardInterrupt(told) from None
-
-    @contextmanager
-    def _writing(self) -> Iterator[Environment]:
-        with self._handle.use() as environment:
-            self._handle.require_writable()
-            yield environment
 
 
 def _require_open(opened: Opened) -> None:

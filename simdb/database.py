@@ -234,10 +234,10 @@ class Database:
         Raises:
             CollectionNotFoundError: there is none of that name.
         """
-        with self._handle.use() as environment:
-            with self._handle.write() as transaction:
+        with self._handle.writing() as access:
+            with access.write() as transaction:
                 catalogue.drop(transaction, name)
-            clear_up(environment, self._handle.busy_timeout)
+            clear_up(access)
 
     # -- the whole store ---------------------------------------------------------------------
 
@@ -338,10 +338,9 @@ class Database:
         self, *, progress: Callable[[Progress], None] | None = None
     ) -> dict[str, dict[str, Any]]:
         """Compact every collection; see ``Collection.compact``."""
-        with self._handle.use() as environment:
-            self._handle.require_writable()
+        with self._handle.writing() as access:
             # What is left of removed collections has none that would do it.
-            collect_garbage(environment, self._handle.busy_timeout)
+            collect_garbage(access)
         return {name: self[name].compact(progress=progress) for name in self.collection_names()}
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from simdb.answers.choose import Question, choose
+from simdb.answers.method import ProgressCallback
 from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings as exact_indexing
@@ -22,12 +23,11 @@ from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
-from simdb.opened.opened import Opened
+from simdb.opened.opened import Known, Opened, WriteAccess
 from simdb.opened.signer import Prefixes, Signed, Signer, Signing, current_epoch
 from simdb.results import Action, AddReport, Key, Outcome, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.file.environment import Environment, WriteTransaction
 from simdb.storage.tables.layout import decode_user_key
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
@@ -36,7 +36,6 @@ SHARE_OF_MEMORY = 64  # a batch of items takes at most this part of the memory s
 BAD_ROWS_KEPT = 1_000
 DUPLICATES_KEPT = 100_000
 
-ProgressCallback = Callable[[Progress], None]
 OutcomesCallback = Callable[[Sequence[Outcome]], None]
 OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same", "leave", "update"]
 OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key may be that item
@@ -122,39 +121,35 @@ class _Fates:
 class BatchAdder:
     """Adds the batches of one input, one after the other.
 
-    The settings of the collection are given as they are stored, to be compared, and as they sign
-    the batches: where they have changed since, the adder signs again.
+    Where the settings that signed them have changed since, it signs again.
     """
 
-    def __init__(
-        self,
-        environment: Environment,
-        stored: bytes,
-        settings: CollectionSettings,
-        signer: Signer,
-        *,
-        policy: AddPolicy,
-        busy_timeout: float | None,
-    ) -> None:
-        self._environment = environment
-        self._settings = settings
-        self._stored = stored
-        self._signer = signer
+    def __init__(self, access: WriteAccess, known: Known, policy: AddPolicy) -> None:
+        self._access = access
+        self._known = known
         self._policy = policy
-        self._busy_timeout = busy_timeout
         self._seen = SeenNumbers()
         self._first_new: int | None = None
-        if settings.is_exact and signer.epoch is None:
+        if known.settings.is_exact and known.signer.epoch is None:
             # Tell the signer the present order, so that prefixes are made ahead of the commit.
-            with environment.read() as snapshot:
-                if stored_settings(snapshot, settings.name) == stored:
-                    signer.epoch = current_epoch(CollectionReader(snapshot, settings.number))
+            with access.read() as snapshot:
+                if stored_settings(snapshot, known.settings.name) == known.stored:
+                    reader = CollectionReader(snapshot, known.settings.number)
+                    known.signer.epoch = current_epoch(reader)
+
+    @property
+    def _settings(self) -> CollectionSettings:
+        return self._known.settings
+
+    @property
+    def _signer(self) -> Signer:
+        return self._known.signer
 
     @property
     def since(self) -> int:
         """Number of the first item that was new, or would have been."""
         if self._first_new is None:
-            with self._environment.read() as snapshot:
+            with self._access.read() as snapshot:
                 return CollectionReader(snapshot, self._settings.number).manifest.next_number
         return self._first_new
 
@@ -178,8 +173,11 @@ class BatchAdder:
 
     def _add(self, batch: RowBatch, signed: Signed) -> _Fates | None:
         """Store a batch; or return None, and store nothing, if the batch must be cut."""
-        with self._environment.write(self._busy_timeout) as transaction:
-            signed = self._signed_by_present_settings(transaction, batch, signed)
+        with self._access.write() as transaction:
+            present = self._known.refreshed(transaction)
+            if present is not self._known:
+                self._known = present
+                signed = present.signer.sign(batch.items)
             writer = CollectionWriter(transaction, self._settings.number)
             if self._first_new is None:
                 self._first_new = writer.manifest.next_number
@@ -198,18 +196,6 @@ class BatchAdder:
                 fates.targets = _targets(writer, fates.decisions)
             self._apply(writer, fates, signed)
         return fates
-
-    def _signed_by_present_settings(
-        self, transaction: WriteTransaction, batch: RowBatch, signed: Signed
-    ) -> Signed:
-        """Sign the batch again if the index was rebuilt since."""
-        stored = stored_settings(transaction, self._settings.name)
-        if stored == self._stored:
-            return signed
-        self._settings = present_settings(transaction, self._settings)
-        self._stored = self._settings.encode()
-        self._signer = Signer(self._settings)
-        return self._signer.sign(batch.items)
 
     # -- what becomes of each row ---------------------------------------------------------------
 
@@ -269,7 +255,7 @@ class BatchAdder:
         new = np.zeros(len(fates.actions), np.bool_)
         new[fates.rows("added", "replaced")] = True
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
-        with self._environment.read() as snapshot:
+        with self._access.read() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
             return Deduplicator(
                 Opened(self._settings, self._signer, before),
@@ -304,7 +290,7 @@ class BatchAdder:
         """Note now and then how many postings an item of the batch scans in the store before it."""
         exact = writer.manifest.index.exact
         if exact is not None and exact_indexing.is_measured(first, prefixes):
-            with self._environment.read() as snapshot:
+            with self._access.read() as snapshot:
                 before = CollectionReader(snapshot, self._settings.number)
                 exact_indexing.measure(before, exact, first, prefixes)
 
@@ -389,23 +375,18 @@ def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept:
 
 
 def delete_keys(
-    environment: Environment,
+    access: WriteAccess,
     settings: CollectionSettings,
     keys: Sequence[bytes],
-    busy_timeout: float | None,
     *,
     all_or_nothing: bool,
 ) -> list[int]:
     """Delete the items of distinct keys in one transaction; return places of absent keys.
 
     With ``all_or_nothing`` nothing is deleted if a key is absent.
-
-    Raises:
-        CollectionNotFoundError: there is no collection of that name (any more).
     """
-    with environment.write(busy_timeout) as transaction:
-        settings = present_settings(transaction, settings)
-        writer = CollectionWriter(transaction, settings.number)
+    with access.write() as transaction:
+        writer = CollectionWriter(transaction, present_settings(transaction, settings).number)
         numbers = [writer.find(key) for key in keys]
         absent = [place for place, number in enumerate(numbers) if number is None]
         present = [number for number in numbers if number is not None]
@@ -455,30 +436,28 @@ class Tally:
 
 
 def load(
+    access: WriteAccess,
+    known: Known,
+    policy: AddPolicy,
     rows: Iterable[Any],
-    signer: Signer,
-    adder: BatchAdder,
     *,
-    pool: Executor | None,
-    memory: int,
-    skip_bad: bool,
     progress: ProgressCallback | None,
     outcomes: OutcomesCallback | None,
 ) -> AddReport:
     """Add rows batch by batch; each batch is one durable transaction.
 
-    Memory is bounded by ``memory``, not by the number of rows.
+    Memory is bounded by the setting, not by the number of rows.
 
     Raises:
         BadItemError, KeyExistsError: of a bad row, unless they are skipped. The batches before it
             are stored, of its own batch nothing is.
     """
-    tally = Tally()
-    most = max(1, memory // SHARE_OF_MEMORY)
+    adder, tally, signer = BatchAdder(access, known, policy), Tally(), known.signer
+    most = max(1, access.memory // SHARE_OF_MEMORY)
     batch_items = min(BATCH_ITEMS, signer.most_indexed(most))
     batches = read_batches(rows, signer.items, batch_items=batch_items, batch_bytes=most)
-    for batch, signing in _signed_ahead(batches, signer, pool):
-        if batch.bad and not skip_bad:
+    for batch, signing in _signed_ahead(batches, signer, access.pool()):
+        if batch.bad and not policy.skip_bad:
             raise _first_problem(batch)
         result = adder.add(batch, signing.result())
         done = _in_order(result.outcomes("apart" if outcomes is None else "every"), batch)

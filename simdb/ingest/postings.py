@@ -25,7 +25,6 @@ from simdb.storage.collection.manifest import (
     SIZE,
     EpochManifest,
     ExactManifest,
-    IndexManifest,
     open_postings,
     postings_writer,
     write_frequent,
@@ -236,9 +235,9 @@ def remove_retired(transaction: WriteTransaction, exact: ExactManifest) -> bool:
     return bool(exact.retired)
 
 
-def finish(writer: CollectionWriter, signer: Signer, index: IndexManifest) -> bool:
+def finish(writer: CollectionWriter, signer: Signer) -> bool:
     """Do a step of finishing a new epoch and removing old ones; return whether more is left."""
-    exact = index.exact
+    exact = writer.manifest.index.exact
     if exact is None:
         return False
     if exact.building is not None:

@@ -6,15 +6,15 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from simdb.errors import DatabaseClosedError, ReadOnlyError
-from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.signer import Signer
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file import environment as environments
 from simdb.storage.file.environment import Environment, ReadTransaction, WriteTransaction
 from simdb.storage.file.locks import User
@@ -30,6 +30,43 @@ class Resources:
     memory: int = DEFAULT_MEMORY
     pool: Callable[[], Executor | None] = lambda: None  # None for the caller's thread alone
     require_open: Callable[[], None] = lambda: None  # raises unless database and snapshot are
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAccess:
+    """The open file for as long as a change takes, with what this opening of it grants."""
+
+    environment: Environment
+    busy_timeout: float | None
+    memory: int
+    pool: Callable[[], Executor | None]
+
+    def read(self) -> AbstractContextManager[ReadTransaction]:
+        """Hold a snapshot of the last commit."""
+        return self.environment.read()
+
+    def write(self) -> AbstractContextManager[WriteTransaction]:
+        """Wait for the right to write, and commit at the end of the block."""
+        return self.environment.write(self.busy_timeout)
+
+
+class Known(NamedTuple):
+    """The settings as they are stored and as they are used; replaced as one, for other threads."""
+
+    stored: bytes
+    settings: CollectionSettings
+    signer: Signer
+
+    @classmethod
+    def of(cls, settings: CollectionSettings) -> Known:
+        """Make what settings are used by."""
+        return cls(settings.encode(), settings, Signer(settings))
+
+    def refreshed(self, transaction: ReadTransaction) -> Known:
+        """Read the settings if they have changed: another process may have rebuilt the index."""
+        if stored_settings(transaction, self.settings.name) == self.stored:
+            return self
+        return Known.of(present_settings(transaction, self.settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +128,6 @@ class Handle:
         """Raise unless the database is open."""
         _ = self.environment
 
-    def require_writable(self) -> None:
-        """Raise ReadOnlyError if it was opened for reading; others of this process may write."""
-        if self.read_only:
-            raise ReadOnlyError(f"{self.path} was opened read-only")
-
     @contextmanager
     def use(self) -> Iterator[Environment]:
         """Lend the open file: it stays mapped until the block ends, closed meanwhile or not."""
@@ -115,12 +147,18 @@ class Handle:
             yield transaction
 
     @contextmanager
+    def writing(self) -> Iterator[WriteAccess]:
+        """Lend the open file for a change; ReadOnlyError if it was opened for reading."""
+        with self.use() as environment:
+            if self.read_only:  # others of this process may write
+                raise ReadOnlyError(f"{self.path} was opened read-only")
+            yield WriteAccess(environment, self.busy_timeout, self.memory, self.pool)
+
+    @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
         """Wait for the right to write, and commit at the end of the block."""
-        with self.use() as environment:
-            self.require_writable()
-            with environment.write(self.busy_timeout) as transaction:
-                yield transaction
+        with self.writing() as access, access.write() as transaction:
+            yield transaction
 
     def pool(self) -> Executor | None:
         """Return threads to sign with, or None when there is only this one."""

@@ -11,33 +11,31 @@ from typing import Any
 import numpy as np
 
 from simdb.answers.exact.memory import sampled_order
+from simdb.answers.method import ProgressCallback
 from simdb.arrays import UInt32s
 from simdb.errors import DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings as exact_indexing
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.opened import Known, WriteAccess
 from simdb.opened.signer import Epoch, Signed, Signer
 from simdb.results import Progress
 from simdb.storage.collection.manifest import IndexManifest, write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
-from simdb.storage.file.environment import Environment, ReadTransaction
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.blocks import BlockWriter
 
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
 REBUILT_AT_ONCE = 10_000  # items
 SHARE_OF_MEMORY = 64
 
-ProgressCallback = Callable[[Progress], None] | None
-
 
 # -- compacting --------------------------------------------------------------------------------
 
 
-def compact(
-    environment: Environment, signer: Signer, busy_timeout: float | None, progress: ProgressCallback
-) -> dict[str, Any]:
+def compact(access: WriteAccess, known: Known, progress: ProgressCallback | None) -> dict[str, Any]:
     """Merge all runs into one and drop what belongs to deleted items.
 
     An epoch of an exact index that is being built is finished before.
@@ -46,17 +44,15 @@ def compact(
     since leaves such items out, and everything older has been rewritten. Not so an index that a
     rebuild began before and has switched to, or is still working on: it may hold them.
     """
-    collection = signer.settings.number
-    with environment.read() as snapshot:
+    collection = known.settings.number
+    with access.read() as snapshot:
         before = CollectionReader(snapshot, collection)
         dead, index = before.tombstones.copy(), before.manifest.index.number
-    collect_garbage(environment, busy_timeout)
+    collect_garbage(access)
     steps = 0
 
     def finish_epoch(writer: CollectionWriter) -> bool:
-        present = catalogue.require_settings(writer.transaction, signer.settings.name)
-        own = signer if present == signer.settings else Signer(present)
-        return exact_indexing.finish(writer, own, writer.manifest.index)
+        return exact_indexing.finish(writer, known.refreshed(writer.transaction).signer)
 
     def merge(writer: CollectionWriter) -> bool:
         return writer.index_writer(writer.manifest.index).step()
@@ -84,11 +80,11 @@ def compact(
         return bool(left)
 
     for work in (finish_epoch, start_full_merge, merge, drop_dead):
-        while _step(environment, collection, busy_timeout, work):
+        while _step(access, collection, work):
             steps += 1
             if progress is not None:
                 progress(Progress("compacting", steps, None))
-    with environment.write(busy_timeout) as transaction:
+    with access.write() as transaction:
         writer = CollectionWriter(transaction, collection)
         if writer.manifest.index.number == index and not catalogue.is_being_built(transaction):
             writer.clear_tombstones(dead)
@@ -103,35 +99,30 @@ def compact(
     }
 
 
-def _step(
-    environment: Environment,
-    collection: int,
-    busy_timeout: float | None,
-    work: Callable[[CollectionWriter], bool],
-) -> bool:
+def _step(access: WriteAccess, collection: int, work: Callable[[CollectionWriter], bool]) -> bool:
     """Do a step of work in a transaction of its own; return whether there may be more."""
-    with environment.write(busy_timeout) as transaction:
+    with access.write() as transaction:
         writer = CollectionWriter(transaction, collection)
         more = work(writer)
         writer.save()
     return more
 
 
-def collect_garbage(environment: Environment, busy_timeout: float | None) -> None:
+def collect_garbage(access: WriteAccess) -> None:
     """Remove what nothing refers to any more."""
     more = True
     while more:
-        with environment.write(busy_timeout) as transaction:
+        with access.write() as transaction:
             more = catalogue.collect_garbage(transaction, STEP_BYTES)
 
 
-def clear_up(environment: Environment, busy_timeout: float | None) -> None:
+def clear_up(access: WriteAccess) -> None:
     """Remove what a change that is committed has left, as far as that can be done now.
 
     The rest stays listed, and the next one who collects garbage removes it.
     """
     try:
-        collect_garbage(environment, busy_timeout)
+        collect_garbage(access)
     except DatabaseFailedError:  # the change may be lost as well
         raise
     except (StorageError, MemoryError):
@@ -142,14 +133,10 @@ def clear_up(environment: Environment, busy_timeout: float | None) -> None:
 
 
 def rebuild(
-    environment: Environment,
+    access: WriteAccess,
     before: CollectionSettings,
     settings: CollectionSettings,
-    *,
-    pool: Executor | None,
-    memory: int,
-    busy_timeout: float | None,
-    progress: ProgressCallback,
+    progress: ProgressCallback | None,
 ) -> None:
     """Make a second index under new settings and switch to it in one transaction.
 
@@ -159,28 +146,29 @@ def rebuild(
     in its turn. StorageError if the present settings are no longer ``before``, which those were
     made from; nothing has changed then.
     """
-    collect_garbage(environment, busy_timeout)
+    collect_garbage(access)
     signer = Signer(settings)
     order, made_at = SymbolOrder(), 0
-    with environment.read() as snapshot:
+    with access.read() as snapshot:
         _require_unchanged(snapshot, before)
         present = CollectionReader(snapshot, settings.number)
         if settings.is_exact and present.manifest.live >= exact_indexing.FIRST_TABLE:
             order, made_at = sampled_order(present, signer.items), present.manifest.live
     with ExitStack() as reserved:
-        with environment.write(busy_timeout) as transaction:
+        with access.write() as transaction:
             index = catalogue.new_index(transaction, settings)
-            reserved.enter_context(closing(environment.reserve(index.owners)))
+            reserved.enter_context(closing(access.environment.reserve(index.owners)))
             catalogue.add_garbage(transaction, catalogue.index_tables(index))
             if index.exact is not None:
                 write_frequent(transaction, index.exact.current, order.frequent, made_at)
                 signer.epoch = Epoch(index.exact.current.number, order)
-        work, done = _Rebuild(signer, index, pool, max(1, memory // SHARE_OF_MEMORY)), 0
+        most_bytes = max(1, access.memory // SHARE_OF_MEMORY)
+        work, done = _Rebuild(signer, index, access.pool(), most_bytes), 0
         while True:
-            with environment.read() as snapshot:
+            with access.read() as snapshot:
                 _require_unchanged(snapshot, before)
                 numbers, signed = work.prepare(CollectionReader(snapshot, settings.number))
-            with environment.write(busy_timeout) as transaction:
+            with access.write() as transaction:
                 _require_unchanged(transaction, before)
                 writer = CollectionWriter(transaction, settings.number)
                 work.store(writer, numbers, signed)
@@ -195,7 +183,7 @@ def rebuild(
             done += numbers.size
             if progress is not None:
                 progress(Progress("signing", done, None))
-    clear_up(environment, busy_timeout)
+    clear_up(access)
 
 
 def _require_unchanged(transaction: ReadTransaction, before: CollectionSettings) -> None:

@@ -78,12 +78,12 @@ def test_what_cannot_be_freed_now_is_freed_by_a_later_call(
 def test_a_writer_that_comes_between_does_not_make_it_fail(database, monkeypatch, change, after):
     calls = iter(range(1_000))
 
-    def behind_another(environment: Any, busy_timeout: float | None) -> None:
+    def behind_another(access: Any) -> None:
         if next(calls) < after:
-            collect(environment, busy_timeout)
+            collect(access)
             return
-        with environment.write(1), pytest.raises(DatabaseBusyError) as raised:
-            collect(environment, busy_timeout)
+        with access.environment.write(1), pytest.raises(DatabaseBusyError) as raised:
+            collect(access)
         raise raised.value
 
     with monkeypatch.context() as patched:
@@ -120,8 +120,8 @@ def test_in_a_map_that_is_too_small_collections_are_removed_all_the_same(path):
         for name in ("a", "b"):
             database.drop_collection(name)
             assert name not in database
-            with database._handle.use() as environment, pytest.raises(DatabaseFullError):
-                collect(environment, 1)
+            with database._handle.writing() as access, pytest.raises(DatabaseFullError):
+                collect(access)
         assert garbage(database)
     with simdb.open(path, threads=1) as database:
         assert database.compact() == {}  # no collection is left that would do it
