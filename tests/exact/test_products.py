@@ -75,6 +75,19 @@ def test_no_near_pair_is_missed(data, dimension, rows):
     }
 
 
+@pytest.mark.parametrize("dimension", [3, 40])
+def test_the_error_is_allowed_for_that_of_the_longest_vectors(dimension):
+    """Pairs far from the centre whose distance is the limit, beside vectors next to the centre."""
+    generator = np.random.default_rng(dimension)
+    far = generator.normal(size=(40, dimension)) * 1e6
+    ones = np.concatenate([far, -far, np.zeros((1, dimension))]).astype(np.float32)
+    others = np.concatenate([ones[:80] + np.float32(1), ones[80:]]).astype(np.float32)
+    for row in range(40):
+        limit = float(square(ones[row], others[row])) ** 0.5
+        found, _ = proposed(ones, others, limit * (1 + 2**-52))
+        assert (row, row) in found
+
+
 @pytest.mark.parametrize("measure", ["cosine", "euclidean"])
 @pytest.mark.parametrize("dimension", [1, 8, 300])
 @pytest.mark.parametrize("offset", [0, 1_000])
