@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simdb.answers.method import Method
 from simdb.arrays import Float64s, Int64s, UInt32s
@@ -20,9 +19,8 @@ from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import Match, Matches
 from simdb.storage.collection.reader import CollectionReader, cut_rows
+from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.layout import Document, decode_user_key
-
-Numbers = TypeVar("Numbers", np.uint32, np.int64)
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
@@ -67,9 +65,9 @@ def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s, boun
 
 def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memoryview]) -> Compared:
     """Compare one item, whose features are given, with many."""
-    parts = in_parts(np.arange(len(items)), signer.items.weights(items), COMPARED_BYTES)
-    slices = (items[part[0] : part[-1] + 1] for part in parts)
-    return joined([signer.measure.compare_probe(probe, signer.features(some)) for some in slices])
+    slices = slices_of(signer.items.weights(items), COMPARED_BYTES)
+    parts = (signer.features(items[some]) for some in slices)
+    return joined([signer.measure.compare_probe(probe, part) for part in parts])
 
 
 def joined(parts: list[Compared]) -> Compared:
@@ -82,16 +80,6 @@ def joined(parts: list[Compared]) -> Compared:
         np.concatenate([part.numerators for part in parts]),
         np.concatenate([part.denominators for part in parts]),
     )
-
-
-def in_parts(
-    values: npt.NDArray[Numbers], weights: Int64s, most: int
-) -> Iterator[npt.NDArray[Numbers]]:
-    """Cut an array into parts that weigh at most about so much."""
-    ends: Int64s = np.append(np.flatnonzero(np.diff(np.cumsum(weights) // most)) + 1, values.size)
-    for begin, end in pairwise([0, *ends.tolist()]):
-        if begin < end:
-            yield values[begin:end]
 
 
 def compare_batch_with_stored(
@@ -143,11 +131,10 @@ def compare_items(
 ) -> Compared:
     """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
     weights, parts = signer.items.weights(items), []
-    for part in in_parts(np.arange(left.size), weights[left] + weights[right], COMPARED_BYTES):
+    for part in slices_of(weights[left] + weights[right], COMPARED_BYTES):
         used, places = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
         features = signer.features([items[place] for place in used.tolist()])
-        sides = places[: part.size], places[part.size :]
-        parts.append(signer.measure.compare_pairs(features, *sides))
+        parts.append(signer.measure.compare_pairs(features, *np.split(places, 2)))
     return joined(parts)
 
 

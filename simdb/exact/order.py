@@ -81,21 +81,6 @@ class SymbolOrder:
         """Give the place of each symbol in the order, one to one, as a number to compare."""
         return kernels.order.symbol_keys(symbols, self.ranks)
 
-    def symbols(self, keys: UInt64s) -> UInt64s:
-        """Give the symbols that have these keys: the inverse of ``keys``."""
-        symbols = keys.copy()
-        ranked = keys >= self.lowest_rank if self.frequent.size else np.zeros(keys.size, np.bool_)
-        symbols[ranked] = self.frequent[(keys[ranked] - self.lowest_rank).astype(np.int64)]
-        holes = self.ranks.holes
-        if holes.size:
-            hole = np.minimum(np.searchsorted(holes, keys), holes.size - 1)
-            displaced = ~ranked & (holes[hole] == keys)
-            # The symbols whose values became keys of frequent symbols, rising.
-            places = np.arange(self.frequent.size, dtype=np.uint64) + self.lowest_rank
-            missing = np.setdiff1d(places, self.ranks.moved, assume_unique=True)
-            symbols[displaced] = missing[hole[displaced]]
-        return symbols
-
     def arrange(self, values: UInt64s, offsets: Int64s) -> ArrangedSets:
         """Write sets down in this order: the rising keys of their symbols, each once.
 

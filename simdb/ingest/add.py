@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -82,22 +82,8 @@ class SeenNumbers:
         return byte < self._bits.size and bool(self._bits[byte] & (1 << (number & 7)))
 
 
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What became of the good rows of a batch.
-
-    Attributes:
-        actions: one for each row, in order.
-        outcomes: makes one outcome for ``"every"`` row, which costs more than storing a short one,
-            or for those ``"apart"`` of which the action does not tell all.
-    """
-
-    actions: list[Action]
-    outcomes: Callable[[Literal["every", "apart"]], list[Outcome]]
-
-
 @dataclass(slots=True)
-class _Fates:
+class Fates:
     """What becomes of the good rows of a batch.
 
     Attributes:
@@ -153,25 +139,22 @@ class BatchAdder:
                 return CollectionReader(snapshot, self._settings.number).manifest.next_number
         return self._first_new
 
-    def add(self, batch: RowBatch, signed: Signed) -> BatchResult:
+    def add(self, batch: RowBatch, signed: Signed) -> list[Fates]:
         """Store what is to be stored of a batch, durably, all of it or nothing.
 
         Where rows replace items that decide about later rows, too often in turn, each half of the
-        batch is one of its own.
+        batch is one of its own: then it returns the fates of more than one part.
 
         Raises:
             KeyExistsError, BadItemError: a key is stored already; its ``row`` says which.
         """
         fates = self._add(batch, signed)
         if fates is not None:
-            return BatchResult(fates.actions, partial(self._outcomes, fates))
+            return [fates]
         halves = [self.add(half, self._signer.sign(half.items)) for half in batch.halves()]
-        return BatchResult(
-            [action for half in halves for action in half.actions],
-            lambda which: [outcome for half in halves for outcome in half.outcomes(which)],
-        )
+        return list(chain.from_iterable(halves))
 
-    def _add(self, batch: RowBatch, signed: Signed) -> _Fates | None:
+    def _add(self, batch: RowBatch, signed: Signed) -> Fates | None:
         """Store a batch; or return None, and store nothing, if the batch must be cut."""
         with self._access.write() as transaction:
             present = self._known.refreshed(transaction)
@@ -184,7 +167,7 @@ class BatchAdder:
             prefixes = exact_indexing.present_prefixes(writer, self._signer, batch.items, signed)
             signed = signed._replace(prefixes=prefixes)
             stored = [-1 if found is None else found for found in writer.find_many(batch.keys)]
-            fates = _Fates(batch, stored, self._actions(writer, batch, stored))
+            fates = Fates(batch, stored, self._actions(writer, batch, stored))
             if self._policy.bound is not None:
                 fates.decisions = self._decisions(fates, signed, self._policy.bound)
                 if fates.decisions is None:
@@ -251,7 +234,7 @@ class BatchAdder:
         problem = f"key {key!r} is stored with other content"
         return KeyExistsError(problem, remedies=remedies, row=row, key=key)
 
-    def _decisions(self, fates: _Fates, signed: Signed, bound: Bound) -> Decisions | None:
+    def _decisions(self, fates: Fates, signed: Signed, bound: Bound) -> Decisions | None:
         new = np.zeros(len(fates.actions), np.bool_)
         new[fates.rows("added", "replaced")] = True
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
@@ -268,7 +251,7 @@ class BatchAdder:
 
     # -- storing --------------------------------------------------------------------------------
 
-    def _apply(self, writer: CollectionWriter, fates: _Fates, signed: Signed) -> None:
+    def _apply(self, writer: CollectionWriter, fates: Fates, signed: Signed) -> None:
         replaced, kept = fates.rows("replaced"), fates.rows("added", "replaced")
         if self._policy.on_existing in OF_CONTENT:
             self._seen.add([fates.stored[row] for row in fates.rows("present")])
@@ -289,19 +272,22 @@ class BatchAdder:
     def _measure(self, writer: CollectionWriter, first: int, prefixes: Prefixes) -> None:
         """Note now and then how many postings an item of the batch scans in the store before it."""
         exact = writer.manifest.index.exact
-        if exact is not None and exact_indexing.is_measured(first, prefixes):
+        if exact is not None and exact_indexing.measured_rows(first, prefixes).size:
             with self._access.read() as snapshot:
                 before = CollectionReader(snapshot, self._settings.number)
                 exact_indexing.measure(before, exact, first, prefixes)
 
     # -- telling --------------------------------------------------------------------------------
 
-    def _outcomes(self, fates: _Fates, which: Literal["every", "apart"]) -> list[Outcome]:
+    def outcomes(self, fates: Fates, *, every: bool) -> list[Outcome]:
+        """Tell of ``every`` row, or only of those of which the action does not tell all.
+
+        To tell of a short one costs more than storing it.
+        """
         batch, stored, decisions = fates.batch, fates.stored, fates.decisions
         dropped, bad = fates.rows("duplicate"), fates.rows("bad")
         similar = [] if decisions is None else np.flatnonzero(decisions.is_duplicate).tolist()
-        apart = sorted({*dropped, *bad, *similar})
-        places = range(len(stored)) if which == "every" else apart
+        places = range(len(stored)) if every else sorted({*dropped, *bad, *similar})
         outcomes = {
             place: Outcome(batch.rows[place], batch.user_keys[place], fates.actions[place])
             for place in places
@@ -410,10 +396,9 @@ class Tally:
     bad_rows: list[tuple[int, str]] = field(default_factory=list)
     duplicates: list[Outcome] = field(default_factory=list)
 
-    def note(self, actions: Sequence[Action], outcomes: Sequence[Outcome], bad: int) -> None:
+    def note(self, outcomes: Sequence[Outcome], *, rows: int, bad: int) -> None:
         """Count the rows of a batch, of some of which outcomes tell more, and the bad ones."""
-        self.rows += len(actions) + bad
-        self.counts.update(actions)
+        self.rows += rows + bad
         self.counts["bad"] += bad
         for outcome in outcomes:
             if outcome.duplicate_of is not None:
@@ -459,9 +444,13 @@ def load(
     for batch, signing in _signed_ahead(batches, signer, access.pool()):
         if batch.bad and not policy.skip_bad:
             raise _first_problem(batch)
-        result = adder.add(batch, signing.result())
-        done = _in_order(result.outcomes("apart" if outcomes is None else "every"), batch)
-        tally.note(result.actions, done, bad=len(batch.bad))
+        every = outcomes is not None
+        done: list[Outcome] = []
+        for fates in adder.add(batch, signing.result()):
+            tally.counts.update(fates.actions)
+            done += adder.outcomes(fates, every=every)
+        done = _in_order(done, batch)
+        tally.note(done, rows=len(batch.rows), bad=len(batch.bad))
         if outcomes is not None:
             outcomes(done)
         if progress is not None:

@@ -114,9 +114,10 @@ def insert(
 # -- measuring ---------------------------------------------------------------------------------
 
 
-def is_measured(first: int, prefixes: Prefixes) -> bool:
-    """Whether a batch that begins at an item number has an item to measure with."""
-    return -first % MEASURED_EVERY < prefixes.set_sizes.size
+def measured_rows(first: int, prefixes: Prefixes) -> Int64s:
+    """Choose the items to measure with of a batch that begins at an item number, if any."""
+    rows = np.arange(-first % MEASURED_EVERY, prefixes.set_sizes.size, MEASURED_EVERY)
+    return rows[:: max(1, -(-rows.size // MOST_MEASURED))]
 
 
 def measure(
@@ -131,8 +132,7 @@ def measure(
     before = snapshot.manifest
     if not before.live or before.index.exact is None:
         return
-    rows = np.arange(-first % MEASURED_EVERY, prefixes.set_sizes.size, MEASURED_EVERY)
-    rows = rows[:: -(-rows.size // MOST_MEASURED)]
+    rows = measured_rows(first, prefixes)
     keys = prefixes.select(rows).values
     view = open_postings(snapshot.transaction, before.index.exact.current)
     parts = (keys[begin : begin + KEYS_AT_ONCE] for begin in range(0, keys.size, KEYS_AT_ONCE))

@@ -28,7 +28,8 @@ def as_string(order: str, letters: str) -> str:
     symbol_order = SymbolOrder(np.array([ord(letter) for letter in order], np.uint64))
     symbols = np.array([ord(letter) for letter in letters], np.uint64)
     arranged = symbol_order.arrange(symbols, np.array([0, symbols.size]))
-    return "".join(map(chr, symbol_order.symbols(arranged.values).tolist()))
+    letter_of = dict(zip(symbol_order.keys(symbols).tolist(), letters, strict=True))
+    return "".join(letter_of[key] for key in arranged.values.tolist())
 
 
 def book_buckets(size: int, threshold: Fraction, limit: int) -> set[tuple[int, int, int]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simdb import kernels
-from simdb.answers.compare import COMPARED_BYTES, in_parts
+from simdb.answers.compare import COMPARED_BYTES
 from simdb.answers.exact.memory import Loaded, first_identical, live_sets, stored_items
 from simdb.arrays import Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
@@ -23,6 +23,7 @@ from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, current_epoch
 from simdb.results import PairBatch
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
+from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.views import RunView
 
 if TYPE_CHECKING:
@@ -168,8 +169,7 @@ def _in_parts(
         some = numbers[begin : begin + COMPARED_AT_ONCE]
         items = stored_items(opened, some)
         weights = opened.signer.items.weights(items)
-        for places in in_parts(np.arange(some.size), weights, COMPARED_BYTES):
-            part = slice(places[0], places[-1] + 1)
+        for part in slices_of(weights, COMPARED_BYTES):
             yield some[part], items[part]
 
 

@@ -23,7 +23,6 @@ import xxhash
 
 from simdb import kernels
 from simdb.answers.buckets import are_shared
-from simdb.answers.compare import in_parts
 from simdb.answers.exact.memory import AtOnce, live_sets, stored_sets
 from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
 from simdb.exact.joins import ALONE, BEGINNING, CHUNK, OWN_PAIRS, Place, Workers, in_order, numbered
@@ -35,6 +34,7 @@ from simdb.opened.signer import Epoch, current_epoch
 from simdb.results import PairBatch
 from simdb.storage.collection.manifest import COLUMNS, ITEM, POSITION, SIZE, open_postings
 from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.tables.blocks import slices_of
 
 if TYPE_CHECKING:
     from simdb.kernels.postings import Candidates, Postings
@@ -537,8 +537,8 @@ def classify(opened: Opened, epoch: Epoch, postings: Iterable[KeysAndColumns]) -
     _find_copies(classes, numbers, digests)
     copies = classes.copies
     copies = copies[np.lexsort((copies, classes.representatives[copies]))]
-    for some in in_parts(copies, 2 * classes.sizes[copies], CONFIRMED_SYMBOLS):
-        _confirm(opened, epoch, classes, some)
+    for some in slices_of(2 * classes.sizes[copies], CONFIRMED_SYMBOLS):
+        _confirm(opened, epoch, classes, copies[some])
     return classes
 
 
@@ -571,8 +571,8 @@ def _alike_by_postings(
     order = present[np.lexsort((classes.sizes[present], sums[present]))]
     same = (np.diff(sums[order]) == 0) & (np.diff(classes.sizes[order]) == 0)
     alike = np.unique(np.append(order[:-1][same], order[1:][same])).astype(np.uint32)
-    parts = in_parts(alike, classes.sizes[alike], CONFIRMED_SYMBOLS)
-    digests = [_digests(stored_sets(opened, epoch, some)) for some in parts]
+    slices = slices_of(classes.sizes[alike], CONFIRMED_SYMBOLS)
+    digests = [_digests(stored_sets(opened, epoch, alike[some])) for some in slices]
     return alike, np.concatenate([np.empty((0, 2), np.uint64), *digests])
 
 
