@@ -514,15 +514,10 @@ def _bands_of(signer: Signer, keys: UInt64s, signatures: UInt16s) -> Int32s:
 def candidate_pairs(
     part: BucketSlice, needed: int, work: Work, *, only_first: bool = False, at_once: int
 ) -> Iterator[tuple[UInt32s, UInt32s]]:
-    """List the candidates of a slice, some at a time, by their item numbers.
+    """List the candidates of a slice, ``at_once`` at a time, by their item numbers.
 
-    Args:
-        part: the slice; pairs within a class are left out.
-        needed: equal words of signature below which a pair is dropped.
-        work: added to.
-        only_first: list only the pairs of the first member of each bucket; a pair comes in every
-            bucket that it shares.
-        at_once: how many.
+    Pairs within a class are left out, and those of fewer equal words of signature than needed.
+    ``only_first`` lists the pairs of the first member of each bucket, in every bucket they share.
     """
     buckets = part.buckets
     if only_first:  # no band is before the first one: no pair is left to an earlier band's bucket
@@ -545,10 +540,7 @@ def _by_class(
 ) -> BucketMembers:
     """Sort the members of each bucket by class, so that pairs within a class are left out.
 
-    Args:
-        buckets: of items.
-        classes: of the items.
-        in_first_band: they are not left out in buckets of the first band.
+    Those in buckets of the first band are not left out if ``in_first_band`` says so.
     """
     sizes = np.diff(buckets.starts)
     bucket_of = np.repeat(np.arange(sizes.size), sizes)

@@ -127,18 +127,11 @@ def choose(
     right: Opened | None = None,
     left: Opened | None = None,
 ) -> Method:
-    """Choose how a question is answered.
+    """Choose how a question is answered, under the settings of a collection; of a join, the right.
 
-    Args:
-        settings: of the collection; of a join, the right one.
-        question: what is asked.
-        right: that collection, by whose counts a cheaper method may be taken that misses no more;
-            without it the table above decides alone.
-        left: of a join, the other one.
-
-    Raises:
-        ConfigurationError: there is no such index.
-        ThresholdTooLowError: no index that may answer serves the bound; names the remedy.
+    Given that collection, and of a join the left one too, a cheaper method may be taken, by their
+    counts, that misses no more; else the table above decides alone. ConfigurationError: there is
+    no such index. ThresholdTooLowError: none that may answer serves the bound; names the remedy.
     """
     if question.min_recall is not None:
         return _choose(settings, question)
@@ -201,11 +194,7 @@ def _missing_no_more(
 
 
 def explain(question: Question, left: Opened, right: Opened) -> Explanation:
-    """Say how a question is answered, how else it could be, and what each is expected to cost.
-
-    Raises:
-        ConfigurationError, ThresholdTooLowError: as ``choose``.
-    """
+    """Say how a question is answered, how else it could be, and what each is expected to cost."""
     settings = right.settings
     chosen = choose(settings, question, right, left)
     methods: dict[type[Method], Method] = {type(chosen): chosen}
@@ -317,11 +306,7 @@ def _is_cheaper(settings: CollectionSettings, bound: Bound) -> bool:
 
 
 def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:
-    """Answer by the probable index if it is planned for the bound, or the caller permits it.
-
-    Raises:
-        ThresholdTooLowError: neither; the message names the remedy.
-    """
+    """Answer by the probable index if it is planned for the bound, or the caller permits it."""
     own = settings.bound
     recall = settings.expected_recall(bound)
     if admits(own, bound) or _is_permitted(recall, question.min_recall):
@@ -369,11 +354,7 @@ def _require_own_bound(settings: CollectionSettings) -> None:
 
 
 def require_resumable(method: Method, question: Question) -> None:
-    """Raise unless the pairs that answer a question come with tokens to go on after.
-
-    Raises:
-        ConfigurationError: they do not.
-    """
+    """Raise ConfigurationError unless the pairs that answer come with tokens to go on after."""
     if question.measure is not Measure.JACCARD:
         raise ConfigurationError(
             f"only pairs by jaccard similarity can be resumed, not by {question.measure}"
@@ -384,11 +365,7 @@ def require_resumable(method: Method, question: Question) -> None:
 
 
 def require_alike(left: CollectionSettings, right: CollectionSettings) -> None:
-    """Raise unless the items of both collections are of one kind.
-
-    Raises:
-        ConfigurationError: they are not.
-    """
+    """Raise ConfigurationError unless the items of both collections are of one kind."""
     if left.kind != right.kind:
         raise ConfigurationError(
             f"collections of different kinds cannot be joined: {left.name!r} has {left.kind}, "
@@ -405,11 +382,7 @@ def _read_measure(measure: str) -> Measure:
 
 
 def read_since(since: object) -> int:
-    """Read the item number that pairs are wanted from.
-
-    Raises:
-        ConfigurationError: it is not a whole number.
-    """
+    """Read the item number that pairs are wanted from; ConfigurationError if it is none."""
     if (
         not isinstance(since, int | np.integer)
         or isinstance(since, bool)

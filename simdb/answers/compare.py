@@ -92,14 +92,9 @@ def compare_batch_with_stored(
 ) -> tuple[Int64s, Compared]:
     """Compare given items with stored ones: ``items[rows[i]]`` with item ``numbers[i]``.
 
-    Args:
-        opened: where the stored ones are.
-        items, rows, numbers: see above.
-        features: of the given items, where they are slow to prepare.
-
-    Returns:
-        the places i that were compared, ascending: all but those of items that another process
-        has deleted for good; and what came out.
+    Returns the places i that were compared, ascending: all but those of items that another process
+    has deleted for good; and what came out. ``features`` of the given items are had already where
+    they are slow to prepare.
     """
     signer = opened.signer
     compared_places, parts = [], []
@@ -152,10 +147,7 @@ def _read_in_parts(
 ) -> Iterator[tuple[Int64s, list[bytes | memoryview]]]:
     """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time.
 
-    Args:
-        collection: where they are stored.
-        numbers: of the items.
-        forms: weighs items whose features will all be held; None where only they are wanted.
+    They are weighed by their ``forms`` where their features will be held too.
     """
     if collection.items is not None:
         at_once = max(1, COMPARED_BYTES // collection.manifest.item_width)
@@ -229,10 +221,8 @@ def matches_of_many(
 ) -> list[Matches]:
     """Make the answers of several probes.
 
-    Args:
-        method, opened, limit: as for ``matches``.
-        found: of what is within the bound, the position of the probe, the number and the value.
-        candidates: of each probe, with how many items it was compared.
+    ``found`` is, of what is within the bound, the position of the probe, the number and the value;
+    ``candidates`` of each probe, with how many items it was compared.
     """
     probes, numbers, values = found
     order = np.lexsort((numbers, probes))

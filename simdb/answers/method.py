@@ -71,20 +71,15 @@ class Method(ABC):
     def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
         """Yield all pairs of live items that are similar enough, each once.
 
-        Args:
-            opened: the collection.
-            since: only pairs with an item of this number or a higher one.
-            resume: a token to go on after.
+        Only pairs with an item of the number ``since`` or a higher one; after a token, if one is
+        given.
         """
 
     @abstractmethod
     def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
         """Yield all pairs of a live left and a live right item that are similar enough, each once.
 
-        Args:
-            left: whose items are looked up.
-            right: whose index answers; its signer cuts the items of both.
-            resume: a token to go on after.
+        The index of the right collection answers, and its signer cuts the items of both.
         """
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
@@ -168,9 +163,7 @@ def outer_pairs(kind: Kind, batch: PairBatch) -> PairBatch:
 def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s) -> list[Key]:
     """Look up the keys of item numbers that a caller gives.
 
-    Raises:
-        KeyNotFoundError: one of them is not stored, or not any more.
-        WrongTypeError: they are not numbers.
+    KeyNotFoundError: one is not stored, or not any more. WrongTypeError: they are not numbers.
     """
     given = np.asarray(numbers)
     if given.size and given.dtype.kind not in "iu":
@@ -184,11 +177,7 @@ def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s)
 
 
 def keys_of_numbers(collection: CollectionReader, numbers: UInt32s) -> list[Key]:
-    """Look up the keys of item numbers in any order.
-
-    Raises:
-        KeyNotFoundError: one of them is not stored.
-    """
+    """Look up the keys of item numbers in any order; KeyNotFoundError if one is not stored."""
     distinct, places = np.unique(numbers, return_inverse=True)
     keys: list[Key | None] = [None] * distinct.size
     for position, document in collection.documents_of(distinct):

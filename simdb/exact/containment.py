@@ -19,8 +19,6 @@ from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
 
 MET_AT_ONCE = 2**21  # postings; more only where one containing set meets more
-
-
 _MARK_BITS = 22
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -35,12 +33,7 @@ class Contained(NamedTuple):
 
 
 class ContainedSets:
-    """Sets that are looked for in others.
-
-    Args:
-        sets: in an order of symbols.
-        threshold: the least share of a set that must lie in another.
-    """
+    """Sets that are looked for in others, in which at least a share of them must lie."""
 
     def __init__(self, sets: ArrangedSets, threshold: Threshold) -> None:
         self._sets = sets

@@ -201,18 +201,9 @@ class _Join:
         overlaps = pairs[2]
         classes = pairs[0].astype(np.int64), pairs[1].astype(np.int64)
         unions = left.sizes[classes[0]] + right.sizes[classes[1]] - overlaps
-        state = np.zeros(3, np.int64)
-        room = np.empty((3, self.chunk), np.int64)
-        found = room[0], room[1], room[2]
-        while state[0] < classes[0].size:
-            count = kernels.order.expand_pairs(
-                classes, left.classes, right.classes, same=self.same, state=state, found=found
-            )
-            rows, one, other = (column[:count] for column in found)
-            if self.same:
-                one, other = np.minimum(one, other), np.maximum(one, other)
-            if count:
-                yield PairColumns(one.copy(), other.copy(), overlaps[rows], unions[rows])
+        members = left.classes, right.classes
+        for rows, one, other in expanded(classes, members, same=self.same, chunk=self.chunk):
+            yield PairColumns(one, other, overlaps[rows], unions[rows])
 
 
 @dataclass(slots=True)
@@ -311,6 +302,26 @@ def join(
     sides = _Side.of(left), _Side.of(right)
     prefixes = threshold.prefix_lengths(sides[0].sizes), threshold.prefix_lengths(sides[1].sizes)
     return _Join(sides, prefixes, threshold, chunk, work).batches(workers, start)
+
+
+def expanded(
+    pairs: tuple[Int64s, Int64s], members: tuple[Classes, Classes], *, same: bool, chunk: int
+) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+    """Write out pairs of classes: the place of the pair and a member of each, a chunk at a time.
+
+    With ``same`` both sides are one, a class is paired with itself in all pairs of its members, and
+    the smaller member comes first. The next chunk overwrites the places.
+    """
+    state = np.zeros(3, np.int64)
+    room = np.empty((3, chunk), np.int64)
+    found = room[0], room[1], room[2]
+    while state[0] < pairs[0].size:
+        count = kernels.order.expand_pairs(pairs, *members, same=same, state=state, found=found)
+        rows, one, other = room[:, :count]
+        if count and same:
+            yield rows, np.minimum(one, other), np.maximum(one, other)
+        elif count:
+            yield rows, one.copy(), other.copy()
 
 
 # -- ranges, in any thread -----------------------------------------------------------------------

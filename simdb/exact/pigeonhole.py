@@ -23,9 +23,7 @@ from simdb import kernels
 from simdb.arrays import Float64s, Int64s, UInt16s, UInt64s
 from simdb.work import Work
 
-CHUNK_BITS = (
-    15  # of a chunk that vectors are sorted by: a word, with the marker of ``sampled_bits``
-)
+CHUNK_BITS = 15  # of a chunk to sort by: a word, with the marker of ``sampled_bits``
 SAMPLED_WORDS = 8_192  # by which bits are told that are set in half of the vectors
 ROOM = 131_072  # pairs found at a time
 
@@ -47,14 +45,8 @@ def share_looked_at(length: int, most: int) -> float:
 def near_pairs(ones: UInt64s, others: UInt64s | None, most: int, work: Work) -> Iterator[Near]:
     """Find every pair of vectors that differ in ``most`` bits or fewer, each once; exact.
 
-    Args:
-        ones: (n, words), contiguous.
-        others: the right side; None for the pairs of ``ones`` with later rows of it.
-        most: the largest distance.
-        work: where pairs are counted before they are looked at.
-
-    Raises:
-        OperationInterruptedError: the budget does not reach for a chunk.
+    Of ``ones``, (n, words) and contiguous, with ``others``, or with later ones if these are None.
+    OperationInterruptedError: the budget of the work does not reach for a chunk.
     """
     sides = [ones] if others is None else [ones, others]
     if not all(map(len, sides)):

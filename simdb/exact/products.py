@@ -47,11 +47,8 @@ def may_be_near(
 ) -> Iterator[MayBeNear]:
     """Yield all pairs of vectors that can be at most a limit apart, and some that are not.
 
-    Args:
-        ones: (n, d).
-        others: the right side; None for the pairs of ``ones`` with later rows of it.
-        limit: a distance; of directions between the ends of unit vectors, at most 2.
-        directions: compare the vectors at length 1; none of them may be zero.
+    Of ``ones``, (n, d), with ``others``, or with later ones if these are None. ``directions`` are
+    compared at length 1: the limit is at most 2 then, and no vector may be zero.
     """
     right_side = ones if others is None else others
     if not len(ones) or not len(right_side):

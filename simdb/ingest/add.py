@@ -143,10 +143,8 @@ class BatchAdder:
         """Store what is to be stored of a batch, durably, all of it or nothing.
 
         Where rows replace items that decide about later rows, too often in turn, each half of the
-        batch is one of its own: then it returns the fates of more than one part.
-
-        Raises:
-            KeyExistsError, BadItemError: a key is stored already; its ``row`` says which.
+        batch is one of its own: then it returns the fates of more than one part. KeyExistsError: a
+        key is stored already; its ``row`` says which.
         """
         fates = self._add(batch, signed)
         if fates is not None:
@@ -431,11 +429,8 @@ def load(
 ) -> AddReport:
     """Add rows batch by batch; each batch is one durable transaction.
 
-    Memory is bounded by the setting, not by the number of rows.
-
-    Raises:
-        BadItemError, KeyExistsError: of a bad row, unless they are skipped. The batches before it
-            are stored, of its own batch nothing is.
+    Memory is bounded by the setting, not by the number of rows. BadItemError, KeyExistsError: of a
+    bad row, unless they are skipped. The batches before it are stored, of its own batch nothing is.
     """
     adder, tally, signer = BatchAdder(access, known, policy), Tally(), known.signer
     most = max(1, access.memory // SHARE_OF_MEMORY)

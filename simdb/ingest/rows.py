@@ -76,13 +76,7 @@ class RowBatch:
 def read_batches(
     rows: Iterable[Any], items: Items, *, batch_items: int, batch_bytes: int
 ) -> Iterator[RowBatch]:
-    """Cut rows into batches of limited size in which no key comes twice.
-
-    Args:
-        rows: (key, item) or (key, item, metadata) each; or those of a table.
-        items: the canonical form of items.
-        batch_items, batch_bytes: where a batch ends.
-    """
+    """Cut rows, or those of a table, into batches of limited size in which no key comes twice."""
     if not isinstance(rows, arrow.Rows):
         yield from _batches_of_rows(rows, 0, items, batch_items, batch_bytes)
         return
@@ -244,14 +238,10 @@ def _plain_key(key: Key) -> Key:
 
 
 def encode_metadata(metadata: Any, *, as_json: bool = True) -> bytes:
-    """Return packed metadata, empty for None.
+    """Return packed metadata, a dict; empty for None.
 
-    Args:
-        metadata: a dict or None.
-        as_json: refuse what JSON cannot express, which stores of earlier versions may hold.
-
-    Raises:
-        BadItemError: not a dict, too large, too deep, or with values that cannot be stored.
+    ``as_json`` refuses what JSON cannot express, which stores of earlier versions may hold.
+    BadItemError: not a dict, too large, too deep, or with values that cannot be stored.
     """
     if metadata is None:
         return b""

@@ -78,10 +78,8 @@ def plan_chunks(length: int, distance: Fraction, bands: int | None, rows: int | 
     """Choose how many chunks, and of how many bits, serve a search within a distance best.
 
     Bands and rows that are given stay; when both are, they are taken whatever they cost.
-
-    Raises:
-        ConfigurationError: however they are dealt, a search would look at a large part of all
-            vectors; or bands and rows that are given cannot be.
+    ConfigurationError: however they are dealt, a search would look at a large part of all vectors;
+    or bands and rows that are given cannot be.
     """
     most = int(distance)
     choices = [
@@ -111,11 +109,8 @@ def _cost(most: int, chunks: int, bits: int) -> float:
 class Chunks(BandedFamily):
     """The values of disjoint chunks of bit vectors, and the buckets near them.
 
-    Args:
-        length: bits of a vector.
-        most: the distance within which nothing is missed.
-        bands, rows: chunks, and bits of each.
-        secret: which bits are in which chunk.
+    Nothing is missed within the distance ``most``. Bands are chunks, rows the bits of each; the
+    secret says which bits are in which chunk.
     """
 
     looks_around = True

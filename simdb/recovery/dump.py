@@ -52,8 +52,7 @@ class DumpedCollection:
     def rows(self) -> Iterator[tuple[Key, Any, Any]]:
         """Yield key, item and metadata of each item, in order of insertion.
 
-        Raises:
-            StorageError: the file is cut short, or is none that ``write`` wrote.
+        StorageError: the file is cut short, or is none that ``write`` wrote.
         """
         arrow = tables.library()
         kind = self.settings.kind
@@ -88,11 +87,8 @@ def write(
 ) -> None:
     """Write collections into a new folder, which appears when it is complete.
 
-    Only its owner may read the folder: whoever knows a secret can make items that collide.
-
-    Raises:
-        StorageError: the folder exists, or cannot be written.
-        MissingExtraError: pyarrow is not installed.
+    Only its owner may read the folder: whoever knows a secret can make items that collide. Errors
+    are those of ``Database.dump``.
     """
     tables.parquet()
     with _appearing(Path(folder)) as temporary:
@@ -180,14 +176,7 @@ def _write_items(
 
 
 def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
-    """Return the collections of a folder that ``write`` wrote.
-
-    Raises:
-        StorageError: it is no such folder, or was changed.
-        FormatVersionError: a newer version wrote it.
-        UnknownKindError: this process does not know a kind in it.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """Return the collections of a folder that ``write`` wrote; errors are those of ``load``."""
     tables.parquet()
     source = Path(folder)
     try:

@@ -159,12 +159,9 @@ def first_identical(sets: ArrangedSets, takes_part: Bools) -> Int64s:
 
 
 class InMemory:
-    """A join of loaded items: of one collection, or of a left and a right one.
+    """A join of loaded items, in one order: the same object twice for pairs of one collection.
 
-    Args:
-        opened: whose work is counted.
-        criterion: what similar enough means, by a measure that has a floor.
-        left, right: in one order; the same object for the pairs of one collection.
+    The measure of the criterion has a floor; the work of ``opened`` is counted.
     """
 
     counted = False  # see ``Sweep``

@@ -80,11 +80,8 @@ class Exact(Method):
 
         A join that goes on after a token does not do again what is done of joining, reading and
         comparing; what all of it depends on it does: in memory, loading all items and posting their
-        prefixes; else, reading the postings and finding identical items.
-
-        Raises:
-            ConfigurationError, ThresholdTooLowError: the items do not fit into memory, and there is
-                no exact index that serves the threshold.
+        prefixes; else, reading the postings and finding identical items. ConfigurationError,
+        ThresholdTooLowError: the items do not fit into memory, and no exact index serves.
         """
         token = None if resume is None else Token.parse(resume, self.threshold)
         if token is not None:
@@ -114,11 +111,8 @@ class Exact(Method):
         symbols as those of the right one. In memory where both fit; else the left items are looked
         up in the exact index of the right collection. A join that goes on in memory loads the items
         again and joins the ranges that are left; one that looks items up begins at the first left
-        item that was not done.
-
-        Raises:
-            ConfigurationError, ThresholdTooLowError: the items do not fit into memory, and the
-                right collection has no exact index that serves the threshold.
+        item that was not done. ConfigurationError, ThresholdTooLowError: the items do not fit into
+        memory, and no exact index of the right collection serves.
         """
         left = replace(left, signer=right.signer)
         token = None if resume is None else Token.parse(resume, self.threshold)
@@ -227,8 +221,7 @@ def serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
 def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
     """Raise unless the collection has an exact index that serves a criterion.
 
-    Raises:
-        ConfigurationError, ThresholdTooLowError: it has not; the message names the remedy.
+    ConfigurationError, ThresholdTooLowError: it has not; the message names the remedy.
     """
     needed = criterion.floor
     shown = needed
@@ -288,11 +281,7 @@ class Token:
 
     @classmethod
     def parse(cls, text: str, threshold: Threshold) -> Token:
-        """Read a token.
-
-        Raises:
-            ConfigurationError: it is not one, or is one of a join at another threshold.
-        """
+        """Read a token; ConfigurationError if it is not one, or of a join at another threshold."""
         if not isinstance(text, str):
             raise TypeError(f"a resume token is a str, not {type(text).__name__}")
         try:
@@ -328,8 +317,7 @@ class Token:
     def require(self, left: Opened, right: Opened, since: int = 0) -> None:
         """Raise unless it goes on with a join, or with the pairs of a collection since an item.
 
-        Raises:
-            ConfigurationError: it is of something else, or a collection has changed.
+        ConfigurationError: it is of something else, or a collection has changed.
         """
         of_join = left is not right
         if (self.way in (JOINED, LOOKED_UP)) is not of_join:

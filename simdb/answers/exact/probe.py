@@ -42,14 +42,9 @@ class Similar(NamedTuple):
 
 
 class Prober:
-    """Looks up probes in the exact index of a collection, in one snapshot.
+    """Looks up probes, arranged in the order of its epoch, in the exact index of a collection.
 
-    Attributes:
-        epoch: the order in which probes must be arranged.
-        criterion: what similar enough means.
-
-    Raises:
-        ConfigurationError: there is no exact index.
+    ConfigurationError: there is no exact index.
     """
 
     def __init__(self, opened: Opened, criterion: Criterion) -> None:
@@ -64,10 +59,8 @@ class Prober:
     def candidates(self, keys: UInt64s, size: int) -> UInt32s:
         """Find the live items that can be similar to a probe, ascending; no similar one misses.
 
-        Args:
-            keys: the first symbols of the probe in the order of the epoch, as many at least as the
-                criterion looks up.
-            size: symbols of the probe.
+        The probe has ``size`` symbols, of which ``keys`` are at least as many of the first ones as
+        the criterion looks up.
         """
         reader, work = self._opened.reader, self._opened.work
         looked_up = keys[: self.criterion.probe_prefix(size)]
@@ -94,11 +87,9 @@ class Prober:
     ) -> Iterator[tuple[PairBatch, int]]:
         """Yield the pairs of live items with similar ones, and below which number all are done.
 
-        Args:
-            probes: the collection whose items are looked up, signed as the one that is probed.
-            start: the first of its item numbers.
-            earlier_only: it is the one that is probed: each item is paired with those before it,
-                which are on the left. Else it is on the left of all.
+        Looked up are the items of ``probes`` from a number on, signed as the collection that is
+        probed. With ``earlier_only`` it is that one: each item is paired with those before it,
+        which are on the left. Else it is on the left of all.
         """
         for batch in live_sets(probes, self.epoch.order, start):
             own: list[UInt32s] = []

@@ -25,7 +25,17 @@ from simdb import kernels
 from simdb.answers.buckets import are_shared
 from simdb.answers.exact.memory import AtOnce, live_sets, stored_sets
 from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
-from simdb.exact.joins import ALONE, BEGINNING, CHUNK, OWN_PAIRS, Place, Workers, in_order, numbered
+from simdb.exact.joins import (
+    ALONE,
+    BEGINNING,
+    CHUNK,
+    OWN_PAIRS,
+    Place,
+    Workers,
+    expanded,
+    in_order,
+    numbered,
+)
 from simdb.exact.measures import Criterion, Measure
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
@@ -82,12 +92,9 @@ class _Slice(NamedTuple):
 
 
 class Sweep:
-    """A sweep over the postings of the current epoch of a collection.
+    """A sweep over the postings of the current epoch of a collection with an exact index.
 
-    Args:
-        opened: the collection, with an exact index.
-        criterion: what similar enough means; its floor is at or above that of the index.
-        room: postings of a slice.
+    The floor of the criterion is at or above that of the index.
 
     Attributes:
         epoch: whose postings are swept.
@@ -124,9 +131,7 @@ class Sweep:
     ) -> Iterator[tuple[PairBatch, Place]]:
         """Yield all pairs of items, those of identical ones first, and where to go on after each.
 
-        Args:
-            workers, counted: as for ``class_pairs``.
-            start: what is before it is left out.
+        ``counted`` is as for ``class_pairs``; what is before ``start`` is left out.
         """
         return numbered(self._expanded(workers, start.range, counted=counted), start)
 
@@ -156,12 +161,9 @@ class Sweep:
         """Yield the similar pairs of representatives, in an order that no thread changes.
 
         If few enough pairs are met they are all counted before any is verified: ``counted`` is
-        true then, and a range is a part of them. Else a range is a slice of the postings.
-
-        Args:
-            workers: who verifies; candidates are found and items read in the caller's thread.
-            first: the ranges before it are left out: their items are neither read nor compared.
-            counted: what it was when the ranges before ``first`` were done.
+        true then, and a range is a part of them. Else a range is a slice of the postings. Workers
+        verify; candidates are found and items read in the caller's thread. Of the ranges before the
+        ``first``, done when ``counted`` was what is given, nothing is read or compared.
         """
         self.counted = (counted or not first) and self.count()
         every = self._every.pop() if self.counted else None
@@ -390,19 +392,8 @@ def _members(measure: Measure, classes: ItemClasses, pairs: ClassPairs) -> Itera
     places = np.searchsorted(chosen, pairs.left), np.searchsorted(chosen, pairs.right)
     sizes = classes.sizes[pairs.left], classes.sizes[pairs.right]
     similarities = measure.values(pairs.overlaps, *sizes)
-    state = np.zeros(3, np.int64)
-    found = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
-    while state[0] < pairs.left.size:
-        count = kernels.order.expand_pairs(
-            places, members, members, same=True, state=state, found=found
-        )
-        rows, one, other = (column[:count] for column in found)
-        if count:
-            yield PairBatch(
-                np.minimum(one, other).astype(np.uint32),
-                np.maximum(one, other).astype(np.uint32),
-                similarities[rows],
-            )
+    for rows, one, other in expanded(places, (members, members), same=True, chunk=CHUNK):
+        yield PairBatch(one.astype(np.uint32), other.astype(np.uint32), similarities[rows])
 
 
 def _chosen(candidates: Candidates, places: Int64s | Bools | slice) -> Candidates:
@@ -425,14 +416,11 @@ def room_of(memory: int) -> int:
 class PostingSlices:
     """The postings of the current epoch that matter, in slices of whole buckets.
 
-    Those within the prefix that the threshold asks for, in buckets of two or more. They can be
-    asked for repeatedly; if there is only one slice it is kept.
-
-    Args:
-        collection: the snapshot.
-        threshold: at or above the floor of the index.
-        room: postings of a slice; more only where one bucket has more. The candidates depend on it,
-            and on nothing else of the memory setting, so that a join can be resumed under another.
+    Those within the prefix that the threshold, at or above the floor of the index, asks for, in
+    buckets of two or more. They can be asked for repeatedly; if there is only one slice it is kept.
+    It has more postings than there is room for only where one bucket has more. The candidates
+    depend on the room, and on nothing else of the memory setting, so that a join can be resumed
+    under another.
     """
 
     def __init__(self, collection: CollectionReader, threshold: Threshold, room: int) -> None:

@@ -53,9 +53,7 @@ class WholeSets(Exact):
     def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
         """Load the items that are to be contained, and look all others up in their postings.
 
-        Raises:
-            ConfigurationError, ThresholdTooLowError: they do not fit into memory; the message says
-                which index would serve.
+        ConfigurationError, ThresholdTooLowError: they do not fit into memory; says what would help.
         """
         assert resume is None
         left = replace(left, signer=right.signer)
