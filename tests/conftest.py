@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
 import pytest
 
+from simdb.recovery import untrusted
 from simdb.storage.file import environment as environments
 from simdb.storage.file.environment import Environment
+from tests.support import processes
 
-hypothesis.settings.register_profile("dev", max_examples=50, deadline=None)
+hypothesis.settings.register_profile("dev", max_examples=25, deadline=None)
 hypothesis.settings.register_profile(
     "ci", max_examples=100, deadline=None, derandomize=True, print_blob=True
 )
@@ -95,6 +99,12 @@ def data_directory(request: pytest.FixtureRequest) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def long_form(request: pytest.FixtureRequest) -> bool:
+    """Whether tests that have a long form of their own are to take it."""
+    return bool(request.config.getoption("--slow"))
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where a store may be made."""
@@ -109,6 +119,20 @@ def environment(path: Path) -> Iterator[Environment]:
     )
     yield environment
     environments.release(environment)
+
+
+@pytest.fixture
+def forked_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the child that reads an untrusted file be a fork, and no interpreter that begins anew."""
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        ended = processes.forked(*command[-3:])
+        said = ended.stdout.encode(), ended.stderr.encode()
+        return subprocess.CompletedProcess(command, ended.returncode, *said)
+
+    monkeypatch.setattr(
+        untrusted, "subprocess", SimpleNamespace(run=run, DEVNULL=subprocess.DEVNULL)
+    )
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from tests.support.exact_stores import (
     pairs_found,
     small_epochs,
 )
+from tests.support.grids import grid, some_of
 from tools.benchmarks.set_data import DATA_SETS
 
 WAYS = ("looked up", "memory", "sweep")
@@ -44,8 +45,7 @@ def found_by(pairs: Pairs) -> dict[tuple[Any, Any], float]:
     return dict(found)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("batch", [1, 7, 1_000])
+@pytest.mark.parametrize(("batch", "way"), grid([1, 7, 1_000], WAYS, step=2))
 def test_the_increments_are_disjoint_and_their_union_is_the_batch_join(
     batch: int, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,12 +189,12 @@ def test_what_is_no_checkpoint_is_refused(since: Any, tmp_path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("count", [3_000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("first", "count"), some_of([(1_800, 1_500), (0, 20_000)], 2))
 def test_the_increments_of_real_texts_make_up_all_pairs(
-    count: int, exact: bool, tmp_path: Path, data_directory: Path
+    first: int, count: int, exact: bool, tmp_path: Path, data_directory: Path
 ) -> None:
     newsgroups = next(one for one in DATA_SETS if one.name == "newsgroups20")
-    rows = list(enumerate(newsgroups.rows(data_directory)))[:count]
+    rows = list(enumerate(newsgroups.rows(data_directory, first + count)))[first:]
     cuts = [int(share * len(rows)) for share in (0, 0.3, 0.8, 0.95, 0.98, 0.99, 0.995, 1)]
     options: dict[str, Any] = {"threshold": None, "exact_floor": 0.8} if exact else {"seed": 1}
     union: dict[tuple[Any, Any], float] = {}

@@ -132,9 +132,9 @@ def test_other_errors_keep_their_exit_code_with_their_traceback(store, monkeypat
 @pytest.mark.parametrize(
     "command",
     [
-        ["stats", "STORE"],
+        pytest.param(["stats", "STORE"], marks=pytest.mark.slow),
         ["pairs", "STORE", "news"],
-        ["export", "STORE", "news"],
+        pytest.param(["export", "STORE", "news"], marks=pytest.mark.slow),
         ["get", "STORE", "news", "a", "--json"],
         ["--help"],
     ],

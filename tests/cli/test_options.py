@@ -115,6 +115,7 @@ def test_permissions_are_three_octal_digits(tmp_path, mode):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_a_damaged_store_is_told_before_it_is_read_if_it_is_not_trusted(tmp_path):
     store = tmp_path / "s.simdb"
     assert run("create", store, "texts").exit_code == 0

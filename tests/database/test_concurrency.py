@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import simdb
+from tests.support.processes import Child
 from tests.support.strategies import SURE, found_pairs, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -163,29 +161,23 @@ def test_a_search_inside_a_progress_callback_sees_what_was_committed(collection)
     assert counts == [5]
 
 
-ADDER = """
-import sys, simdb
-from tests.support.strategies import set_text
-with simdb.open(sys.argv[1], threads=1) as database:
-    for line in sys.stdin:
-        database["c"].add(f"other {line.strip()}", set_text([100 + int(line)]))
-        print(len(database["c"]), flush=True)
-"""
-
-
 def test_a_writer_goes_on_from_what_another_process_has_committed(tmp_path):
     path = tmp_path / "s.simdb"
+
+    def add(child: Child) -> None:
+        with simdb.open(path, threads=1) as database:
+            while number := child.hear():
+                database["c"].add(f"other {number}", set_text([100 + int(number)]))
+                child.say(len(database["c"]))
+
+    other = Child(add)
     with simdb.open(path, threads=1) as database:
         collection = database.collection("c", WORDS, **SURE)
-        command = [sys.executable, "-c", ADDER, str(path)]
-        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, cwd=Path(__file__).parents[2], **pipes) as other:
-            assert other.stdin is not None
-            assert other.stdout is not None
-            for number in range(6):
-                collection.add(number, set_text([number]))
-                other.stdin.write(f"{number}\n")
-                other.stdin.flush()
-                assert other.stdout.readline() == f"{2 * number + 2}\n"
+        for number in range(6):
+            collection.add(number, set_text([number]))
+            other.say(number)
+            assert other.hear() == str(2 * number + 2)
+        other.say("")
+        assert other.end() == 0
         assert len(collection) == len(list(collection.items())) == 12
         assert database.check(deep=True).sound

@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
-from pathlib import Path
+from functools import partial
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import pytest
 
 import simdb
 from simdb.ingest import add as loading
+from tests.support.processes import CHECKOUT, Child, forked
 from tests.support.strategies import set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -26,25 +27,6 @@ SETTINGS: dict[str, Any] = {"threshold": 0.6, "seed": 1}
 
 def news_of(db: Any) -> Any:
     return db.collection("news", WORDS, **SETTINGS)
-
-
-def script(body: Any, *arguments: Any, **options: Any) -> Any:
-    """Start a Python program of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(body), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        **options,
-    )
-
-
-def done(process: Any, timeout: Any = 60) -> Any:
-    """Wait for a program and return what it printed."""
-    output, errors = process.communicate(timeout=timeout)
-    assert process.returncode == 0, errors
-    return output
 
 
 # ------------------------------------------------------------------------------- data frames
@@ -145,8 +127,7 @@ def test_a_script_that_runs_a_second_time(tmp_path):
             print(report.added, report.present, len(news))
             print([m.key for m in news.search("one two three four")], len(list(news.pairs())))
     """
-    first = done(script(program, tmp_path / "s.simdb"))
-    second = done(script(program, tmp_path / "s.simdb"))
+    first, second = (forked(dedent(program), tmp_path / "s.simdb").stdout for _ in range(2))
     assert first == "3 0 3\n['a', 'b'] 1\n"
     assert second == "0 3 3\n['a', 'b'] 1\n"
 
@@ -166,7 +147,7 @@ def serve(path: Any, requests: Any, answers: Any) -> Any:
             answers.put([match.key for match in matches])
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_workers_of_a_web_service_read_while_another_process_adds(tmp_path, method):
     context = multiprocessing.get_context(method)
     path = tmp_path / "s.simdb"
@@ -228,7 +209,8 @@ def test_a_fork_after_open_works_in_parent_and_children(tmp_path):
         print(len(news), news.search("of all of them")[0].key, db.check(deep=True).sound)
         db.close()
     """
-    assert done(script(program, tmp_path / "s.simdb")) == "[0, 0, 0]\n161 parent True\n"
+    told = forked(dedent(program), tmp_path / "s.simdb").stdout
+    assert told == "[0, 0, 0]\n161 parent True\n"
 
 
 def test_a_child_forked_in_the_middle_of_a_read_opens_the_store_anew(tmp_path):
@@ -250,39 +232,36 @@ def test_a_child_forked_in_the_middle_of_a_read_opens_the_store_anew(tmp_path):
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         print(code, len(list(items)), [m.key for m in news.search("text 1")])
     """
-    assert done(script(program, tmp_path / "s.simdb")) == "0 4 [1]\n"
-
-
-ADDER = """
-    import sys, simdb
-    from simdb.ingest import add as loading
-    loading.BATCH_ITEMS = 20
-    with simdb.open(sys.argv[1], busy_timeout=60, sync="batch") as db:
-        news = db.collection("news", simdb.Text(simdb.WordShingles(1)), threshold=0.6, seed=1)
-        name = sys.argv[2]
-        report = news.add_many((f"{name} {n}", f"common{n} words{n}") for n in range(600))
-        for n in range(30):
-            news.replace(f"{name} {n}", f"other{n} {name}{n}")
-        news.delete_many(f"{name} {n}" for n in range(30, 60))
-        print(report.added)
-"""
+    assert forked(dedent(program), tmp_path / "s.simdb").stdout == "0 4 [1]\n"
 
 
 @pytest.mark.heavy
-def test_two_processes_that_add_at_once_both_succeed(tmp_path):
+def test_two_processes_that_add_at_once_both_succeed(tmp_path, monkeypatch):
     path = tmp_path / "s.simdb"
-    processes = [script(ADDER, path, name) for name in ("left", "right")]
+
+    def add(child: Child, name: str) -> None:
+        with simdb.open(path, busy_timeout=60, sync="batch") as db:
+            news = news_of(db)
+            report = news.add_many((f"{name} {n}", f"common{n} words{n}") for n in range(300))
+            for n in range(30):
+                news.replace(f"{name} {n}", f"other{n} {name}{n}")
+            news.delete_many(f"{name} {n}" for n in range(30, 60))
+            child.say(report.added)
+
+    monkeypatch.setattr(loading, "BATCH_ITEMS", 20)
+    processes = [Child(partial(add, name=name)) for name in ("left", "right")]
     with simdb.open(path, busy_timeout=60) as db:
         news = news_of(db)
-        while any(process.poll() is None for process in processes):
+        while not all(process.ended() for process in processes):
             with db.snapshot() as state:
                 assert len(list(state["news"].items())) == len(state["news"])
             time.sleep(0.05)
-        assert [done(process) for process in processes] == ["600\n", "600\n"]
-        assert len(news) == 2 * 570
+        assert [process.hear() for process in processes] == ["300", "300"]
+        assert [process.end() for process in processes] == [0, 0]
+        assert len(news) == 2 * 270
         found = [(pair.left.split()[1], pair.right.split()[1]) for pair in news.pairs()]
         assert all(left == right for left, right in found)
-        assert len(found) == 540
+        assert len(found) == 240
         assert db.check(deep=True).sound
 
 
@@ -311,7 +290,14 @@ def test_ctrl_c_while_waiting_for_another_writer(tmp_path):
     with simdb.open(path) as db:
         news = news_of(db)
         news.add("first", "one two")
-        waiter = script(program, path, stdin=subprocess.PIPE)
+        waiter = subprocess.Popen(
+            [sys.executable, "-c", dedent(program), str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=CHECKOUT,
+        )
         assert waiter.stdout is not None
         assert waiter.stdin is not None
         assert waiter.stdout.readline() == "open\n"
@@ -369,9 +355,7 @@ def test_a_process_killed_in_the_middle_of_an_add_leaves_its_last_commit(tmp_pat
                     yield n, f"text {n}"
             news.add_many(rows())
     """
-    process = script(program, path)
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
+    forked(dedent(program), path, code=-signal.SIGKILL)
     with simdb.open(path) as db:
         news = db["news"]
         assert len(news) in (350, 400)  # a batch may be signed while the next one is read

@@ -8,7 +8,7 @@ import pytest
 
 import simdb
 from simdb.storage.file.environment import ReadTransaction
-from tests.support.processes import interpreted
+from tests.support.processes import Child
 from tests.support.strategies import SURE, found_groups, found_pairs, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -177,9 +177,16 @@ def test_a_snapshot_is_known_by_what_is_in_it_not_by_its_number(
     with simdb.open(path, threads=1) as reader:
         seen = reader.collection("c", kind, **options)
         seen.add(1, items[0])
+
+        def add_when_told(child: Child) -> None:
+            child.hear()
+            with simdb.open(path, threads=1) as writer:
+                writer["c"].add(2, items[1])
+
+        other = Child(add_when_told)
         monkeypatch.setattr(ReadTransaction, "identity", property(lambda _: 7))
         bound: Any = {"max_distance": 2} if isinstance(kind, simdb.Vector) else {"threshold": 0.5}
         assert [match.key for match in seen.search(items[0], **bound)] == [1]
-        program = f"import simdb; simdb.open({str(path)!r})['c'].add(2, {items[1]!r})"
-        interpreted(program)
+        other.say("go on")
+        assert other.end() == 0
         assert {match.key for match in seen.search(items[0], **bound)} == {1, 2}

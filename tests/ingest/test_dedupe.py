@@ -12,6 +12,7 @@ import pytest
 import simdb
 from simdb.ingest import add as loading
 from simdb.ingest import dedupe as deduplicating
+from tests.support.grids import grid
 from tests.support.strategies import cluster_corpus, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -74,15 +75,21 @@ def run(collection: Any, rows: Any, **options: Any) -> Any:
     return report, outcomes
 
 
-@pytest.mark.parametrize("plan", [LOOSE, TIGHT], ids=["loose", "tight"])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    ("batch", "threads", "first_limit", "wave"),
-    [(10_000, 1, 16, 4), (1, 1, 16, 4), (7, 2, 1, 1), (50, 1, 2, 3), (60, 2, 16, 4), (3, 1, 1, 4)],
-)
+CUTS = [
+    (10_000, 1, 16, 4),
+    (1, 1, 16, 4),
+    (7, 2, 1, 1),
+    (50, 1, 2, 3),
+    (60, 2, 16, 4),
+    (3, 1, 1, 4),
+]
+
+
+@pytest.mark.parametrize(("cut", "seed", "plan"), grid(CUTS, range(3), [LOOSE, TIGHT], step=5))
 def test_dedupe_is_its_definition_however_the_input_is_cut(  # noqa: PLR0917 - fixtures
-    tmp_path, monkeypatch, relation_of, plan, seed, batch, threads, first_limit, wave
+    tmp_path, monkeypatch, relation_of, cut, seed, plan
 ):
+    batch, threads, first_limit, wave = cut
     monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
     monkeypatch.setattr(deduplicating, "FIRST_LIMIT", first_limit)
     monkeypatch.setattr(deduplicating, "COMPARED_A_WAVE", wave)
@@ -151,9 +158,10 @@ class StopError(Exception):
     pass
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("where", ["input", "outcomes", "progress"])
-@pytest.mark.parametrize("after", [1, 40, 100])
+@pytest.mark.parametrize(
+    ("threads", "where", "after"),
+    grid([1, 2], ["input", "outcomes", "progress"], [1, 40, 100], step=5),
+)
 def test_interrupted_and_run_again_it_gives_the_answer_of_one_run(
     tmp_path, monkeypatch, threads, where, after
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import pytest
@@ -47,14 +48,14 @@ def some_rows(generator: random.Random, count: int) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("duplicates", ["keep", "keep and tell", "skip"])
-@pytest.mark.parametrize("on_existing", EXISTING)
+@pytest.mark.parametrize("policies", [*product(EXISTING, ["keep", "keep and tell", "skip"])])
 @pytest.mark.parametrize("index", [{"exact_floor": "0.5"}, {"bands": 200, "rows": 1}])
-def test_rows_meet_what_was_kept_before_them(tmp_path, monkeypatch, index, on_existing, duplicates):
+def test_rows_meet_what_was_kept_before_them(tmp_path, monkeypatch, long_form, index, policies):
+    on_existing, duplicates = policies
     on_duplicate: Any = duplicates.split()[0]
     look = duplicates == "keep and tell"
     generator = random.Random(f"{on_existing} {duplicates}")
-    for trial in range(6):
+    for trial in range(6 if long_form else 2):
         monkeypatch.setattr(adding, "BATCH_ITEMS", generator.choice([1, 3, 100]))
         monkeypatch.setattr(dedupe, "MOST_ROUNDS", generator.choice([2, 4]))
         with simdb.open(tmp_path / f"{trial}.simdb", sync="batch", threads=1) as db:

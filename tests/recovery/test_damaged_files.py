@@ -90,6 +90,7 @@ def test_damage_that_a_snapshot_meets_is_told_as_damage(path):
 # -- files that are not trusted --------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_a_sound_file_is_opened_as_untrusted(path):
     filled(path)
     with simdb.open(path, untrusted=True) as database:
@@ -119,6 +120,7 @@ def test_a_meta_page_that_the_verifier_gives_up_on_is_damage(path, page):
         simdb.open(path, untrusted=True)
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_a_file_whose_checksums_hold_and_whose_numbers_lie_is_not_opened_as_untrusted(path):
     """Whoever may write to a file can also write its checksums: the items decide."""
     filled(path)
@@ -218,6 +220,7 @@ def move_a_block(transaction, blocks):
     transaction.put(Table.ITEMS, blocks[9][0], blocks[8][1])
 
 
+@pytest.mark.usefixtures("forked_reader")
 @pytest.mark.parametrize("change", [drop_a_block, cut_a_block, empty_a_block, move_a_block])
 def test_items_that_are_gone_are_missed_by_scans_by_check_and_by_reading(path, vectors, change):
     change_items(path, change)

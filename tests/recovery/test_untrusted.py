@@ -85,12 +85,14 @@ def test_lock_files_that_no_store_has_are_refused(
         simdb.open(store, untrusted=True)
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_lock_files_as_stores_have_them_are_taken(store: Path) -> None:
     assert Path(f"{store}-lock").exists()
     assert Path(f"{store}-turn").exists()
     simdb.open(store, untrusted=True).close()
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_signatures_that_are_not_those_of_the_items_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,14 +104,15 @@ def test_signatures_that_are_not_those_of_the_items_are_refused(
 
     path = tmp_path / "s.simdb"
     with simdb.open(path) as database:
-        monkeypatch.setattr(Signer, "start", signed_as_another)
-        database.collection("c", simdb.Text()).add(1, "a rare text")
-        monkeypatch.undo()
+        with monkeypatch.context() as patched:
+            patched.setattr(Signer, "start", signed_as_another)
+            database.collection("c", simdb.Text()).add(1, "a rare text")
         assert database.check().sound
     with pytest.raises(CorruptionError, match="not the signature of the item"):
         simdb.open(path, untrusted=True)
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_items_in_another_form_than_the_one_they_are_stored_in_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,9 +122,9 @@ def test_items_in_another_form_than_the_one_they_are_stored_in_are_refused(
         collection = database.collection("c", simdb.Set())
         items = type(collection._known.signer.items)
         collection.add(1, [1, 2, 3])
-        monkeypatch.setattr(items, "encode_many", lambda self, items: [bytes([1, 3, 2, 1, 3])])
-        collection.add_many([(2, [1, 2, 3])])
-        monkeypatch.undo()
+        with monkeypatch.context() as patched:
+            patched.setattr(items, "encode_many", lambda self, items: [bytes([1, 3, 2, 1, 3])])
+            collection.add_many([(2, [1, 2, 3])])
         assert database.check().sound
     with pytest.raises(CorruptionError, match="not an item of the collection's kind"):
         simdb.open(path, untrusted=True)

@@ -8,7 +8,9 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -111,6 +113,34 @@ def all_answers_of(work: Callable[[Child], object]) -> list[str]:
     code = child.end()
     assert code == 0, (code, lines[-1:])
     return lines
+
+
+def forked(source: str, *arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a program as ``interpreted`` does, in a fork that has what is imported and compiled."""
+
+    def work(_: Child) -> None:
+        for number, file in enumerate(said, 1):
+            os.dup2(file.fileno(), number)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+        sys.argv = ["-c", *map(str, arguments)]
+        try:
+            exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
+        except BaseException:
+            traceback.print_exc()
+            raise
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        said = output, errors
+        ended = Child(work).end(60)
+        texts = []
+        for file in said:
+            file.seek(0)
+            texts.append(file.read())
+    assert ended == code, (ended, texts[1])
+    return subprocess.CompletedProcess([], ended, *texts)
 
 
 def interpreted(

@@ -12,7 +12,7 @@ import pytest
 import simdb
 from simdb.opened import catalogue
 from simdb.upkeep import rebuild as maintaining
-from tests.support.processes import interpreted
+from tests.support.processes import forked
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 OPTIONS: dict[str, Any] = {"threshold": 0.5, "bands": 40, "rows": 2, "seed": 1}
@@ -74,7 +74,7 @@ rebuild.REBUILT_AT_ONCE = 5
 with simdb.open(sys.argv[1]) as db:
     db[sys.argv[2]].rebuild(threshold=float(sys.argv[3]))
 """
-    interpreted(program, path, name, threshold)
+    forked(program, path, name, threshold)
 
 
 @pytest.mark.parametrize("floor", [None, 0.5])
@@ -212,7 +212,7 @@ rebuild.REBUILT_AT_ONCE = 5
 with simdb.open(sys.argv[1]) as db:
     db["a"].rebuild(threshold=0.6, progress=lambda _: os.kill(os.getpid(), 9))
 """
-    interpreted(program, path, code=-signal.SIGKILL)
+    forked(program, path, code=-signal.SIGKILL)
     with simdb.open(path) as db:
         with db._handle.read() as snapshot:
             assert catalogue.garbage(snapshot)

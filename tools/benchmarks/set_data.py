@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,14 +49,15 @@ class DataSet:
     kind: Literal["texts", "numbers"]
     thresholds: tuple[str, ...]
 
-    def rows(self, folder: Path) -> list[Any]:
-        """Return the items that take part: texts, or lists of integers."""
+    def rows(self, folder: Path, most: int | None = None) -> list[Any]:
+        """Return the first, or all, of the items that take part: texts, or lists of integers."""
         with gzip.open(folder / self.file, "rt", encoding="utf-8") as lines:
             if self.kind == "texts":
                 texts = (json.loads(line)["text"] for line in lines)
-                return [text for text in texts if len(_words(text)) >= SHINGLE_WORDS]
+                long = (text for text in texts if len(_words(text)) >= SHINGLE_WORDS)
+                return list(islice(long, most))
             sets = (sorted(set(map(int, line.split()))) for line in lines)
-            return [elements for elements in sets if len(elements) >= LEAST_ELEMENTS]
+            return list(islice((one for one in sets if len(one) >= LEAST_ELEMENTS), most))
 
     def elements(self, item: str | list[int]) -> set[str] | set[int]:
         """Return the elements of an item, the obvious way."""

@@ -268,7 +268,7 @@ def _by_atheris(
 @campaign(
     "fuzz",
     "importers and decoders fed with mutations; the long form by atheris",
-    short=3,
+    short=1,
     long=6_300,
     timed=True,
 )

@@ -65,10 +65,12 @@ def _meant(bound: Any) -> Fraction:
     return Fraction(str(bound)) if isinstance(bound, float) else Fraction(bound)
 
 
-@campaign("bounds", "bounds of long decimals, beside every distance", short=40, long=20_000)
+@campaign("bounds", "bounds of long decimals, beside every distance", short=20, long=20_000)
 def bounds(run: Run) -> None:
     """Ask with hard bounds, in a child for each setting, and compare with rationals."""
     for number in range(run.count):
+        if run.is_over:
+            return
         seed = run.seed + number
         ending = children.answer(partial(_ask, run.work, seed, run.sabotage))
         for found in ending.answers[0] if ending.answers else [f"the child ended: {ending.how}"]:
@@ -151,7 +153,7 @@ HOSTILE = {
 @campaign(
     "hostile",
     "items that become far more than they were: memory stays within its setting",
-    short=3,
+    short=2,
     long=20,
     small_parts=False,
 )

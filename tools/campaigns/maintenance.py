@@ -100,7 +100,7 @@ def _require_whole(copy: Path) -> None:
 @campaign(
     "maintenance",
     "rebuild, compact, drop, create and backup at once; handles that outlive their collection",
-    short=4,
+    short=2,
     long=300,
     timed=True,
 )

@@ -143,6 +143,8 @@ STEPS: dict[str, Callable[[Path], None]] = {
 def names(run: Run) -> None:
     """Do one thing to a name, with a process that has the old file, and see what is kept."""
     for number in range(run.count):
+        if run.is_over:
+            return
         generator = random.Random(run.seed + number)
         folder = run.work / str(number)
         folder.mkdir()

@@ -119,7 +119,7 @@ def _cut(calls: list[Call], generator: random.Random) -> tuple[list[Call], int]:
 @campaign(
     "power-fail",
     "recorded writes replayed as a power failure could leave them",
-    short=60,
+    short=30,
     long=20_000,
     shim=True,
 )
@@ -145,6 +145,8 @@ def power_fail(run: Run) -> None:
         run.outcomes["recorded calls"] += len(calls)
         left = min(IMAGES_A_RECORDING, run.count - run.trials)
         for first in range(0, left, IMAGES_A_CHILD):
+            if run.is_over:
+                return
             numbers = range(first, min(first + IMAGES_A_CHILD, left))
             _look_at_images(run, seed, numbers, Recorded(sync, base, calls, states))
 

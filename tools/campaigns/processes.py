@@ -98,7 +98,7 @@ def _start(path: Path, seed: str, number: int, until: float) -> children.Child:
 @campaign(
     "processes",
     "2 writers, 4 readers, searches checked; in each round one is killed and replaced",
-    short=3,
+    short=2,
     long=300,
     timed=True,
 )

@@ -64,6 +64,11 @@ class Run:
     skipped: str | None = None
     began: float = field(default_factory=time.perf_counter)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether a fault that was planted has been found, which no further trial need do."""
+        return self.sabotage is not None and bool(self.failures)
+
     def trial(self, outcome: str = "") -> None:
         """Count a trial."""
         self.trials += 1

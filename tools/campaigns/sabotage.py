@@ -105,14 +105,14 @@ def _without_page_syncs() -> None:
 
 
 FAULTS = {
-    "sync=False": Fault(partial(_opened_without, "sync"), {"power-fail": 25}),
-    "metasync=False": Fault(partial(_opened_without, "metasync"), {"power-fail": 25}),
-    "the sync of pages left out": Fault(_without_page_syncs, {"power-fail": 25}),
-    "an index write left out": Fault(_without_index_writes, {"machine": 5, "kill": 5}),
+    "sync=False": Fault(partial(_opened_without, "sync"), {"power-fail": 12}),
+    "metasync=False": Fault(partial(_opened_without, "metasync"), {"power-fail": 12}),
+    "the sync of pages left out": Fault(_without_page_syncs, {"power-fail": 12}),
+    "an index write left out": Fault(_without_index_writes, {"machine": 3, "kill": 5}),
     "products of 64 bits": Fault(_with_narrow_products, {"bounds": 20}),
     "a file that was replaced written to": Fault(_without_looking_at_names, {"names": 24}),
     "the kind of a stale handle not asked for": Fault(
-        _without_asking_for_the_kind, {"maintenance": 4}
+        _without_asking_for_the_kind, {"maintenance": 2}
     ),
     "bags measured by their bytes": Fault(_with_bags_as_they_are_given, {"hostile": 12}),
 }

@@ -97,7 +97,7 @@ def _load(path: Path, name: str, count: int, seed: int) -> dict[str, Any]:
 @campaign(
     "skew",
     "equal, empty, boilerplate, frequent and colliding items",
-    short=500,
+    short=200,
     long=100_000,
     small_parts=False,
 )

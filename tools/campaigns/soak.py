@@ -174,7 +174,7 @@ def _read(path: Path, seconds: float, _: Say) -> None:
 @campaign(
     "soak",
     "mixed load on a million items: file, memory and latency stay within bounds",
-    short=2,
+    short=1,
     long=LONG,
     timed=True,
     small_parts=False,

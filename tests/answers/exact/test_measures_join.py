@@ -18,6 +18,7 @@ from simdb.exact.thresholds import Threshold
 from tests.cli.test_exact import write_sets
 from tests.support.commands import done, lines_of, run
 from tests.support.exact_stores import WAYS, exact_store, join_by, pairs_found, small_epochs
+from tests.support.grids import grid
 
 Value = Callable[[int, int, int], Fraction]
 
@@ -109,9 +110,7 @@ def expected_across(
 
 
 @pytest.mark.usefixtures("small_portions")
-@pytest.mark.parametrize("measure", SYMMETRIC)
-@pytest.mark.parametrize("least", THRESHOLDS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "measure", "least"), grid(WAYS, SYMMETRIC, THRESHOLDS, step=3))
 def test_pairs_are_those_of_brute_force(
     way: str, measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,9 +139,7 @@ def test_pairs_are_those_of_brute_force(
 
 
 @pytest.mark.usefixtures("small_portions")
-@pytest.mark.parametrize("measure", list(VALUES))
-@pytest.mark.parametrize("least", THRESHOLDS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "measure", "least"), grid(WAYS, VALUES, THRESHOLDS, step=3))
 def test_joins_are_those_of_brute_force(
     way: str, measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,9 +227,10 @@ def test_one_place_in_whole_numbers_decides_where_cosines_are_close() -> None:
 
 
 @pytest.mark.usefixtures("small_portions")
-@pytest.mark.parametrize("measure", ["stored-in-probe", "probe-in-stored"])
-@pytest.mark.parametrize("least", THRESHOLDS)
-@pytest.mark.parametrize("at_once", [1, 2**21])
+@pytest.mark.parametrize(
+    ("at_once", "measure", "least"),
+    grid([1, 2**21], ["stored-in-probe", "probe-in-stored"], THRESHOLDS, step=3),
+)
 def test_containment_is_joined_without_an_index(
     at_once: int, measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,11 +29,11 @@ from tests.support.exact_stores import (
     pairs_found,
     small_epochs,
 )
+from tests.support.grids import grid
 from tests.support.strategies import connected
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("way", "seed"), grid(WAYS, range(4), step=3))
 def test_pairs_and_groups_are_those_of_brute_force(
     way: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,9 +61,9 @@ def test_pairs_and_groups_are_those_of_brute_force(
             collection.compact()
 
 
-@pytest.mark.parametrize("room", [16, 10**6])
-@pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("seed", "counted", "room"), grid(range(2), [False, True], [16, 10**6], step=3)
+)
 def test_pairs_of_texts_are_swept_from_postings_and_those_of_brute_force(
     seed: int, counted: bool, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ def test_many_equal_items_cost_no_square_until_their_pairs_are_asked_for(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join_by(monkeypatch, way, room=4_096)
-    count = 20_000
+    count = 6_000
     near = set(range(1, 40))
     with exact_store(tmp_path / "s", floor=0.8) as collection:
         collection.add_many((key, range(40)) for key in range(count))
@@ -144,13 +144,13 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
         monkeypatch.setattr(module, "CHUNK", 8)
     defaults: dict[str, Any] = {**(joins.pairs.__kwdefaults__ or {}), "chunk": 8}
     monkeypatch.setattr(joins.pairs, "__kwdefaults__", defaults)
-    sets = corpus(3, Fraction(1, 2), 80)
+    sets = corpus(3, Fraction(1, 2), 60)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(list(enumerate(sets)))
         everything = pairs_found(collection.pairs(0.5))
         whole = len(list(collection.pairs(0.5).batches()))
         assert whole > 5
-        for stop in {0, 1, *range(2, whole, 1 + whole // 8), whole}:
+        for stop in {0, 1, *range(2, whole, 1 + whole // 4), whole}:
             pairs = collection.pairs(0.5)
             first = list(islice(pairs.batches(), stop))
             assert (pairs.token is None) == (stop == 0)

@@ -35,11 +35,12 @@ SAMPLES = {
     "reuters21578": (range(4_000), 0.8),
     "newsgroups20": (range(1_800, 3_300), 0.8),
     "licenses": (range(500), 0.9),
-    "retail": (range(10_000), 0.6),
-    "mushroom": (range(1_000), 0.8),
-    "kosarak": (range(12_708), 0.8),
+    "retail": (range(4_000), 0.6),
+    "mushroom": (range(400), 0.8),
+    "kosarak": (range(6_000), 0.8),
 }
-MOST_CHECKED = 300
+LONG = ("reuters21578", "newsgroups20")
+MOST_CHECKED = 100
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class Stored:
 @pytest.fixture(
     scope="module",
     params=[
-        # Texts like those of Reuters, of which to read takes longest.
-        pytest.param(one, marks=[pytest.mark.slow] if one.name == "newsgroups20" else [])
+        # Texts, like the licenses, of which to read takes longest.
+        pytest.param(one, marks=[pytest.mark.slow] if one.name in LONG else [])
         for one in (*DATA_SETS, LICENSES)
     ],
     ids=lambda data_set: data_set.name,

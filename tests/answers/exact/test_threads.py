@@ -74,9 +74,9 @@ def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Wor
     whole = Work()
     list(joins.pairs(arranged, HALF, chunk=4, work=whole))
     scanned = []
-    for done, batch in enumerate(batches, 1):
-        left = Work()
-        rest = joins.pairs(arranged, HALF, chunk=4, start=batch.after, workers=workers, work=left)
+    for done in sorted({*range(1, len(batches), 3), len(batches)}):
+        left, start = Work(), batches[done - 1].after
+        rest = joins.pairs(arranged, HALF, chunk=4, start=start, workers=workers, work=left)
         assert rows_of(rest) == rows_of(batches[done:])
         scanned.append(left.looked_at)
     assert scanned == sorted(scanned, reverse=True)
@@ -90,7 +90,7 @@ def test_a_join_of_two_sides_goes_on_at_every_place(workers: Workers) -> None:
     batches = list(joins.join(sides[0], sides[1], HALF, chunk=4))
     expected = similar_across(left, right, HALF.fraction)
     assert {row[:2] for row in rows_of(batches)} == expected.keys()
-    for done in range(len(batches) + 1):
+    for done in sorted({*range(0, len(batches), 3), len(batches)}):
         start = batches[done - 1].after if done else BEGINNING
         rest = joins.join(sides[0], sides[1], HALF, chunk=4, start=start, workers=workers)
         assert rows_of(rest) == rows_of(batches[done:])
@@ -191,7 +191,7 @@ def test_the_pairs_of_a_store_their_order_and_tokens_do_not_depend_on_threads(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_by(monkeypatch, way)
-    sets = corpus(6, HALF.fraction, 120)
+    sets = corpus(6, HALF.fraction, 80)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(enumerate(sets))
     answers = []
@@ -221,11 +221,11 @@ def test_a_resumed_join_of_a_store_neither_reads_nor_compares_what_is_done(
     answer_by(monkeypatch, way)
     with simdb.open(tmp_path / "s", threads=2) as db:
         collection = db.collection("c", simdb.Set(), threshold=None, exact_floor="1/3", seed=3)
-        collection.add_many(enumerate(corpus(7, HALF.fraction, 120)))
+        collection.add_many(enumerate(corpus(7, HALF.fraction, 80)))
         with collection._opened() as opened:
             rows = list(Exact(HALF).pairs(opened))
             verified = []
-            for _, token in rows[:: max(1, len(rows) // 8)]:
+            for _, token in rows[:: max(1, len(rows) // 4)]:
                 anew = replace(opened, work=Work())
                 list(Exact(HALF).pairs(anew, resume=token))
                 verified.append(anew.work.compared)
