@@ -8,6 +8,7 @@ its own Arrow form. pyarrow is the extra ``arrow``, imported when the first tabl
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
@@ -211,10 +212,11 @@ class Columns:
                     "what JSON can express, and not bytes"
                 )
         if self.key is not None:
-            kind = _plain_type(schema.field(self.key).type)
-            if not (library().types.is_integer(kind) or _is_text(kind)):
+            kind = schema.field(self.key).type
+            if not is_key(kind):
                 raise UsageError(
-                    f"key={self.key!r} is a column of {kind}: keys are whole numbers or texts"
+                    f"key={self.key!r} is a column of {_plain_type(kind)}: keys are whole numbers "
+                    "or texts"
                 )
 
 
@@ -251,8 +253,42 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
         yield row[1] if is_table(data) else row
 
 
-class Rows:
-    """The rows of a table: one by one, as ``add_many`` takes them, or parts of them in columns.
+class Parts(ABC):
+    """Rows that come in parts, which may be columns: one by one as ``add_many`` takes them."""
+
+    @abstractmethod
+    def parts(self, most_rows: int, most_bytes: int) -> Iterator[Part]:
+        """Yield successive rows, at most so many where they come in columns."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows."""
+        for part in self.parts(BATCH_ROWS, BATCH_BYTES):
+            yield from part.rows()
+
+
+class Part(ABC):
+    """Successive rows.
+
+    Attributes:
+        first: the position of the first of them.
+    """
+
+    first: int
+
+    @abstractmethod
+    def rows(self) -> Iterator[Any]:
+        """Yield each row as ``add_many`` takes it."""
+
+    def columns(self) -> tuple[Sequence[Any], Column, list[Any] | None] | None:
+        """Return the keys, the items as they lie in a table, and the metadata if there are any.
+
+        None where the rows are to be read one by one.
+        """
+        return None
+
+
+class Rows(Parts):
+    """The rows of a table; UsageError if it can be read no more.
 
     A null key or item is a bad row.
     """
@@ -268,17 +304,8 @@ class Rows:
         schema, self._batches = batches(data)
         columns.require_in(schema)
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the rows; UsageError if the table can be read no more."""
-        for part in self.parts(BATCH_ROWS, BATCH_BYTES):
-            yield from part.rows()
-
     def parts(self, most_rows: int, most_bytes: int) -> Iterator[Part]:
-        """Yield successive rows, at most so many; batches that are shorter are put together.
-
-        Raises:
-            UsageError: the table can be read no more.
-        """
+        """Yield successive rows, at most so many; batches that are shorter are put together."""
         names = list(dict.fromkeys(self._columns.names()))
         arrow = library()
         first = 0
@@ -293,7 +320,7 @@ class Rows:
                         (whole,) = arrow.Table.from_batches(waiting).combine_chunks().to_batches()
                     for start in range(0, rows, most_rows):
                         part = whole.slice(start, most_rows)
-                        yield Part(first, part, self._columns)
+                        yield _TablePart(first, part, self._columns)
                         first += part.num_rows
                     waiting = []
                 if batch is not None and batch.num_rows:
@@ -303,58 +330,54 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class _TablePart(Part):
     """Successive rows of a table.
 
     Attributes:
-        first: the position of the first of them.
         batch: their record batch.
-        columns: which of its columns are what.
+        named: which of its columns are what.
     """
 
     first: int
     batch: Any
-    columns: Columns
+    named: Columns
 
     @property
     def has_nulls(self) -> bool:
         """Whether a key or an item is null."""
-        single = [name for name in (self.columns.key, self.columns.item) if isinstance(name, str)]
+        single = [name for name in (self.named.key, self.named.item) if isinstance(name, str)]
         return any(self.batch.column(name).null_count for name in single)
 
-    def keys(self) -> Sequence[Any]:
-        """Return the keys: those of their column, or the numbers of the rows."""
-        if self.columns.key is not None:
-            return values(self.batch.column(self.columns.key))
+    def columns(self) -> tuple[Sequence[Any], Column, list[Any] | None] | None:
+        item = self.named.item
+        if not isinstance(item, str) or self.has_nulls:
+            return None
+        column = column_of(self.batch.column(item))
+        return None if column is None else (self._keys(), column, self._metadata())
+
+    def _keys(self) -> Sequence[Any]:
+        if self.named.key is not None:
+            return values(self.batch.column(self.named.key))
         return range(self.first, self.first + self.batch.num_rows)
 
-    def metadata(self) -> list[Any] | None:
-        """Return the metadata of each row, if there is any."""
-        if not self.columns.metadata:
+    def _metadata(self) -> list[Any] | None:
+        if not self.named.metadata:
             return None
-        return list(map(plain, self.batch.select(list(self.columns.metadata)).to_pylist()))
-
-    def items(self) -> Column | None:
-        """Return the items as they lie in the table, None where each is a value of its own."""
-        named = self.columns.item
-        if not isinstance(named, str) or self.has_nulls:
-            return None
-        return column_of(self.batch.column(named))
+        return list(map(plain, self.batch.select(list(self.named.metadata)).to_pylist()))
 
     def rows(self) -> Iterator[Any]:
-        """Yield each row as ``add_many`` takes it."""
-        named = self.columns.item
-        if isinstance(named, str):
-            items = values(self.batch.column(named))
+        item = self.named.item
+        if isinstance(item, str):
+            items = values(self.batch.column(item))
         else:
-            items = list(map(plain, self.batch.select(list(named)).to_pylist()))
-        metadata = self.metadata()
-        read = [self.keys(), items, *([] if metadata is None else [metadata])]
+            items = list(map(plain, self.batch.select(list(item)).to_pylist()))
+        metadata = self._metadata()
+        read = [self._keys(), items, *([] if metadata is None else [metadata])]
         return map(self._sound, zip(*read, strict=True))
 
     def _sound(self, row: tuple[Any, ...]) -> Any:
         """Return the row, or what is wrong with it."""
-        for value, name in zip(row, (self.columns.key, self.columns.item), strict=False):
+        for value, name in zip(row, (self.named.key, self.named.item), strict=False):
             if value is None:
                 return BadItemError(f"the column {name!r} is null")
             if isinstance(value, UnicodeDecodeError):
@@ -461,6 +484,12 @@ def is_plain(kind: Any) -> bool:
         return types.is_floating(kind.value_type) or is_plain(kind.value_type)
     simple = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
     return simple or _is_text(kind) or _is_binary(kind)
+
+
+def is_key(kind: Any) -> bool:
+    """Whether values of a type can be keys."""
+    kind = _plain_type(kind)
+    return library().types.is_integer(kind) or _is_text(kind)
 
 
 def has_bytes(kind: Any) -> bool:

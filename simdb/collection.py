@@ -750,7 +750,7 @@ class Collection(CollectionView):
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
         progress: Callable[[Progress], None] | None = None,
-        outcomes: Callable[[Sequence[Outcome]], None] | None = None,
+        outcomes: Callable[[Outcomes], None] | None = None,
     ) -> AddReport:
         """Store many items, in batches that are one durable transaction each.
 
@@ -799,7 +799,7 @@ class Collection(CollectionView):
         on_bad: OnBad = "error",
         on_existing: Literal["error", "keep", "replace"] = "error",
         progress: Callable[[Progress], None] | None = None,
-        outcomes: Callable[[Sequence[Outcome]], None] | None = None,
+        outcomes: Callable[[Outcomes], None] | None = None,
     ) -> AddReport:
         """Store the rows that are similar to nothing kept before them.
 
@@ -862,11 +862,10 @@ class Collection(CollectionView):
         rows: Iterable[Any],
         policy: AddPolicy,
         progress: Callable[[Progress], None] | None,
-        outcomes: Callable[[Sequence[Outcome]], None] | None,
+        outcomes: Callable[[Outcomes], None] | None,
     ) -> AddReport:
-        told = None if outcomes is None else lambda found: outcomes(Outcomes(found))
         with self._handle.writing() as access:
-            return add.load(access, self._known, policy, rows, progress=progress, outcomes=told)
+            return add.load(access, self._known, policy, rows, progress=progress, outcomes=outcomes)
 
     # -- changing ----------------------------------------------------------------------------
 

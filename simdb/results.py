@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import repeat
 from math import isnan, nan
@@ -250,8 +250,45 @@ class Outcome:
     distance: float | None = None
 
 
-class Outcomes(list[Outcome], Tabular):
-    """What became of several rows, in their order."""
+class Outcomes(Sequence[Outcome], Tabular):
+    """What became of several rows, in their order.
+
+    Attributes:
+        apart: by their places, from 0, at least those of which the action does not tell all:
+            duplicates and bad rows.
+    """
+
+    def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
+        found = list(outcomes)
+        self.apart: dict[int, Outcome] = dict(enumerate(found))
+        self._columns: tuple[Sequence[Any], ...] = (found,)
+
+    @classmethod
+    def of_columns(
+        cls,
+        rows: Sequence[int],
+        keys: Sequence[Key],
+        actions: Sequence[Action],
+        apart: dict[int, Outcome],
+    ) -> Outcomes:
+        """Return the outcomes of rows given as columns; those that are no others are made late."""
+        made = cls()
+        made.apart, made._columns = apart, (rows, keys, actions)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, index: int) -> Outcome: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Outcome]: ...
+    def __getitem__(self, index: int | slice) -> Outcome | Sequence[Outcome]:
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            known = self.apart.get(places)
+            return known or Outcome(*(column[places] for column in self._columns))
+        return [self[place] for place in places]
 
     def to_arrow(self) -> Any:
         """Return the outcomes as a ``pyarrow.Table`` with a column for each field of ``Outcome``.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -23,7 +22,7 @@ from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 from simdb.files.inputs import require_there
 from simdb.files.writing import Output, json_line, require_fitting_name, written_together
-from simdb.results import Outcome
+from simdb.results import Outcomes
 
 
 def add(
@@ -92,9 +91,7 @@ def add(
             feed.bad_file = opened.get(reading.bad or "")
             settle = partial(_write_duplicates, feed, opened.get(duplicates or ""))
             try:
-                report = target.add_many(
-                    feed.rows(), progress=bar.callback, outcomes=settle, **policy
-                )
+                report = target.add_many(feed, progress=bar.callback, outcomes=settle, **policy)
             except UsageError as error:
                 placed = feed.placed(error)
                 if feed.done:
@@ -118,9 +115,10 @@ def _stored(feed: Feed) -> str:
     return f"{feed.done:,} rows are done and stored; --on-existing skip continues after them"
 
 
-def _write_duplicates(feed: Feed, file: Output | None, outcomes: Sequence[Outcome]) -> None:
-    for outcome, waiting in feed.settled(outcomes):
-        if outcome.duplicate_of is not None and file is not None:
-            fields = {"input": waiting.reader.source, **duplicate_fields(outcome, waiting)}
-            stored = outcome.action in ("added", "replaced")
-            file.write(json_line({**fields, "stored": stored}))
+def _write_duplicates(feed: Feed, file: Output | None, outcomes: Outcomes) -> None:
+    for rows, told in feed.settled(outcomes):
+        for place, outcome in told.items():
+            if outcome.duplicate_of is not None and file is not None:
+                fields = duplicate_fields(outcome, rows.lines[place])
+                stored = outcome.action in ("added", "replaced")
+                file.write(json_line({"input": rows.reader.source, **fields, "stored": stored}))

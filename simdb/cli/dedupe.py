@@ -7,12 +7,14 @@ import os
 import tempfile
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import typer
 
 import simdb
@@ -31,7 +33,7 @@ from simdb.cli.output import Telling
 from simdb.cli.stores import Store
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.inputs import TABLES, require_there, written_forms
-from simdb.files.rows import ReadingOptions
+from simdb.files.rows import ReadingOptions, RowReader
 from simdb.files.tables import copy_rows, require_same_columns
 from simdb.files.writing import (
     Output,
@@ -41,7 +43,7 @@ from simdb.files.writing import (
     require_fitting_name,
     written_together,
 )
-from simdb.results import Outcome
+from simdb.results import Outcome, Outcomes
 from simdb.unfinished import held, remove_abandoned
 
 _DEFAULT_RECALL = "0.99"
@@ -167,7 +169,7 @@ def dedupe(
             splitting = _Splitting(feed, placed, opened.get(removed or ""), tables)
             try:
                 report = present.dedupe(
-                    feed.rows(),
+                    feed,
                     on_bad=reading.when_bad,
                     on_existing=on_existing,
                     progress=bar.callback,
@@ -365,40 +367,43 @@ class _Splitting:
         self._begun: set[Output] = set()
         self._unended: set[Output] = set()
 
-    def settle(self, outcomes: Sequence[Outcome]) -> None:
+    def settle(self, outcomes: Outcomes) -> None:
         """Write the rows of a commit."""
-        for outcome, waiting in self._feed.settled(outcomes):
-            if outcome.action == "duplicate":
-                self._write_removed(outcome, waiting)
-            elif outcome.action != "bad":
-                self.kept += 1
-                if waiting.reader.source in self._copied:
-                    self._copied[waiting.reader.source].append(waiting.line)
-                else:
-                    self._write_kept(waiting)
+        for rows, told in self._feed.settled(outcomes):
+            kept = np.ones(len(rows), np.bool_)
+            for place, outcome in told.items():
+                kept[place] = outcome.action not in ("duplicate", "bad")
+                if outcome.action == "duplicate":
+                    self._write_removed(outcome, rows, place)
+            self.kept += int(kept.sum())
+            source = rows.reader.source
+            if source in self._copied:
+                self._copied[source].frombytes(np.array(rows.lines, np.int64)[kept].tobytes())
+            else:
+                self._write_kept(rows.reader, compress(rows.raws, kept))
 
-    def _write_kept(self, waiting: Waiting) -> None:
-        output = self._kept[waiting.reader.source]
-        self._begin(output, waiting.reader.preamble)
-        if output in self._unended:  # the last row of a shard
-            output.write(b"\n")
-            self._unended.discard(output)
-        output.write(waiting.raw)
-        if not waiting.raw.endswith((b"\n", b"\r")):
-            self._unended.add(output)
+    def _write_kept(self, reader: RowReader, raws: Iterable[bytes]) -> None:
+        output = self._kept[reader.source]
+        for raw in raws:
+            self._begin(output, reader.preamble)
+            if output in self._unended:  # the last row of a shard
+                output.write(b"\n")
+                self._unended.discard(output)
+            output.write(raw)
+            if not raw.endswith((b"\n", b"\r")):
+                self._unended.add(output)
 
     def _begin(self, output: Output, preamble: bytes) -> None:
         if output not in self._begun:
             output.write(preamble)
             self._begun.add(output)
 
-    def _write_removed(self, outcome: Outcome, waiting: Waiting) -> None:
+    def _write_removed(self, outcome: Outcome, rows: Waiting, place: int) -> None:
         if self._removed is not None:
-            place = {"input": waiting.reader.source} if self._feed.is_of_several else {}
-            row = waiting.reader.fields(waiting.raw)
-            self._removed.write(
-                json_line({**place, **duplicate_fields(outcome, waiting), "row": row})
-            )
+            source = {"input": rows.reader.source} if self._feed.is_of_several else {}
+            row = rows.reader.fields(rows.raw(place))
+            told = duplicate_fields(outcome, rows.lines[place])
+            self._removed.write(json_line({**source, **told, "row": row}))
 
     def finish(self, below: Mapping[str, str]) -> None:
         """Write what an output without rows has too, and the rows that are copied.

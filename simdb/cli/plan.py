@@ -97,7 +97,7 @@ def _measured(
     reading = options.of(kind)
     sources = options.sources(inputs, reading)
     feed = Feed(sources, replace(reading, raw=False, metadata=False, below=sources), on_bad="error")
-    items = (row[1] for row in islice(feed.rows(), sample))
+    items = (row[1] for row in islice(feed, sample))
     try:
         return simdb.plan_exact(items, kind, exact_floor=floor.fraction)
     except UsageError as error:

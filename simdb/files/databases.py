@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from simdb import arrow
 from simdb.errors import BadItemError, MissingExtraError
 from simdb.files.inputs import database_of
-from simdb.files.tables import BATCH_ROWS, Part, TableReader, part_of
+from simdb.files.tables import BATCH_ROWS, Part, TableReader
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -38,8 +38,13 @@ class DatabaseReader(TableReader):
             arrow.library()
             _duckdb()
 
+    @property
+    def has_batches(self) -> bool:
+        """Whether the rows come in record batches of Arrow."""
+        return self._library == "duckdb"
+
     def _parts(self) -> Iterator[Part]:
-        yield from self._of_sqlite() if self._library == "sqlite" else self._of_duckdb()
+        return self._of_sqlite() if self._library == "sqlite" else super()._parts()
 
     def _of_sqlite(self) -> Iterator[Part]:
         import sqlite3
@@ -72,7 +77,8 @@ class DatabaseReader(TableReader):
                 f"{self.source}: there is no table {self._named!r}; there are {known}"
             )
 
-    def _of_duckdb(self) -> Iterator[Part]:
+    def batches(self) -> Iterator[Any]:
+        """Yield the rows of DuckDB as record batches."""
         duckdb = _duckdb()
         try:
             with duckdb.connect(self._file or ":memory:", read_only=bool(self._file)) as database:
@@ -81,7 +87,7 @@ class DatabaseReader(TableReader):
                 wanted = self._wanted(schema.names)
                 for batch in batches:
                     for begin in range(0, batch.num_rows, BATCH_ROWS):
-                        yield part_of(batch.select(wanted).slice(begin, BATCH_ROWS))
+                        yield batch.select(wanted).slice(begin, BATCH_ROWS)
         except duckdb.Error as error:
             told = str(error).partition("\n")[0]
             raise BadItemError(f"{self.source}: DuckDB cannot read it: {told}") from error

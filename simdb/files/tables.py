@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, overload
 from urllib.parse import unquote
 
 import numpy as np
@@ -20,6 +20,7 @@ from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.jsonl import JsonLinesReader
 from simdb.files.rows import ReadingOptions, Row, RowReader
+from simdb.results import Key
 
 BATCH_ROWS = 10_000
 GROUP_ROWS = 100_000  # of a row group of a table that is made
@@ -42,6 +43,65 @@ class Part:
     columns: Mapping[str, Sequence[Any]]
     binary: Iterable[str] = ()
 
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the fields of each row."""
+        for values in zip(*self.columns.values(), strict=True):
+            yield dict(zip(self.columns, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRows:
+    """Successive rows of a table that can be read column by column.
+
+    Attributes:
+        batch: what is read of them.
+        line: the number of the first.
+        keys: one for each.
+        item: the column of the items.
+        metadata: the columns that are kept as metadata.
+    """
+
+    batch: Any
+    line: int
+    keys: Sequence[Key]
+    item: str
+    metadata: Sequence[str]
+
+    def cut(self, begin: int, end: int) -> ColumnRows:
+        """Return some of the rows."""
+        batch, keys = self.batch.slice(begin, end - begin), self.keys[begin:end]
+        return replace(self, batch=batch, line=self.line + begin, keys=keys)
+
+    def metadata_of_rows(self) -> list[dict[str, Any]] | None:
+        """Return the metadata of each row, if there are any."""
+        names = list(self.metadata)
+        return list(part_of(self.batch.select(names)).rows()) if names else None
+
+
+class RowLines(Sequence[bytes]):
+    """Rows of a record batch as lines of JSON, which are made when they are asked for."""
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        rows: int = self._batch.num_rows
+        return rows
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+    @overload
+    def __getitem__(self, place: slice) -> RowLines: ...
+    def __getitem__(self, place: int | slice) -> bytes | RowLines:
+        if isinstance(place, slice):
+            begin, end, _ = place.indices(len(self))
+            return RowLines(self._batch.slice(begin, max(0, end - begin)))
+        (fields,) = part_of(self._batch.slice(place, 1)).rows()
+        return _line_of(fields)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(_line_of, part_of(self._batch).rows())
+
 
 class TableReader(JsonLinesReader):
     """Rows of a Parquet file or an Arrow file; each is what its JSON would be.
@@ -61,16 +121,23 @@ class TableReader(JsonLinesReader):
             raise ConfigurationError(f"{self.source}: tables are read from files, as they are")
         arrow.library()
 
-    def _parts(self) -> Iterator[Part]:
-        """Yield the rows in parts."""
+    @property
+    def has_batches(self) -> bool:
+        """Whether the rows come in record batches of Arrow."""
+        return True
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the rows as record batches, of the columns that are read."""
         with TableFile(self.source) as file:
             folders = partitions_of(self.options.below.get(self.source, ""))
             added = {name: folders[name] for name in folders if name not in file.schema.names}
             wanted = self._wanted([*file.schema.names, *added])
             for batch in file.batches([name for name in wanted if name not in added]):
-                part = part_of(batch)
-                known = {name: [value] * batch.num_rows for name, value in added.items()}
-                yield Part({**part.columns, **known}, part.binary)
+                yield _with_columns(batch, {name: added[name] for name in added if name in wanted})
+
+    def _parts(self) -> Iterator[Part]:
+        """Yield the rows in parts."""
+        return map(part_of, self.batches())
 
     def _wanted(self, names: Sequence[str]) -> list[str]:
         """Return the names of the columns that are read.
@@ -98,17 +165,52 @@ class TableReader(JsonLinesReader):
         return [name for name in names if name in taken.values()]
 
     def __iter__(self) -> Iterator[Row]:
-        line = 0
+        line = 1
         for part in self._parts():
-            self._note(part.binary)
-            for values in zip(*part.columns.values(), strict=True):
+            for row in self.rows_of(part, line):
                 line += 1
-                fields = dict(zip(part.columns, values, strict=True))
-                raw = b""
-                if self.options.raw:
-                    told = json.dumps(fields, ensure_ascii=False, default=_not_json)
-                    raw = told.encode("utf-8", "replace") + b"\n"
-                yield self._row_of(line, raw, fields)
+                yield row
+
+    def rows_of(self, part: Part, line: int) -> Iterator[Row]:
+        """Yield the rows of a part, of which the first has the number ``line``."""
+        self._note(part.binary)
+        for number, fields in enumerate(part.rows(), line):
+            raw = _line_of(fields) if self.options.raw else b""
+            yield self._row_of(number, raw, fields)
+
+    def in_columns(self, batch: Any, line: int) -> ColumnRows | None:
+        """Return the rows of a batch as columns, None where they are to be read one by one.
+
+        Args:
+            batch: of ``batches``.
+            line: the number of its first row.
+        """
+        options = self.options
+        item, others = options.text_fields[0], set(batch.schema.names) - self._taken
+        plain = not any(arrow.has_bytes(batch.schema.field(name).type) for name in others)
+        simple = options.kind.field_names is None and len(options.text_fields) == 1
+        if options.metadata and not (plain and options.metadata_field is None):
+            return None
+        if not simple or item not in batch.schema.names or batch.column(item).null_count:
+            return None
+        keys = self._keys_of(batch, range(line, line + batch.num_rows))
+        names = [name for name in batch.schema.names if name in others and options.metadata]
+        return None if keys is None else ColumnRows(batch, line, keys, item, names)
+
+    def _keys_of(self, batch: Any, lines: range) -> Sequence[Key] | None:
+        """Return the keys of the rows of a batch, if all are as their column has them, or made."""
+        options = self.options
+        if options.made_keys == "place":
+            return [self._made_key(line, b"") for line in lines]
+        if options.id_field is None:
+            return None if options.made_keys else lines
+        if options.id_field not in batch.schema.names:
+            return None
+        column = batch.column(options.id_field)
+        wanted = arrow.is_key(column.type) and not (
+            options.integer_keys and not arrow.library().types.is_integer(column.type)
+        )
+        return arrow.values(column) if wanted and not column.null_count else None
 
     def _note(self, binary: Iterable[str]) -> None:
         """Say which columns are left out of the metadata, once for each."""
@@ -159,6 +261,20 @@ def _without_bytes(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_bytes(part) for part in value if not isinstance(part, bytes)]
     return value
+
+
+def _line_of(fields: Mapping[str, Any]) -> bytes:
+    told = json.dumps(fields, ensure_ascii=False, default=_not_json)
+    return told.encode("utf-8", "replace") + b"\n"
+
+
+def _with_columns(batch: Any, added: Mapping[str, str | None]) -> Any:
+    """Return rows with columns more, of one text each."""
+    library = arrow.library()
+    for name, value in added.items():
+        values = library.repeat(library.scalar(value, library.string()), batch.num_rows)
+        batch = batch.append_column(name, values)
+    return batch
 
 
 def _not_json(value: object) -> str:
@@ -324,10 +440,7 @@ def copy_rows(
                     if begin < end:
                         chosen = library.array(places[begin:end] - first + batch.num_rows)
                         taken = library.Table.from_batches([batch]).cast(own).take(chosen)
-                        for name, value in added.items():
-                            values = library.array([value] * taken.num_rows, library.string())
-                            taken = taken.append_column(name, values)
-                        writer.write(taken)
+                        writer.write(_with_columns(taken, added))
 
 
 def write_table(found: Any, target: IO[bytes], *, as_parquet: bool) -> int:

@@ -25,7 +25,7 @@ from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.opened import Known, Opened, WriteAccess
 from simdb.opened.signer import Prefixes, Signed, Signer, Signing, current_epoch
-from simdb.results import Action, AddReport, Key, Outcome, Progress
+from simdb.results import Action, AddReport, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.layout import decode_user_key
@@ -36,7 +36,7 @@ SHARE_OF_MEMORY = 64  # a batch of items takes at most this part of the memory s
 BAD_ROWS_KEPT = 1_000
 DUPLICATES_KEPT = 100_000
 
-OutcomesCallback = Callable[[Sequence[Outcome]], None]
+OutcomesCallback = Callable[[Outcomes], None]
 OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same", "leave", "update"]
 OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key may be that item
 
@@ -277,18 +277,14 @@ class BatchAdder:
 
     # -- telling --------------------------------------------------------------------------------
 
-    def outcomes(self, fates: Fates, *, every: bool) -> list[Outcome]:
-        """Tell of ``every`` row, or only of those of which the action does not tell all.
-
-        To tell of a short one costs more than storing it.
-        """
+    def outcomes(self, fates: Fates) -> Outcomes:
+        """Tell what became of the rows."""
         batch, stored, decisions = fates.batch, fates.stored, fates.decisions
         dropped, bad = fates.rows("duplicate"), fates.rows("bad")
         similar = [] if decisions is None else np.flatnonzero(decisions.is_duplicate).tolist()
-        places = range(len(stored)) if every else sorted({*dropped, *bad, *similar})
         outcomes = {
             place: Outcome(batch.rows[place], batch.user_keys[place], fates.actions[place])
-            for place in places
+            for place in sorted({*dropped, *bad, *similar})
         }
         for place in dropped:
             key, number = batch.user_keys[place], stored[place]
@@ -315,7 +311,7 @@ class BatchAdder:
                 float(decisions.value[place]),
                 within_input=within_input,
             )
-        return list(outcomes.values())
+        return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
 
     def _duplicate(
         self, outcome: Outcome, of: Key | None, value: float, *, within_input: bool = True
@@ -394,7 +390,7 @@ class Tally:
     bad_rows: list[tuple[int, str]] = field(default_factory=list)
     duplicates: list[Outcome] = field(default_factory=list)
 
-    def note(self, outcomes: Sequence[Outcome], *, rows: int, bad: int) -> None:
+    def note(self, outcomes: Iterable[Outcome], *, rows: int, bad: int) -> None:
         """Count the rows of a batch, of some of which outcomes tell more, and the bad ones."""
         self.rows += rows + bad
         self.counts["bad"] += bad
@@ -439,13 +435,13 @@ def load(
     for batch, signing in _signed_ahead(batches, signer, access.pool()):
         if batch.bad and not policy.skip_bad:
             raise _first_problem(batch)
-        every = outcomes is not None
-        done: list[Outcome] = []
-        for fates in adder.add(batch, signing.result()):
-            tally.counts.update(fates.actions)
-            done += adder.outcomes(fates, every=every)
-        done = _in_order(done, batch)
-        tally.note(done, rows=len(batch.rows), bad=len(batch.bad))
+        fates = adder.add(batch, signing.result())
+        told = [adder.outcomes(one) for one in fates]
+        for one in fates:
+            tally.counts.update(one.actions)
+        whole = told[0] if len(told) == 1 else Outcomes(chain.from_iterable(told))
+        done = _in_order(whole, batch)
+        tally.note(done.apart.values(), rows=len(batch.rows), bad=len(batch.bad))
         if outcomes is not None:
             outcomes(done)
         if progress is not None:
@@ -482,9 +478,9 @@ def _first_problem(batch: RowBatch) -> Exception:
     return problem
 
 
-def _in_order(done: list[Outcome], batch: RowBatch) -> list[Outcome]:
+def _in_order(done: Outcomes, batch: RowBatch) -> Outcomes:
     """Return the outcomes of good and bad rows in the order of the input."""
     if not batch.bad:
         return done
     bad = [Outcome(row, key, "bad", problem=str(error)) for row, key, error in batch.bad]
-    return sorted([*done, *bad], key=lambda outcome: outcome.row)
+    return Outcomes(sorted([*done, *bad], key=lambda outcome: outcome.row))

@@ -77,7 +77,7 @@ def read_batches(
     rows: Iterable[Any], items: Items, *, batch_items: int, batch_bytes: int
 ) -> Iterator[RowBatch]:
     """Cut rows, or those of a table, into batches of limited size in which no key comes twice."""
-    if not isinstance(rows, arrow.Rows):
+    if not isinstance(rows, arrow.Parts):
         yield from _batches_of_rows(rows, 0, items, batch_items, batch_bytes)
         return
     for part in rows.parts(batch_items, batch_bytes):
@@ -90,11 +90,13 @@ def read_batches(
 
 def _batch_of_table(part: arrow.Part, items: Items) -> RowBatch | None:
     """Return rows of a table as they lie in it, None unless all are good and their keys differ."""
-    column = part.items()
-    encoded = None if column is None else items.encode_column(column)
+    columns = part.columns()
+    if columns is None:
+        return None
+    user_keys, column, metadata = columns
+    encoded = items.encode_column(column)
     if encoded is None:
         return None
-    user_keys, metadata = part.keys(), part.metadata()
     try:
         keys = encode_user_keys(user_keys)
         packed = [b""] * len(keys) if metadata is None else list(map(encode_metadata, metadata))

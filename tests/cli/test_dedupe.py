@@ -261,15 +261,13 @@ def test_another_text_under_a_stored_key_is_a_bad_row(tmp_path):
 def test_an_interruption_leaves_the_outputs_and_no_temporary_store(tmp_path, monkeypatch):
     write_rows(tmp_path / "in.jsonl", ROWS)
     (tmp_path / "kept.jsonl").write_bytes(b"old")
-    whole = Feed.rows
+    settled = Feed.settled
 
-    def interrupted(self):
-        for number, row in enumerate(whole(self)):
-            if number == 10:
-                raise KeyboardInterrupt
-            yield row
+    def interrupted(self, outcomes):
+        yield from settled(self, outcomes)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(Feed, "rows", interrupted)
+    monkeypatch.setattr(Feed, "settled", interrupted)
     result = run("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl")
 
     assert result.exit_code == 130

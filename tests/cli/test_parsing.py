@@ -20,7 +20,7 @@ from simdb.errors import ConfigurationError, UsageError
 from simdb.files.rows import ReadingOptions
 from simdb.files.writing import printable
 from simdb.kinds import CharacterShingles, StopWordShingles, Text, WordShingles
-from simdb.results import Outcome, Progress
+from simdb.results import Outcome, Outcomes, Progress
 from tests.support.commands import program, run
 from tests.support.processes import interpreted
 
@@ -213,11 +213,11 @@ def test_the_share_that_is_done_leaves_out_the_rows_read_ahead(tmp_path):
     feed = Feed([str(path), str(path)], ReadingOptions(), on_bad="error", keep_raw=False)
     assert feed.share() == 0
 
-    rows = feed.rows()
+    rows = iter(feed)
     for _ in range(12):
         next(rows)
-    outcomes = [Outcome(number, number, "added") for number in range(6)]
-    assert [waiting.line for _, waiting in feed.settled(outcomes)] == [1, 2, 3, 4, 5, 6]
+    outcomes = Outcomes(Outcome(number, number, "added") for number in range(6))
+    assert [list(waiting.lines) for waiting, _ in feed.settled(outcomes)] == [[1, 2, 3, 4, 5, 6]]
     # One file and half of the other are read, and half of those rows are done.
     assert feed.share() == 0.75 / 2
     assert len(list(rows)) == 4

@@ -228,11 +228,11 @@ def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatc
 
     more = write_rows(tmp_path / "more.jsonl", [{"id": "z", "text": text_of(50)}])
 
-    def interrupted(self):
+    def interrupted(self, most_rows, most_bytes):
         yield from ()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Feed, "rows", interrupted)
+    monkeypatch.setattr(Feed, "parts", interrupted)
     result = run("add", store, "news", more, "--id-field", "id")
 
     assert result.exit_code == 130
