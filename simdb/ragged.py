@@ -12,15 +12,10 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """Rows of 64-bit words, one after the other.
+    """Rows of 64-bit words, one after the other."""
 
-    Attributes:
-        values: uint64, the words of all rows.
-        offsets: int64, row i is ``values[offsets[i]:offsets[i + 1]]``.
-    """
-
-    values: npt.NDArray[np.uint64]
-    offsets: npt.NDArray[np.int64]
+    values: npt.NDArray[np.uint64]  # the words of all rows
+    offsets: npt.NDArray[np.int64]  # row i is ``values[offsets[i]:offsets[i + 1]]``
 
     def __len__(self) -> int:
         return self.offsets.size - 1
@@ -77,15 +72,10 @@ def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteStrings(Sequence[memoryview]):
-    """Byte strings, one after the other, as Arrow keeps a column of them; slices copy nothing.
+    """Byte strings, one after the other, as Arrow keeps a column of them; slices copy nothing."""
 
-    Attributes:
-        values: uint8, the bytes of all strings and no other.
-        offsets: int64, string i is ``values[offsets[i]:offsets[i + 1]]``.
-    """
-
-    values: npt.NDArray[np.uint8]
-    offsets: npt.NDArray[np.int64]
+    values: npt.NDArray[np.uint8]  # the bytes of all strings and no other
+    offsets: npt.NDArray[np.int64]  # string i is ``values[offsets[i]:offsets[i + 1]]``
 
     @classmethod
     def of_rows(cls, rows: npt.NDArray[Any]) -> ByteStrings:
@@ -117,14 +107,8 @@ class ByteStrings(Sequence[memoryview]):
 
 
 class Column(NamedTuple):
-    """Items as they lie in a table: rows of different lengths in one array.
+    """Items as they lie in a table: rows of different lengths in one array."""
 
-    Attributes:
-        form: ``"text"`` is sound UTF-8, uint8; ``"bytes"`` any, uint8; ``"numbers"`` of any type.
-        values: of all rows and no other.
-        offsets: int64, row i is ``values[offsets[i]:offsets[i + 1]]``.
-    """
-
-    form: Literal["text", "bytes", "numbers"]
-    values: npt.NDArray[Any]
-    offsets: npt.NDArray[np.int64]
+    form: Literal["text", "bytes", "numbers"]  # sound UTF-8, any uint8, numbers of any type
+    values: npt.NDArray[Any]  # of all rows and no other
+    offsets: npt.NDArray[np.int64]  # row i is ``values[offsets[i]:offsets[i + 1]]``

@@ -58,19 +58,12 @@ NumberPairs: TypeAlias = tuple[UInt32s, UInt32s]
 
 
 class Similar(NamedTuple):
-    """Pairs of a probe and a stored item within the bound, and what was compared to find them.
+    """Pairs of a probe and a stored item within the bound, and what was compared to find them."""
 
-    Attributes:
-        probes: positions of probes in their batch.
-        others: item numbers.
-        values: similarities or distances.
-        compared: of each comparison, the position of its probe.
-    """
-
-    probes: Int64s
-    others: UInt32s
-    values: Float64s
-    compared: Int64s
+    probes: Int64s  # positions in their batch
+    others: UInt32s  # item numbers
+    values: Float64s  # similarities or distances
+    compared: Int64s  # of each comparison, the position of its probe
 
     @classmethod
     def together(cls, parts: Iterable[Similar]) -> Similar:
@@ -307,17 +300,11 @@ def _candidates_of_probes(
 
 
 class Candidates(NamedTuple):
-    """Proposed pairs of a probe and a stored item, by probe, then by item number.
+    """Proposed pairs of a probe and a stored item, by probe, then by item number."""
 
-    Attributes:
-        probes: position of the probe in its batch.
-        numbers: item numbers.
-        cut: of each probe, whether a bucket of it held more than the limit.
-    """
-
-    probes: Int64s
+    probes: Int64s  # positions in their batch
     numbers: UInt32s
-    cut: Bools
+    cut: Bools  # of each probe, whether a bucket of it held more than the limit
 
 
 def propose(
@@ -442,16 +429,10 @@ def stored_signatures(reader: CollectionReader, numbers: UInt32s) -> tuple[UInt1
 
 
 class BucketSlice(NamedTuple):
-    """The buckets of a range of keys that have two members or more.
+    """The buckets of a range of keys that have two members or more."""
 
-    Attributes:
-        numbers: item numbers, ascending; members are places in them.
-        buckets: with the members of each by class, or else ascending.
-        items: what is known of the items.
-    """
-
-    numbers: UInt32s
-    buckets: BucketMembers
+    numbers: UInt32s  # item numbers, ascending; members are places in them
+    buckets: BucketMembers  # the members of each by class, or else ascending
     items: BucketItems
 
 

@@ -65,20 +65,12 @@ CANDIDATE_COST = 2_000
 
 @dataclass(frozen=True)
 class Question:
-    """What a caller asks a collection.
+    """What a caller asks a collection."""
 
-    Attributes:
-        verb: the call; ``"add"`` asks whether rows to be added are duplicates.
-        bound: what similar enough means; None is that of the collection.
-        guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
-        min_recall: permits the probable index beyond what it is planned for.
-        measure: of similarity.
-    """
-
-    verb: Verb
-    bound: Bound | None = None
+    verb: Verb  # the call; "add" asks whether rows to be added are duplicates
+    bound: Bound | None = None  # what similar enough means; None is that of the collection
     guarantee: AskedGuarantee = "auto"
-    min_recall: float | None = None
+    min_recall: float | None = None  # permits the probable index beyond what it is planned for
     measure: Measure = Measure.JACCARD
 
     @property

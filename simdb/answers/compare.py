@@ -28,19 +28,12 @@ PAIRS_COMPARED = 131_072  # at once, of items that are slow to prepare
 
 
 class Ranked(NamedTuple):
-    """Stored items that a probe was compared with.
-
-    Attributes:
-        numbers: their item numbers.
-        values: similarities or distances.
-        met: places of those within the bound.
-        documents: the items, if they had to be read.
-    """
+    """Stored items that a probe was compared with."""
 
     numbers: UInt32s
-    values: Float64s
-    met: Int64s
-    documents: list[Document] | None
+    values: Float64s  # similarities or distances
+    met: Int64s  # places of those within the bound
+    documents: list[Document] | None  # if they had to be read
 
 
 def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s, bound: Bound) -> Ranked:

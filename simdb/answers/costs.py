@@ -57,24 +57,15 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What is known of the indexes of a collection; nought of one that is not there.
+    """What is known of the indexes of a collection; nought of one that is not there."""
 
-    Attributes:
-        live: items.
-        keys_of_item: entries of an item in the probable index.
-        keys, runs: keys that a search looks up in it, each in every run.
-        met: entries that an entry meets under its key, itself included, on average.
-        around: entries in all other buckets that a search looks into.
-        postings_of_item, met_postings: the same of the exact index.
-    """
-
-    live: int
-    keys_of_item: float = 0.0
-    keys: float = 0.0
+    live: int  # items
+    keys_of_item: float = 0.0  # entries of an item in the probable index
+    keys: float = 0.0  # that a search looks up in it, each in every run
     runs: int = 0
-    met: float = 0.0
-    around: float = 0.0
-    postings_of_item: float = 0.0
+    met: float = 0.0  # entries that an entry meets under its key, itself included, on average
+    around: float = 0.0  # entries in all other buckets that a search looks into
+    postings_of_item: float = 0.0  # the same of the exact index
     met_postings: float = 0.0
 
 

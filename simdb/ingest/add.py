@@ -84,20 +84,13 @@ class SeenNumbers:
 
 @dataclass(slots=True)
 class Fates:
-    """What becomes of the good rows of a batch.
-
-    Attributes:
-        stored: the item number that the key of each has in the store, -1 where it is new.
-        actions: one for each row.
-        decisions: what each duplicates, if that was looked for.
-        targets: the keys of stored items that rows duplicate.
-    """
+    """What becomes of the good rows of a batch."""
 
     batch: RowBatch
-    stored: list[int]
-    actions: list[Action]
-    decisions: Decisions | None = None
-    targets: dict[int, Key] = field(default_factory=dict)
+    stored: list[int]  # the item number that the key of each has in the store, -1 where it is new
+    actions: list[Action]  # one for each row
+    decisions: Decisions | None = None  # what each duplicates, if that was looked for
+    targets: dict[int, Key] = field(default_factory=dict)  # of stored items that rows duplicate
 
     def rows(self, *actions: Action) -> list[int]:
         """The rows of which some action is taken."""

@@ -28,25 +28,16 @@ _PLAIN = frozenset((list, tuple, set, frozenset))  # collections whose elements 
 
 @dataclass(slots=True)
 class RowBatch:
-    """Rows in canonical form, as columns, and the bad rows among them.
+    """Rows in canonical form, as columns, and the bad rows among them."""
 
-    Attributes:
-        rows: positions in the input.
-        user_keys: keys as they were given.
-        keys: keys as they are stored.
-        items: items in canonical form.
-        metadata: packed, empty where there is none.
-        bad: position, key if it could be read, and problem of the rows that cannot be stored.
-        weight: of the items, as ``Items.weights`` has it.
-    """
-
-    rows: Sequence[int] = field(default_factory=list)
-    user_keys: Sequence[Key] = field(default_factory=list)
-    keys: list[bytes] = field(default_factory=list)
+    rows: Sequence[int] = field(default_factory=list)  # positions in the input
+    user_keys: Sequence[Key] = field(default_factory=list)  # as they were given
+    keys: list[bytes] = field(default_factory=list)  # as they are stored
     items: Sequence[Stored] = field(default_factory=list)
-    metadata: list[bytes] = field(default_factory=list)
+    metadata: list[bytes] = field(default_factory=list)  # packed, empty where there is none
+    # Position, key if it could be read, and problem of the rows that cannot be stored.
     bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
-    weight: int = 0
+    weight: int = 0  # of the items, as ``Items.weights`` has it
 
     @property
     def columns(self) -> tuple[Any, ...]:

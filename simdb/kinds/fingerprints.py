@@ -268,17 +268,11 @@ class Fingerprint(Kind, frozen=True):
 
 
 class Prints(NamedTuple):
-    """Fingerprints as arrays.
+    """Fingerprints as arrays."""
 
-    Attributes:
-        grids: uint64 (n, words), the occupied squares on the plate; bit i % 64 of word i // 64.
-        minutiae: int32 (m, 3), x, y in 1/16 of a unit and direction in 1/64 of a degree.
-        offsets: int64 (n + 1,); print i is ``minutiae[offsets[i]:offsets[i + 1]]``.
-    """
-
-    grids: UInt64s
-    minutiae: Int32s
-    offsets: Int64s
+    grids: UInt64s  # (n, words), the occupied squares on the plate; bit i % 64 of word i // 64
+    minutiae: Int32s  # (m, 3), x, y in 1/16 of a unit and direction in 1/64 of a degree
+    offsets: Int64s  # (n + 1,); print i is ``minutiae[offsets[i]:offsets[i + 1]]``
 
     def __len__(self) -> int:
         return self.offsets.size - 1

@@ -254,26 +254,17 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Where pairs that were left off go on. The same state gives the same ranges and batches.
+    """Where pairs that were left off go on. The same state gives the same ranges and batches."""
 
-    Attributes:
-        way: how they were found: ``MEMORY``, ``SWEPT``, ``NEW``, ``JOINED`` or ``LOOKED_UP``.
-        threshold: of the pairs.
-        state: what they are pairs of: the number of the collection (if swept, of the epoch) and of
-            the commits that had changed it; of a join, those numbers of commits of both.
-        since: pairs of two items of lower numbers are left out.
-        place: where to go on; of items looked up, those of numbers lower than its range are done.
-        counted: if swept, whether ranges are parts of all candidates, not slices of postings.
-        room: if swept, postings of a slice.
-    """
-
-    way: str
+    way: str  # how they were found: ``MEMORY``, ``SWEPT``, ``NEW``, ``JOINED`` or ``LOOKED_UP``
     threshold: Threshold
+    # What they are pairs of: the number of the collection (if swept, of the epoch) and of the
+    # commits that had changed it; of a join, those numbers of commits of both.
     state: tuple[int, int]
-    since: int = 0
-    place: Place = BEGINNING
-    counted: bool = False
-    room: int = 0
+    since: int = 0  # pairs of two items of lower numbers are left out
+    place: Place = BEGINNING  # of items looked up, those of numbers lower than its range are done
+    counted: bool = False  # if swept, ranges are parts of all candidates, not slices of postings
+    room: int = 0  # if swept, postings of a slice
 
     def __str__(self) -> str:
         numbers = *self.state, self.since, *self.place, int(self.counted), self.room

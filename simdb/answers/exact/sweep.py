@@ -478,18 +478,12 @@ def _shared_only(keys: UInt64s, columns: UInt32s) -> KeysAndColumns:
 
 @dataclass(frozen=True, slots=True)
 class ItemClasses:
-    """What is known of all items, by item number.
+    """What is known of all items, by item number."""
 
-    Attributes:
-        sizes: int64, symbols of each item; 0 of those that are not stored.
-        bitmaps: uint64, bit b is the parity of the number of symbols that are b modulo 64; all
-            zeros if not all items were read.
-        representatives: uint32, the first item that is identical to each.
-    """
-
-    sizes: Int64s
+    sizes: Int64s  # symbols of each item; 0 of those that are not stored
+    # Bit b is the parity of the number of symbols that are b modulo 64; zeros if not all were read.
     bitmaps: UInt64s
-    representatives: UInt32s
+    representatives: UInt32s  # the first item that is identical to each
 
     @property
     def copies(self) -> UInt32s:

@@ -243,20 +243,14 @@ def read_day(name: str, value: Value) -> Fraction | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordColumn:
-    """The values of one field in a batch of records, each different value once.
+    """The values of one field in a batch of records, each different value once."""
 
-    Attributes:
-        codes: int64 (n,), the place of each record's value in ``values``; -1 where it is missing.
-        values: the prepared texts; of a number or a day its exact value.
-        canonical: what rules compare: the same with words of one group of equivalents replaced,
-            ``values`` itself where the field has none; of a number its float64, of a date itself.
-        numbers: the number or the day of each of ``values``; empty for texts.
-    """
-
-    codes: Int64s
-    values: list[str]
+    codes: Int64s  # (n,), the place of each record's value in ``values``; -1 where it is missing
+    values: list[str]  # the prepared texts; of a number or a day its exact value
+    # What rules compare: the same with words of one group of equivalents replaced, ``values``
+    # itself where the field has none; of a number its float64, of a date itself.
     canonical: list[str]
-    numbers: list[Fraction]
+    numbers: list[Fraction]  # the number or the day of each of ``values``; empty for texts
 
     @property
     def floats(self) -> Float64s:
