@@ -376,13 +376,12 @@ class CollectionView:
         with self._opened() as opened:
             # New items are few, or looked up: what all pairs would cost says nothing of them.
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
-        return self._streamed(None, method, resume, budget, first)
+        return self._streamed(None, method, budget, first)
 
     def _streamed(
         self,
         other: CollectionView | None,
         method: Method,
-        resume: str | None,
         budget: int | None,
         since: int | None = None,
     ) -> Pairs:
@@ -390,29 +389,21 @@ class CollectionView:
         require_whole("budget", budget, 1)
         work = Work(budget)
         return Pairs(
-            partial(self._answered, other, method, resume, since or 0, work),
+            partial(self._answered, other, method, since or 0, work),
             method.guarantee,
             method.recall,
             work=work,
-            token=resume,
+            token=method.resume,
             is_distance=self._known.settings.kind.is_distance,
             since=since,
         )
 
     def _answered(
-        self,
-        other: CollectionView | None,
-        method: Method,
-        resume: str | None,
-        since: int,
-        work: Work,
+        self, other: CollectionView | None, method: Method, since: int, work: Work
     ) -> Iterator[AnsweredBatch]:
         with self._sides(other, work) as (left, right):
-            if other is None:
-                batches = method.pairs(left, since=since, resume=resume)
-            else:
-                batches = method.join(left, right, resume=resume)
-            for batch in methods.answered(method, left, right, batches):
+            pairs = method.pairs(left, since=since) if other is None else method.join(left, right)
+            for batch in methods.answered(method, left, right, pairs):
                 yield batch
                 _require_open(left)
                 _require_open(right)
@@ -499,7 +490,7 @@ class CollectionView:
         with self._sides(other) as (left, right):
             require_alike(left.settings, right.settings)
             method = _method(right, "join", asked, resume, left=left)
-        return self._streamed(other, method, resume, budget)
+        return self._streamed(other, method, budget)
 
     def explain(
         self,
@@ -1026,9 +1017,10 @@ def _method(
     """Choose the method that answers a call; ``weighed``, by what it is expected to cost."""
     question = asked.question(verb, opened.settings.kind)
     method = choose(opened.settings, question, opened if weighed else None, left)
-    if resume is not None:
-        require_resumable(method, question)
-    return method
+    if resume is None:
+        return method
+    require_resumable(method, question)
+    return replace(method, resume=resume)
 
 
 @contextmanager

@@ -9,28 +9,18 @@ from simdb.errors import OperationInterruptedError, Remedy
 
 @dataclass(slots=True)
 class Work:
-    """Counters of one answer; they grow while it is found.
+    """Counters of one answer; they grow while it is found."""
 
-    Attributes:
-        budget: the most pairs that may be looked at; None for any number.
-        looked_at: pairs met in buckets or in postings, each as often as it is met, or compared all
-            with all. Every other step is linear, so this is what may become too much.
-        too_unlike: of these, dropped for too few equal words of signature.
-        postings: of an exact join, symbols posted in buckets that have both sides.
-        looked_up: symbols of probes that were looked up in an exact index.
-        candidates: of exact answers, those that passed the bounds on postings and the bitmaps.
-        compared: compared in full, or until the overlap was out of reach.
-        found: similar enough.
-    """
-
-    budget: int | None = None
+    budget: int | None = None  # the most pairs that may be looked at; None for any number
+    # Pairs met in buckets or in postings, each as often as it is met, or compared all with all.
+    # Every other step is linear, so this is what may become too much.
     looked_at: int = 0
-    too_unlike: int = 0
-    postings: int = 0
-    looked_up: int = 0
-    candidates: int = 0
-    compared: int = 0
-    found: int = 0
+    too_unlike: int = 0  # of these, dropped for too few equal words of signature
+    postings: int = 0  # of an exact join, symbols posted in buckets that have both sides
+    looked_up: int = 0  # symbols of probes that were looked up in an exact index
+    candidates: int = 0  # of exact answers, those that passed the bounds and the bitmaps
+    compared: int = 0  # in full, or until the overlap was out of reach
+    found: int = 0  # similar enough
 
     def spend(self, pairs: int) -> None:
         """Count pairs that are about to be looked at.

@@ -384,8 +384,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/pigeonhole.py",
-        "return Pigeonhole(self.bound).pairs(opened, since=since, resume=resume)",
-        "return Pigeonhole(self.bound).pairs(opened, resume=resume)",
+        "return Pigeonhole(self.bound).pairs(opened, since=since)",
+        "return Pigeonhole(self.bound).pairs(opened)",
         "tests/answers/test_chunk_index.py -k many_new",
     ),
     Fault(

@@ -109,12 +109,11 @@ class Buckets(Method):
             answers += matches_of_many(self, opened, pairs, compared.tolist(), limit)
         return answers
 
-    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+    def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Yield all pairs of live items, in the order of buckets, or of new items looked up.
 
         New items are looked up in their buckets if they are few; else all buckets are swept.
         """
-        assert resume is None
         if are_few(opened.reader, since):
             candidates = self._candidates_of_new(opened, since)
         else:
@@ -128,9 +127,8 @@ class Buckets(Method):
                 is_distance = opened.signer.kind.is_distance
                 yield PairBatch.of(left[met], right[met], values, is_distance=is_distance), None
 
-    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+    def join(self, left: Opened, right: Opened) -> Batches:
         """Look the items of the left collection up in the buckets of the right one."""
-        assert resume is None
         batches = live_batches(
             left.reader,
             most_items=min(PROBES_AT_ONCE, _most_indexed(right)),

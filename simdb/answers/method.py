@@ -35,22 +35,15 @@ AnsweredBatch: TypeAlias = tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]
 
 @dataclass(frozen=True)
 class Method(ABC):
-    """A way of answering, for one bound.
-
-    Attributes:
-        bound: what similar enough means.
-        recall: the share of the true matches *at* the bound that is expected to be found; nan
-            where it cannot be stated.
-        measure: of similarity, where items have symbols.
-        guarantee: ``"exact"`` or ``"probable"``.
-        name: what ``explain`` calls it.
-    """
+    """A way of answering, for one bound."""
 
     bound: Bound
+    # The share of the true matches *at* the bound that is expected to be found; nan if unknown.
     recall: float = 1.0
-    measure: Measure = Measure.JACCARD
+    measure: Measure = Measure.JACCARD  # where items have symbols
+    resume: str | None = None  # the token to go on after, of one that ``can_resume``
     guarantee: ClassVar[Guarantee] = "exact"
-    name: ClassVar[str]
+    name: ClassVar[str]  # what ``explain`` calls it
 
     @property
     def can_resume(self) -> bool:
@@ -68,15 +61,11 @@ class Method(ABC):
         return [self.search(opened, item, limit) for item in items]
 
     @abstractmethod
-    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
-        """Yield all pairs of live items that are similar enough, each once.
-
-        Only pairs with an item of the number ``since`` or a higher one; after a token, if one is
-        given.
-        """
+    def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
+        """Yield all pairs of live items with one of a number from ``since`` on, each once."""
 
     @abstractmethod
-    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+    def join(self, left: Opened, right: Opened) -> Batches:
         """Yield all pairs of a live left and a live right item that are similar enough, each once.
 
         The index of the right collection answers, and its signer cuts the items of both.

@@ -29,17 +29,17 @@ class ChunkIndex(Buckets):
     guarantee: ClassVar[Guarantee] = "exact"
     name: ClassVar[str] = "chunk index"
 
-    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+    def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Look new items up in the index if they are few; else sort all by each chunk."""
         if are_few(opened.reader, since):
-            return super().pairs(opened, since=since, resume=resume)
-        return Pigeonhole(self.bound).pairs(opened, since=since, resume=resume)
+            return super().pairs(opened, since=since)
+        return Pigeonhole(self.bound).pairs(opened, since=since)
 
-    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+    def join(self, left: Opened, right: Opened) -> Batches:
         """Look left items up in the right index if they are few; else sort both by each chunk."""
         if left.reader.manifest.live * NEW_SHARE <= right.reader.manifest.live:
-            return super().join(left, right, resume=resume)
-        return Pigeonhole(self.bound).join(left, right, resume=resume)
+            return super().join(left, right)
+        return Pigeonhole(self.bound).join(left, right)
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect all pairs, but compare equal items once."""

@@ -60,12 +60,11 @@ class Scan(Method):
             answers.append(replace(matches(self, opened, ranked, limit), candidates=total))
         return answers
 
-    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+    def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Compare each item with every later one; the order is that of the slices they are read in.
 
         Every pair of items is looked at.
         """
-        assert resume is None
         for probes in live_batches(opened.reader):
             start = max(since, int(probes.numbers[0]))
             for stored in live_features(opened, start):
@@ -73,9 +72,8 @@ class Scan(Method):
                 opened.work.spend(int((stored[0].size - earlier).sum()))
                 yield from self._compared(opened.signer, probes, stored, ordered=True)
 
-    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+    def join(self, left: Opened, right: Opened) -> Batches:
         """Compare each left item with every right one."""
-        assert resume is None
         for probes in live_batches(left.reader):
             for stored in live_features(right):
                 left.work.spend(probes.numbers.size * stored[0].size)

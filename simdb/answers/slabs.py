@@ -56,9 +56,8 @@ class Slabs(Scan):
         candidates = [opened.reader.manifest.live] * len(items)
         return matches_of_many(self, opened, (of_probe, others, distances), candidates, limit)
 
-    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+    def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""
-        assert resume is None
         for ones, others, distances in self._near_pairs(opened, since, None):
             yield PairBatch.of(ones, others, distances, is_distance=True), None
 
@@ -92,9 +91,8 @@ class Slabs(Scan):
                         yield ones[earlier], others[earlier], distances[earlier]
             begin = left.end
 
-    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+    def join(self, left: Opened, right: Opened) -> Batches:
         """Join each slab of the left collection with each of the right one."""
-        assert resume is None
         for ones in slabs_of(left):
             for others in slabs_of(right):
                 for columns in _near(self.bound, right, left.work, ones, others):

@@ -37,8 +37,13 @@ def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> No
     with creation.temporary_beside(target) as temporary:
         with translated(source):
             mode = preflight.file_mode(target if target.exists() else source)
-            with preflight.no_writer(source):
-                _copy(source, temporary, mode)
+            with (
+                preflight.no_writer(source),
+                source.open("rb") as read,
+                creation.synced(temporary, mode) as written,
+            ):
+                os.fchmod(written.fileno(), mode)
+                shutil.copyfileobj(read, written, 2**20)
             _verify(source, temporary)
         with translated(target):
             if target.exists():
@@ -47,12 +52,6 @@ def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> No
                 sync_folder(target.parent)
             else:
                 creation.link_into_place(temporary, target)
-
-
-def _copy(source: Path, temporary: Path, mode: int) -> None:
-    with source.open("rb") as read, creation.synced(temporary, mode) as written:
-        os.fchmod(written.fileno(), mode)
-        shutil.copyfileobj(read, written, 2**20)
 
 
 def _verify(source: Path, temporary: Path) -> None:

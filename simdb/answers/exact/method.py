@@ -72,7 +72,7 @@ class Exact(Method):
         values = self.measure.values(compared.numerators, keys.size, sizes)
         return matches(self, opened, Ranked(numbers, values, met, documents), limit)
 
-    def pairs(self, opened: Opened, *, since: int = 0, resume: str | None = None) -> Batches:
+    def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Yield all pairs of live items, and tokens to go on after them.
 
         The order depends on the store, the threshold and the memory setting, not on threads. Empty
@@ -83,7 +83,7 @@ class Exact(Method):
         prefixes; else, reading the postings and finding identical items. ConfigurationError,
         ThresholdTooLowError: the items do not fit into memory, and no exact index serves.
         """
-        token = None if resume is None else Token.parse(resume, self.threshold)
+        token = None if self.resume is None else Token.parse(self.resume, self.threshold)
         if token is not None:
             token.require(opened, opened, since)
         if self._looks_up(opened, since, token):
@@ -104,7 +104,7 @@ class Exact(Method):
             if len(of_new):
                 yield of_new, self._written(replace(token, place=place, counted=way.counted))
 
-    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+    def join(self, left: Opened, right: Opened) -> Batches:
         """Yield all pairs of a left and a right item, and tokens to go on after them.
 
         Symbols depend on the secret of a collection, so the items of the left one are cut into
@@ -115,7 +115,7 @@ class Exact(Method):
         memory, and no exact index of the right collection serves.
         """
         left = replace(left, signer=right.signer)
-        token = None if resume is None else Token.parse(resume, self.threshold)
+        token = None if self.resume is None else Token.parse(self.resume, self.threshold)
         if token is not None:
             token.require(left, right)
         if self.measure in SYMMETRIC and (token is None or token.way == JOINED):

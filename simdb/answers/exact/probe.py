@@ -164,15 +164,12 @@ def _in_parts(
             yield some[part], items[part]
 
 
-@lru_cache(maxsize=256)
-def _bounds(criterion: Criterion, size: int, largest: int) -> Bounds:
-    return criterion.bounds(size, largest)
+_bounds = lru_cache(maxsize=256)(Criterion.bounds)
 
 
 def bounds_of(criterion: Criterion, size: int, largest_stored: int) -> Bounds:
     """Tabulate what stored sets of every size must have; from the cache if it was done before."""
-    largest = criterion.largest_size(size)
     if size > CACHED_SIZE:
         return criterion.bounds(size, largest_stored)
-    largest = largest_stored if largest is None else largest
-    return _bounds(criterion, size, largest)
+    largest = criterion.largest_size(size)
+    return _bounds(criterion, size, largest_stored if largest is None else largest)

@@ -167,7 +167,10 @@ class Sweep:
         """
         self.counted = (counted or not first) and self.count()
         every = self._every.pop() if self.counted else None
-        parts = self._sliced_parts(first) if every is None else self._counted_parts(every, first)
+        parts = self._sliced_parts(first)
+        if every is not None:
+            numbers = enumerate(self._parts(every))
+            parts = (self._read(number, part) for number, part in numbers if number >= first)
         for pairs, counts in in_order(parts, workers):
             postings = kernels.postings
             work = self._opened.work
@@ -184,11 +187,6 @@ class Sweep:
         if not self._every:
             self._every.append(self._counted_candidates())
         return self._every[0] is not None
-
-    def _counted_parts(self, every: Candidates, first: int) -> Iterator[Verification]:
-        for number, part in enumerate(self._parts(every)):
-            if number >= first:
-                yield self._read(number, part)
 
     def _sliced_parts(self, first: int) -> Iterator[Verification]:
         for number, swept in enumerate(self._postings):

@@ -50,12 +50,11 @@ class WholeSets(Exact):
         ranked = Ranked(np.concatenate(numbers), found, np.arange(found.size), None)
         return replace(matches(self, opened, ranked, limit), candidates=total)
 
-    def join(self, left: Opened, right: Opened, *, resume: str | None = None) -> Batches:
+    def join(self, left: Opened, right: Opened) -> Batches:
         """Load the items that are to be contained, and look all others up in their postings.
 
         ConfigurationError, ThresholdTooLowError: they do not fit into memory; says what would help.
         """
-        assert resume is None
         left = replace(left, signer=right.signer)
         is_right = self.measure is Measure.STORED_IN_PROBE
         inner, outer = (right, left) if is_right else (left, right)

@@ -227,7 +227,7 @@ def test_a_resumed_join_of_a_store_neither_reads_nor_compares_what_is_done(
             verified = []
             for _, token in rows[:: max(1, len(rows) // 4)]:
                 anew = replace(opened, work=Work())
-                list(Exact(HALF).pairs(anew, resume=token))
+                list(Exact(HALF, resume=token).pairs(anew))
                 verified.append(anew.work.compared)
         assert verified == sorted(verified, reverse=True)
         assert verified[-1] < verified[0] // 3
