@@ -52,11 +52,15 @@ LEAN = (
 LAZY = ("--no-compile",)  # what is imported is compiled then; most of the packages never are
 QUIET = ("-p", "no:cacheprovider", "-q")
 
+# The first are quick; kernels and types take about as long, each on a processor of its own.
+COMPILING = (
+    ("compiling the kernels of stores", "-m", "tools.campaigns.preparing"),
+    ("compiling the other kernels", "-m", "tests.kernels.twins"),
+)
 CHECKS = (
     ("ruff check", "-m", "ruff", "check", "."),
     ("ruff format --check", "-m", "ruff", "format", "--check", "."),
-    ("compiling the kernels of stores", "-m", "tools.campaigns.preparing"),
-    ("compiling the other kernels", "-m", "tests.kernels.twins"),
+    ("mypy", "-m", "mypy"),
 )
 
 MEMORY = Path("/dev/shm")
@@ -178,23 +182,19 @@ def set_up(environment: Path, base: str | Path, group: str | None) -> None:
 def run_tests(arguments: list[str]) -> int:
     """Run every check, pytest last so that its summary closes the output.
 
-    Types are checked while kernels and tests are compiled, so that the tests find both processors
+    Kernels are compiled while the sources are checked, so that the tests find both processors
     free and no two of them compile the same.
 
     Returns:
         the exit code of the first check that failed, 0 if none did.
     """
     python = python_of(ENVIRONMENT)
-    types = start(python, "-m", "mypy", output=subprocess.PIPE)
-    failures = []
-    for name, *command in CHECKS:
-        say(name)
-        failures.append(told(name, run(python, *command)))
-    # What is collected is compiled, once and not by each worker.
-    start(python, "-m", "pytest", "--collect-only", *QUIET, output=subprocess.DEVNULL).wait()
-    say("mypy")
-    print(types.communicate()[0], end="", flush=True)
-    failures.append(told("mypy", types.returncode))
+    with ThreadPoolExecutor(1) as pool:
+        compiled = pool.submit(lambda: [checked(*one) for one in COMPILING])
+        failures = [checked(*one) for one in CHECKS]
+        # What is collected is compiled, once and not by each worker.
+        start(python, "-m", "pytest", "--collect-only", *QUIET, output=subprocess.DEVNULL).wait()
+        failures += compiled.result()
     workers = ["-n", str(min(available_processors(), 4)), "--dist", "worksteal"]
     say("pytest")
     with temporary_folder() as folder:
@@ -204,11 +204,13 @@ def run_tests(arguments: list[str]) -> int:
     return next(filter(None, failures), 0)
 
 
-def told(name: str, code: int) -> int:
-    """Tell of a check that failed, before the others run; return its exit code."""
-    if code:
-        say(f"{name} FAILED ({code}); the remaining checks still run")
-    return code
+def checked(name: str, *command: str) -> int:
+    """Run a check, tell what it says and whether it failed, and return its exit code."""
+    check = start(python_of(ENVIRONMENT), *command, output=subprocess.PIPE)
+    said = check.communicate()[0]
+    failed = f" FAILED ({check.returncode}); the others still run" if check.returncode else ""
+    say(f"{name}{failed}\n{said}".rstrip())
+    return check.returncode
 
 
 def available_processors() -> int:

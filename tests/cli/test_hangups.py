@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROWS = b"".join(b'{"text": "a text with the number %d in it"}\n' % row for row in range(2_000))
+ROWS = b"".join(b'{"text": "a text with the number %d in it"}\n' % row for row in range(500))
 PATIENCE = 60.0
 
 

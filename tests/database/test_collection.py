@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 import simdb
 from simdb.ingest import add as indexing
 from simdb.opened.opened import Handle
+from tests.support.processes import Child
 from tests.support.strategies import SURE
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -82,32 +81,23 @@ def test_of_two_that_open_one_name_at_once_the_second_opens_what_the_first_made(
 
 
 def test_of_two_processes_that_create_one_name_exactly_one_succeeds(tmp_path):
-    program = (
-        "import sys, simdb\n"
-        "db = simdb.open(sys.argv[1])\n"
-        "print('ready', flush=True)\n"
-        "sys.stdin.readline()\n"
-        "try:\n"
-        "    db.create_collection('c', simdb.Set())\n"
-        "except simdb.ConfigurationError:\n"
-        "    print('refused')\n"
-        "else:\n"
-        "    print('created')\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "s.simdb")]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
+    def create(child: Child) -> None:
+        with simdb.open(tmp_path / "s.simdb") as db:
+            child.say("ready")
+            child.hear()
+            try:
+                db.create_collection("c", simdb.Set())
+            except simdb.ConfigurationError:
+                child.say("refused")
+            else:
+                child.say("created")
+
+    processes = [Child(create) for _ in range(3)]
+    assert [process.hear() for process in processes] == ["ready"] * 3
     for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    told = [process.communicate(timeout=60)[0].strip() for process in processes]
-    assert sorted(told) == ["created", "refused", "refused"]
+        process.say("go")
+    assert sorted(process.hear() for process in processes) == ["created", "refused", "refused"]
+    assert [process.end() for process in processes] == [0] * 3
 
 
 def test_keys_come_back_as_plain_python_values(database):

@@ -13,6 +13,7 @@ import pytest
 import simdb
 from simdb.errors import ConfigurationError
 from tests.support.calibrating import mean_difference
+from tests.support.grids import some_of
 from tests.support.record_stores import KIND, opened, scored, some_people
 from tools.benchmarks.record_data import load
 from tools.benchmarks.records import PEOPLE, RESTAURANTS, calibrated
@@ -197,12 +198,15 @@ def test_estimates_of_real_people_hold_what_is_true(tmp_path, data_directory):
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "field", "holds"),
-    [
-        ("dblp_acm", "year", False),  # of papers at one conference
-        ("fodors_zagat", "city", False),  # which streets and names tell
-        ("febrl1", "state", True),
-        ("febrl4", "state", True),
-    ],
+    some_of(
+        [
+            ("fodors_zagat", "city", False),  # which streets and names tell
+            ("dblp_acm", "year", False),  # of papers at one conference
+            ("febrl1", "state", True),
+            ("febrl4", "state", True),
+        ],
+        2,
+    ),
 )
 def test_of_real_tables_intervals_hold_what_is_true_or_there_are_warnings(
     tmp_path, data_directory, name, field, holds

@@ -125,12 +125,16 @@ def forked(source: str, *arguments: object, code: int = 0) -> subprocess.Complet
         sys.argv = ["-c", *map(str, arguments)]
         try:
             exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
+            ended = 0
+        except SystemExit as error:
+            ended = int(error.code or 0)
         except BaseException:
             traceback.print_exc()
             raise
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
+        os._exit(ended)
 
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         said = output, errors

@@ -333,11 +333,11 @@ def test_extreme_sets_are_those_described_and_are_joined(bench: registry.Bench) 
 @pytest.fixture
 def small_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let epochs begin early, and put back what the measure changes."""
-    for name, value in (("FIRST_TABLE", 40), ("LEAST_REPOSTED", 200), ("MEASURED_EVERY", 1)):
+    for name, value in (("FIRST_TABLE", 60), ("LEAST_REPOSTED", 200), ("MEASURED_EVERY", 1)):
         monkeypatch.setattr(exact_indexing, name, value)
     monkeypatch.setattr(exact_indexing, "WORTH_IT", 1)
     monkeypatch.setattr(exact_indexing, "WORSE", exact_indexing.WORSE)
-    monkeypatch.setattr(epochs, "STEPS", 16)
+    monkeypatch.setattr(epochs, "STEPS", 8)
     monkeypatch.setattr(epochs, "QUERIES", 10)
 
 
