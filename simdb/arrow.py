@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, MissingExtraError, UsageError
-from simdb.ragged import Column
+from simdb.ragged import ByteStrings, Column
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 2**24
@@ -626,9 +626,15 @@ def keys_column(keys: Sequence[Key | None]) -> Any:
     return arrow.array(keys, arrow.int64() if kinds == {int} else arrow.string())
 
 
-def keyed(
-    numbers: npt.NDArray[np.uint32], keys_of: Callable[[npt.NDArray[np.uint32]], list[Key]]
+def taken(
+    keys: npt.NDArray[np.int64] | ByteStrings | Sequence[Key], places: npt.NDArray[np.int64]
 ) -> Any:
-    """Return the column of the keys of item numbers; each key is looked up once."""
-    distinct, places = np.unique(numbers, return_inverse=True)
-    return keys_column(keys_of(distinct)).take(library().array(places))
+    """Return the column of the keys at some places; UsageError as ``keys_column``."""
+    arrow = library()
+    if isinstance(keys, np.ndarray):
+        return arrow.array(keys[places])
+    if isinstance(keys, ByteStrings):
+        buffers = map(arrow.py_buffer, (keys.offsets.astype(np.int32), keys.values))
+        texts = arrow.StringArray.from_buffers(len(keys), *buffers)
+        return texts.take(arrow.array(places))
+    return keys_column(keys).take(arrow.array(places))

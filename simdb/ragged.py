@@ -63,6 +63,31 @@ class Ragged:
         return {}
 
 
+def cut_out(
+    values: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> ByteStrings:
+    """Return a copy of some strings that lie anywhere among bytes."""
+    sizes = ends - begins
+    offsets = offsets_of(sizes)
+    places = np.repeat(begins - offsets[:-1], sizes) + np.arange(offsets[-1])
+    return ByteStrings(values[places], offsets)
+
+
+def distinct_of(
+    numbers: npt.NDArray[np.uint32],
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """Return the distinct numbers, ascending, and where among them each of the given ones is."""
+    most = int(numbers.max(initial=0)) + 1
+    if most > 8 * numbers.size + 1024:
+        distinct, places = np.unique(numbers, return_inverse=True)
+        return distinct, places
+    met = np.zeros(most, np.bool_)
+    met[numbers] = True
+    distinct = np.flatnonzero(met).astype(np.uint32)
+    ranks = np.cumsum(met) - 1
+    return distinct, ranks[numbers]
+
+
 def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return where rows of these sizes begin, and where the last one ends."""
     offsets = np.zeros(sizes.size + 1, np.int64)
@@ -82,6 +107,15 @@ class ByteStrings(Sequence[memoryview]):
         """Return the bytes of each row of a contiguous array."""
         width = rows.itemsize * int(np.prod(rows.shape[1:]))
         return cls(rows.reshape(-1).view(np.uint8), np.arange(len(rows) + 1) * width)
+
+    def are_utf8(self) -> bool:
+        """Whether each of them is text."""
+        try:
+            str(self.values.data, "utf-8")
+        except UnicodeDecodeError:
+            return False
+        begins = self.offsets[:-1][np.diff(self.offsets) > 0]
+        return not bool((self.values[begins] & 0xC0 == 0x80).any())  # none begins in a character
 
     def __len__(self) -> int:
         return self.offsets.size - 1

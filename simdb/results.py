@@ -12,10 +12,13 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from simdb import arrow
-from simdb.arrays import Float64s, UInt32s
+from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.ragged import ByteStrings, distinct_of
 from simdb.work import Work
 
 Key: TypeAlias = str | int
+# Many keys: numbers, the UTF-8 of texts, or some of both.
+KeyColumn: TypeAlias = Int64s | ByteStrings | list[Key]
 Guarantee: TypeAlias = Literal["exact", "probable"]
 Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
 
@@ -530,7 +533,8 @@ class RepairReport:
         return whole and self.certain and not self.lost_collections
 
 
-KeysOf: TypeAlias = Callable[[UInt32s], list[Key]]
+# Looks up the keys of ascending item numbers.
+KeysOf: TypeAlias = Callable[[UInt32s], KeyColumn]
 
 # Batches, what looks up the keys of their left and of their right items, a token to go on after.
 PairSource = Callable[[], Iterator[tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]]]
@@ -625,22 +629,46 @@ class Pairs(Tabular):
 
     def _columns(self) -> Iterator[dict[str, Any]]:
         """Yield the pairs as columns by name, one batch after the other."""
-        for batch, (left, right), token in self._source():
-            yield {
-                "left": arrow.keyed(batch.left, left),
-                "right": arrow.keyed(batch.right, right),
-                self._measured: getattr(batch, self._measured),
-            }
+        for batch, keys_of, token in self._source():
+            left, right = (
+                arrow.taken(keys, places) for keys, places in _keys_and_places(batch, *keys_of)
+            )
+            measured = getattr(batch, self._measured)
+            yield {"left": left, "right": right, self._measured: measured}
             self.token = token
 
 
-def _with_keys(batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf) -> list[Pair]:
-    """Look the keys of a batch up; of one collection these are read at once."""
+def listed(keys: KeyColumn) -> list[Key]:
+    """Return keys of any form as a list."""
+    if isinstance(keys, ByteStrings):
+        return [str(key, "utf-8") for key in keys]
+    return keys if isinstance(keys, list) else keys.tolist()
+
+
+def _keys_and_places(
+    batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf
+) -> Iterator[tuple[KeyColumn, Int64s]]:
+    """Yield keys, and where among them those of the left items are, and of the right ones.
+
+    Each is looked up once; of one collection those of both sides at once.
+    """
     if left_keys is right_keys:
-        keys = left_keys(np.concatenate([batch.left, batch.right]))
-        lefts, rights = keys[: len(batch)], keys[len(batch) :]
-    else:
-        lefts, rights = left_keys(batch.left), right_keys(batch.right)
+        distinct, places = distinct_of(np.concatenate([batch.left, batch.right]))
+        keys = left_keys(distinct)
+        yield keys, places[: len(batch)]
+        yield keys, places[len(batch) :]
+        return
+    for numbers, keys_of in ((batch.left, left_keys), (batch.right, right_keys)):
+        distinct, places = distinct_of(numbers)
+        yield keys_of(distinct), places
+
+
+def _with_keys(batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf) -> list[Pair]:
+    """Look the keys of a batch up."""
+    lefts, rights = (
+        map(listed(keys).__getitem__, places.tolist())
+        for keys, places in _keys_and_places(batch, left_keys, right_keys)
+    )
     if batch.is_of_distances:
         return [Pair(*pair) for pair in zip(lefts, rights, repeat(None), batch.distance.tolist())]
     return list(map(Pair, lefts, rights, batch.similarity.tolist()))

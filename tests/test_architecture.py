@@ -29,7 +29,7 @@ ALLOWED_IMPORTS = {
     "arrays": set(),
     "unfinished": set(),
     "ragged": {"arrays"},
-    "results": {"arrays", "arrow", "errors", "work"},
+    "results": {"arrays", "arrow", "errors", "ragged", "work"},
     "kernels": {"arrays", "errors"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simdb.kinds.base import joined, lengths_of
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, cut_out, distinct_of
 
 STRINGS = [b"one", b"", b"three", b"4"]
 
@@ -44,3 +44,19 @@ def test_a_slice_is_a_column_of_the_same_bytes(strings, some):
 def test_strings_are_joined_once(strings):
     assert joined(strings)[0] is strings.values
     assert [part.tolist() for part in joined([])] == [[], [0]]
+
+
+def test_strings_are_cut_out_of_bytes(strings):
+    begins, ends = np.array([4, 0, 2, 2]), np.array([9, 3, 2, 4])
+    found = cut_out(np.frombuffer(b"onethree4", np.uint8), begins, ends)
+    assert list(found) == [b"hree4", b"one", b"", b"et"]
+
+
+@pytest.mark.parametrize("numbers", [[], [7], [5, 2, 5, 9, 0], [2**32 - 1, 3, 3]])
+def test_distinct_numbers_are_those_of_numpy(numbers):
+    given = np.array(numbers, np.uint32)
+    distinct, places = distinct_of(given)
+    expected = np.unique(given, return_inverse=True)
+    assert distinct.tolist() == expected[0].tolist()
+    assert places.tolist() == expected[1].tolist()
+    assert distinct.dtype == np.uint32

@@ -20,9 +20,19 @@ from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Kind
 from simdb.opened.opened import Opened
-from simdb.results import Guarantee, Key, KeysOf, Matches, PairBatch, Progress
-from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.layout import decode_user_key
+from simdb.ragged import distinct_of
+from simdb.results import (
+    Guarantee,
+    Key,
+    KeyColumn,
+    KeysOf,
+    Matches,
+    PairBatch,
+    Progress,
+    listed,
+)
+from simdb.storage.collection.reader import FEW, CollectionReader
+from simdb.storage.tables.layout import decode_user_key, decode_user_keys
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 
@@ -132,8 +142,8 @@ def answered(
     method: Method, left: Opened, right: Opened, batches: Batches
 ) -> Iterator[AnsweredBatch]:
     """Turn pairs into what callers see; of one collection ``left`` and ``right`` are the same."""
-    left_keys = partial(keys_of_numbers, left.reader)
-    right_keys = left_keys if left is right else partial(keys_of_numbers, right.reader)
+    left_keys = partial(key_column, left.reader)
+    right_keys = left_keys if left is right else partial(key_column, right.reader)
     for inner, token in batches:
         batch = inner
         if method.measure is Measure.JACCARD:
@@ -167,14 +177,21 @@ def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s)
 
 def keys_of_numbers(collection: CollectionReader, numbers: UInt32s) -> list[Key]:
     """Look up the keys of item numbers in any order; KeyNotFoundError if one is not stored."""
-    distinct, places = np.unique(numbers, return_inverse=True)
-    keys: list[Key | None] = [None] * distinct.size
-    for position, document in collection.documents_of(distinct):
-        keys[position] = decode_user_key(document.key)
-    found: list[Key] = []
-    for place in places.tolist():
-        key = keys[place]
-        if key is None:
-            raise KeyNotFoundError(f"item number {int(distinct[place])} is not stored")
-        found.append(key)
-    return found
+    distinct, places = distinct_of(numbers)
+    keys = listed(key_column(collection, distinct))
+    return [keys[place] for place in places.tolist()]
+
+
+def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:
+    """Look up the keys of ascending item numbers; KeyNotFoundError if one is not stored."""
+    if numbers.size <= FEW:
+        documents = dict(collection.documents_of(numbers))
+        found = np.array(list(documents), np.int64)
+        keys: KeyColumn = [decode_user_key(document.key) for document in documents.values()]
+    else:
+        found, encoded = collection.keys_of(numbers)
+        keys = decode_user_keys(encoded)
+    if found.size < numbers.size:
+        missing = int(np.delete(numbers, found)[0])
+        raise KeyNotFoundError(f"item number {missing} is not stored")
+    return keys

@@ -13,8 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import BadItemError, CorruptionError
+from simdb.kinds.base import joined
+from simdb.ragged import ByteStrings
+from simdb.results import listed
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Table, decode_user_key, encode_user_key, encode_user_keys
+from simdb.storage.tables.layout import (
+    Table,
+    decode_user_key,
+    decode_user_keys,
+    encode_user_key,
+    encode_user_keys,
+)
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(min_size=1, max_size=100).filter(
@@ -151,6 +160,24 @@ def test_the_keys_of_a_collection_begin_with_what_they_are():
     assert layout.manifest_key(258) == b"#\x00\x00\x01\x02"
     assert layout.owner_prefix(258) == b"\x00\x00\x01\x02"
     assert (layout.HEADER_KEY, layout.GARBAGE_KEY) == (b"simdb", b"g")
+
+
+@given(st.lists(INTEGERS) | st.lists(TEXTS) | st.lists(INTEGERS | TEXTS))
+def test_many_keys_come_back_as_columns(keys):
+    found = decode_user_keys(ByteStrings(*joined(list(map(encode_user_key, keys)))))
+    assert listed(found) == keys
+    kinds = set(map(type, keys))
+    expected = {frozenset({int}): np.ndarray, frozenset({str}): ByteStrings}
+    assert isinstance(found, expected.get(frozenset(kinds), list))
+
+
+@pytest.mark.parametrize("second", [b"\x02\xa9", b"\x02\xff", b"\x01short", b"\x03a", b""])
+def test_many_keys_of_which_one_is_none_are_damage(second):
+    # Of the first, joined to the text before it, a character would come.
+    with pytest.raises(CorruptionError):
+        decode_user_keys(ByteStrings(*joined([b"\x02\xc3", second])))
+    with pytest.raises(CorruptionError):
+        decode_user_keys(ByteStrings(*joined([encode_user_key("a"), second])))
 
 
 def test_numbered_keys_and_chunk_keys_sort_as_their_numbers():

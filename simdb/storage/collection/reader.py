@@ -13,6 +13,7 @@ import xxhash
 
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
 from simdb.errors import CorruptionError
+from simdb.ragged import ByteStrings, cut_out, offsets_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -195,6 +196,20 @@ class CollectionReader:
                 record = block.verified_record(place)
                 yield position, self._whole(decode_document(number, record))
 
+    def keys_of(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
+        """Return the positions in ascending item numbers of those stored, and their encoded keys.
+
+        Every record is verified, without an object for each.
+        """
+        positions, parts = [np.empty(0, np.int64)], []
+        for block, wanted, places in self.documents.locate(numbers):
+            cut = _cut_records(block, places)
+            positions.append(wanted)
+            parts.append(cut_out(np.frombuffer(cut.data, np.uint8), cut.keys, cut.items))
+        values = np.concatenate([np.empty(0, np.uint8), *(part.values for part in parts)])
+        sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offsets) for part in parts)])
+        return np.concatenate(positions), ByteStrings(values, offsets_of(sizes))
+
     def live_documents(self, start: int = 0) -> Iterator[Document]:
         """Yield the documents of live items in the order of their numbers."""
         self.load_tombstones()
@@ -347,8 +362,23 @@ def cut_rows(rows: UInt8s) -> list[bytes]:
     return [data[begin : begin + width] for begin in range(0, len(data), width)]
 
 
+class _Records(NamedTuple):
+    """Verified records of a block: their bytes, where keys and items begin, and where these end."""
+
+    data: bytes
+    keys: Int64s
+    items: Int64s
+    ends: Int64s
+
+
 def _items(block: Block, places: Int64s) -> list[bytes]:
     """Return the items of some records of a block."""
+    data, _, begins, ends = _cut_records(block, places)
+    return [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+
+def _cut_records(block: Block, places: Int64s) -> _Records:
+    """Return some records of a block, cut into their parts."""
     data = bytes(block.records)
     all_ends = block.ends.astype(np.int64)
     ends = all_ends[places]
@@ -373,9 +403,7 @@ def _items(block: Block, places: Int64s) -> list[bytes]:
     if (damaged | short).any():
         number = int(block.numbers[places][damaged | short][0])
         raise layout.damage(f"item number {number} is damaged")
-    return [
-        data[begin:end] for begin, end in zip(item_begins.tolist(), item_ends.tolist(), strict=True)
-    ]
+    return _Records(data, begins + DOCUMENT_HEADER.size, item_begins, item_ends)
 
 
 def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:

@@ -44,10 +44,12 @@ from itertools import chain, repeat
 from typing import Any, NamedTuple, cast
 
 import msgpack
+import numpy as np
 import xxhash
 
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
-from simdb.results import Key
+from simdb.ragged import ByteStrings, cut_out
+from simdb.results import Key, KeyColumn
 
 
 class Table(IntEnum):
@@ -173,6 +175,22 @@ def decode_user_key(encoded: bytes | memoryview) -> Key:
     except (struct.error, UnicodeDecodeError) as error:
         raise CorruptionError(f"a stored key cannot be decoded: {error}") from error
     raise CorruptionError(f"a stored key has an unknown tag {tag.hex()}")
+
+
+def decode_user_keys(encoded: ByteStrings) -> KeyColumn:
+    """Return many keys: int64 if all are numbers, their UTF-8 if all are texts, else a list."""
+    values, offsets = encoded.values, encoded.offsets
+    sizes = np.diff(offsets)
+    if sizes.size and sizes.min() > 1:
+        tags = values[offsets[:-1]]
+        if (tags == INTEGER_TAG[0]).all() and (sizes == 1 + _INTEGER.size).all():
+            shifted = values.reshape(-1, 1 + _INTEGER.size)[:, 1:].copy().view(">u8").ravel()
+            return (shifted.astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
+        if (tags == TEXT_TAG[0]).all():
+            texts = cut_out(values, offsets[:-1] + 1, offsets[1:])
+            if texts.are_utf8():
+                return texts
+    return list(map(decode_user_key, encoded))
 
 
 CHECKSUM = struct.Struct("<Q")
