@@ -383,7 +383,7 @@ FAULTS = (
     ),
     Fault(
         "answers",
-        "answers/pigeonhole.py",
+        "answers/slabs.py",
         "return Pigeonhole(self.bound).pairs(opened, since=since)",
         "return Pigeonhole(self.bound).pairs(opened)",
         "tests/answers/test_chunk_index.py -k many_new",

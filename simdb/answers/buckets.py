@@ -72,10 +72,7 @@ class Similar(NamedTuple):
 
 
 class Buckets(Method):
-    """Answers by the probable index; the S-curve of its plan says how probable at which value.
-
-    The values themselves are exact.
-    """
+    """Answers by the probable index, with the true values of what it finds."""
 
     guarantee: ClassVar[Guarantee] = "probable"
     name: ClassVar[str] = "buckets"
@@ -110,10 +107,7 @@ class Buckets(Method):
         return answers
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
-        """Yield all pairs of live items, in the order of buckets, or of new items looked up.
-
-        New items are looked up in their buckets if they are few; else all buckets are swept.
-        """
+        """Yield pairs in the order of buckets; or look new items up in theirs, if they are few."""
         if are_few(opened.reader, since):
             candidates = self._candidates_of_new(opened, since)
         else:

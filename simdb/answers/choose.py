@@ -40,9 +40,8 @@ from simdb.answers.buckets import Buckets
 from simdb.answers.exact.method import SYMMETRIC, Exact, require_index, serves_exactly
 from simdb.answers.exact.whole import WholeSets
 from simdb.answers.method import Method
-from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import Scan
-from simdb.answers.slabs import Slabs
+from simdb.answers.slabs import ChunkIndex, Pigeonhole, Slabs
 from simdb.errors import ConfigurationError, Remedy, SimdbError, ThresholdTooLowError
 from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits

@@ -37,10 +37,7 @@ class Ranked(NamedTuple):
 
 
 def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s, bound: Bound) -> Ranked:
-    """Compare one item, whose features are given, with stored ones of ascending numbers.
-
-    Items that another process has deleted for good are left out.
-    """
+    """Compare the features of an item with stored items, of ascending numbers, that still exist."""
     signer, reader = opened.signer, opened.reader
     documents = None
     if reader.items is not None:

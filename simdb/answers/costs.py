@@ -23,9 +23,8 @@ from simdb.answers.compare import compare_probe_with_stored
 from simdb.answers.exact.method import Exact
 from simdb.answers.exact.whole import WholeSets
 from simdb.answers.method import Method
-from simdb.answers.pigeonhole import ChunkIndex, Pigeonhole
 from simdb.answers.scan import live_features
-from simdb.answers.slabs import Slabs
+from simdb.answers.slabs import ChunkIndex, Pigeonhole, Slabs
 from simdb.arrays import UInt32s
 from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
@@ -81,10 +80,7 @@ class Rates(NamedTuple):
 
 
 def looked_at(method: Method, verb: str, left: Opened, right: Opened) -> float:
-    """Estimate how many items, or pairs, a method looks at, by counts alone.
-
-    Of one collection ``left`` and ``right`` are the same.
-    """
+    """Estimate by counts how many items, or pairs, are looked at; one collection is both sides."""
     counts = counts_of(right)
     if isinstance(method, WholeSets):  # of a join, what is met is known only when it is done
         return float(counts.live + (left.reader.manifest.live if verb == "join" else 0))

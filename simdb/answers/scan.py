@@ -61,10 +61,7 @@ class Scan(Method):
         return answers
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
-        """Compare each item with every later one; the order is that of the slices they are read in.
-
-        Every pair of items is looked at.
-        """
+        """Compare each item with every later one, in the order of the slices they are read in."""
         for probes in live_batches(opened.reader):
             start = max(since, int(probes.numbers[0]))
             for stored in live_features(opened, start):

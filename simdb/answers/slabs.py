@@ -3,23 +3,27 @@
 Items are read in slabs that memory allows, as rows of one width, and each slab is joined with
 itself and with the later ones, or with those of another collection, by the measure: for Hamming
 distance see ``exact.pigeonhole``, for angles and Euclidean distance ``exact.products``.
+
+``ChunkIndex`` looks items up in an index that misses nothing within its bound (``lsh.chunks``);
+pairs of many items it leaves to ``Pigeonhole``: to sort is as quick as to sweep an index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from simdb.answers.buckets import NEW_SHARE, Buckets, are_few
 from simdb.answers.compare import matches_of_many
 from simdb.answers.method import Batches, Forest, ProgressCallback
 from simdb.answers.scan import Scan, live_features
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
-from simdb.results import Matches, PairBatch, Progress
+from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.work import Work
 
 WORTH_JOINING = 64  # probes that are compared with the same items
@@ -97,6 +101,38 @@ class Slabs(Scan):
             for others in slabs_of(right):
                 for columns in _near(self.bound, right, left.work, ones, others):
                     yield PairBatch.of(*columns, is_distance=True), None
+
+
+class Pigeonhole(Slabs):
+    """Answers by comparing in full what is equal in a chunk. None is missed."""
+
+    name: ClassVar[str] = "pigeonhole"
+
+
+class ChunkIndex(Buckets):
+    """Answers by the stored chunks of an index that is planned for the bound. None is missed."""
+
+    guarantee: ClassVar[Guarantee] = "exact"
+    name: ClassVar[str] = "chunk index"
+
+    def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
+        """Look new items up in the index if they are few; else sort all by each chunk."""
+        if are_few(opened.reader, since):
+            return super().pairs(opened, since=since)
+        return Pigeonhole(self.bound).pairs(opened, since=since)
+
+    def join(self, left: Opened, right: Opened) -> Batches:
+        """Look left items up in the right index if they are few; else sort both by each chunk."""
+        if left.reader.manifest.live * NEW_SHARE <= right.reader.manifest.live:
+            return super().join(left, right)
+        return Pigeonhole(self.bound).join(left, right)
+
+    def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
+        """Connect all pairs, but compare equal items once."""
+        return Pigeonhole(self.bound).groups(opened, progress)
+
+
+# -- slabs, and their near pairs ------------------------------------------------------------------
 
 
 def _near(

@@ -48,10 +48,7 @@ class ContainedSets:
         self._marks[_slots(self._keys)] = True
 
     def found_in(self, others: ArrangedSets) -> Iterator[Contained]:
-        """Yield all pairs of a set of ``others`` and one that it contains enough of, each once.
-
-        ``others`` are in the same order of symbols.
-        """
+        """Yield each pair of a set of ``others``, in the same order, with one contained in it."""
         marked = np.flatnonzero(self._marks[_slots(others.values)])
         starts, counts = np.zeros((2, others.values.size), np.int64)
         starts[marked] = np.searchsorted(self._keys, others.values[marked])

@@ -98,10 +98,7 @@ class Fates:
 
 
 class BatchAdder:
-    """Adds the batches of one input, one after the other.
-
-    Where the settings that signed them have changed since, it signs again.
-    """
+    """Adds the batches of one input; signs them again where the settings have changed since."""
 
     def __init__(self, access: WriteAccess, known: Known, policy: AddPolicy) -> None:
         self._access = access

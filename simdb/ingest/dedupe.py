@@ -30,7 +30,7 @@ from simdb.answers.exact.memory import first_identical
 from simdb.answers.exact.method import Exact
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
-from simdb.answers.pigeonhole import ChunkIndex
+from simdb.answers.slabs import ChunkIndex
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets

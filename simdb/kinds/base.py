@@ -190,26 +190,17 @@ class Items(ABC):
 
     @abstractmethod
     def encode(self, item: Any) -> bytes:
-        """Return the stored form of an item; equal items are equal bytes.
-
-        Raises:
-            BadItemError: it is no item of this kind, or too large.
-        """
+        """Return the stored form of an item; BadItemError: it is none, or too large."""
 
     @abstractmethod
     def decode(self, data: Stored) -> Any:
-        """Return the item of its stored form.
-
-        Raises:
-            CorruptionError: it is no such form.
-        """
+        """Return the item of its stored form; CorruptionError if it is no such form."""
 
     @abstractmethod
     def features(self, items: Sequence[Stored]) -> Any:
         """Return what items in stored form are hashed and compared by, as one batch with a length.
 
-        Raises:
-            CorruptionError: one of them is no stored form.
+        CorruptionError: one of them is no stored form.
         """
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:

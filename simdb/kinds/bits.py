@@ -390,10 +390,7 @@ class BitsMeasure(PairedMeasure):
         return ByCount(features[places], counts[places], places)
 
     def scan(self, probe: UInt64s, features: UInt64s, limit: int) -> tuple[Int64s, Compared]:
-        """Find the rows of ``features`` at most ``limit`` bits away, and their distances.
-
-        Exact, whatever the measure: by reading all.
-        """
+        """Find the rows of ``features`` at most ``limit`` bits away, and their distances: exact."""
         rows, distances = kernels.bits.scan_hamming(probe[0], features, limit)
         return rows, Compared(distances, np.ones_like(distances))
 

@@ -310,10 +310,7 @@ class ProductMeasure(VectorMeasure):
     def near_pairs(
         self, ones: Float32s, others: Float32s | None, bound: Bound, work: Work
     ) -> Iterator[Near]:
-        """Find every pair within a bound, each once, as ``compare_pairs`` compares it.
-
-        Of ``ones`` with later ones if there are no others. See ``exact.products``.
-        """
+        """Find pairs as ``compare_pairs`` compares them, with the help of ``exact.products``."""
         limit, apart = float(bound.fraction), float(bound.fraction)
         if self._number == kernels.vectors.ANGLE:  # the ends of unit vectors are a chord apart
             apart = 2 * math.sin(math.radians(min(limit, 180.0)) / 2)

@@ -137,10 +137,7 @@ class Projector:
     def portions(
         self, vectors: Float32s, allowed: float = math.inf
     ) -> Iterator[tuple[slice, Float32s, Floats, Floats]]:
-        """Cut vectors into portions; yield which they are, the vectors, and ``project`` of them.
-
-        The next portion overwrites the projections.
-        """
+        """Yield portions: which vectors, they, and ``project`` of them until the next one."""
         buffer = _aligned(min(len(vectors), self._portion), self._columns.shape[1])
         for start in range(0, len(vectors), self._portion):
             portion = slice(start, start + self._portion)

@@ -298,10 +298,7 @@ def new_epoch(transaction: ReadTransaction, number: int) -> EpochManifest:
 
 
 def new_owners(transaction: WriteTransaction, count: int, *others: IndexManifest) -> int:
-    """Return the first of some numbers above those of all indexes and epochs that ever were.
-
-    ``others`` are indexes that are not stored as they are now.
-    """
+    """Return the first of some new numbers of indexes and epochs; ``others`` are not stored yet."""
     stored = [
         Manifest.decode(layout.unseal(Table.META, bytes(key), value)).index
         for key, value in transaction.scan(Table.META, layout.MANIFEST_PREFIX)

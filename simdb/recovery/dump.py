@@ -50,10 +50,7 @@ class DumpedCollection:
     items: str
 
     def rows(self) -> Iterator[tuple[Key, Any, Any]]:
-        """Yield key, item and metadata of each item, in order of insertion.
-
-        StorageError: the file is cut short, or is none that ``write`` wrote.
-        """
+        """Yield key, item and metadata, as inserted; StorageError if they cannot be read."""
         arrow = tables.library()
         kind = self.settings.kind
         try:

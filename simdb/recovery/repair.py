@@ -297,10 +297,7 @@ class Salvage:
             yield next(same)
 
     def documents(self, number: int) -> Iterator[Found]:
-        """Yield the documents of a collection by ascending item number, deleted ones among them.
-
-        Those whose items of one width cannot be read are left out.
-        """
+        """Yield documents by item number, also deleted ones, of which the item can be read."""
         documents = self._all(Table.DOCUMENTS, number)
         if not self.collections[number].width:
             yield from documents

@@ -32,10 +32,7 @@ SIGNATURES_AT_ONCE = 65_536  # or fewer, where they and their keys are large
 
 
 class Checker:
-    """Checks one collection in one snapshot, step by step; collects what is wrong.
-
-    ``deep`` computes its indexes from the items anew.
-    """
+    """Checks a collection in one snapshot; ``deep`` computes its indexes from the items anew."""
 
     def __init__(
         self, opened: Opened, *, deep: bool, progress: Callable[[Progress], None] | None
@@ -99,10 +96,7 @@ class Checker:
     def _swept(
         self, table: str, record: str, view: RunView, owner: int, directory: RunDirectory
     ) -> Iterator[tuple[UInt64s, UInt32s]]:
-        """Yield the keys and columns of all runs; note what is wrong with chunks and their order.
-
-        Every chunk is verified, also those that this process has verified before.
-        """
+        """Yield keys and columns of all runs; note what is wrong with chunks and order."""
         for run in directory.runs:
             for number in range(run.first_chunk, run.end_chunk):
                 try:

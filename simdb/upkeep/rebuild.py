@@ -117,10 +117,7 @@ def collect_garbage(access: WriteAccess) -> None:
 
 
 def clear_up(access: WriteAccess) -> None:
-    """Remove what a change that is committed has left, as far as that can be done now.
-
-    The rest stays listed, and the next one who collects garbage removes it.
-    """
+    """Remove what a committed change has left, as far as can be done now; the rest stays listed."""
     try:
         collect_garbage(access)
     except DatabaseFailedError:  # the change may be lost as well

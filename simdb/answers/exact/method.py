@@ -219,10 +219,7 @@ def serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
 
 
 def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
-    """Raise unless the collection has an exact index that serves a criterion.
-
-    ConfigurationError, ThresholdTooLowError: it has not; the message names the remedy.
-    """
+    """Raise, with the remedy, unless the collection has an exact index that serves a criterion."""
     needed = criterion.floor
     shown = needed
     if needed is not None and criterion.measure is Measure.JACCARD:
@@ -306,10 +303,7 @@ class Token:
         return replace(self, place=place)
 
     def require(self, left: Opened, right: Opened, since: int = 0) -> None:
-        """Raise unless it goes on with a join, or with the pairs of a collection since an item.
-
-        ConfigurationError: it is of something else, or a collection has changed.
-        """
+        """Raise ConfigurationError unless it is of this join, or these pairs, as they are now."""
         of_join = left is not right
         if (self.way in (JOINED, LOOKED_UP)) is not of_join:
             other = "not one" if of_join else "one"

@@ -42,10 +42,7 @@ class Similar(NamedTuple):
 
 
 class Prober:
-    """Looks up probes, arranged in the order of its epoch, in the exact index of a collection.
-
-    ConfigurationError: there is no exact index.
-    """
+    """Looks up probes, arranged in the order of its epoch; ConfigurationError without an index."""
 
     def __init__(self, opened: Opened, criterion: Criterion) -> None:
         epoch, exact = current_epoch(opened.reader), opened.reader.manifest.index.exact
@@ -111,10 +108,7 @@ class Prober:
                 probes.resources.require_open()
 
     def _similar(self, batch: Loaded, *, earlier_only: bool) -> Iterator[tuple[int, Similar]]:
-        """Yield the number of each item of a batch with the stored items similar to it.
-
-        Identical items of the batch are looked up once.
-        """
+        """Yield each item's number and what is similar; identical ones are looked up once."""
         end = int(batch.numbers[-1]) if earlier_only else None
         sets = batch.sets
         first = first_identical(sets, sets.sizes > 0)

@@ -77,10 +77,7 @@ Verification: TypeAlias = AtOnce[tuple[ClassPairs, Int64s]]  # the pairs, and wh
 
 
 class _Slice(NamedTuple):
-    """Buckets of two postings or more, their items numbered by rising size.
-
-    Postings are as ``kernels.postings`` reads them, and ``numbers`` the item numbers by rank.
-    """
+    """Buckets of two postings or more, their items ranked by rising size."""
 
     numbers: UInt32s
     left: Postings
@@ -129,10 +126,7 @@ class Sweep:
     def pairs(
         self, workers: Workers, start: Place = BEGINNING, *, counted: bool | None = None
     ) -> Iterator[tuple[PairBatch, Place]]:
-        """Yield all pairs of items, those of identical ones first, and where to go on after each.
-
-        ``counted`` is as for ``class_pairs``; what is before ``start`` is left out.
-        """
+        """Yield all pairs from a place on, those of identical items first, and where to go on."""
         return numbered(self._expanded(workers, start.range, counted=counted), start)
 
     def _expanded(
@@ -180,10 +174,7 @@ class Sweep:
             yield pairs
 
     def count(self) -> bool:
-        """Count the common symbols of all pairs met, if few enough are; return whether they are.
-
-        What is found is kept for ``pairs``.
-        """
+        """Count and keep the common symbols of all pairs met; whether they are few enough."""
         if not self._every:
             self._every.append(self._counted_candidates())
         return self._every[0] is not None

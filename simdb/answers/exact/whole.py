@@ -51,10 +51,7 @@ class WholeSets(Exact):
         return replace(matches(self, opened, ranked, limit), candidates=total)
 
     def join(self, left: Opened, right: Opened) -> Batches:
-        """Load the items that are to be contained, and look all others up in their postings.
-
-        ConfigurationError, ThresholdTooLowError: they do not fit into memory; says what would help.
-        """
+        """Load what is to be contained, or refuse if that is too much; look all others up."""
         left = replace(left, signer=right.signer)
         is_right = self.measure is Measure.STORED_IN_PROBE
         inner, outer = (right, left) if is_right else (left, right)

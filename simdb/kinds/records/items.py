@@ -645,10 +645,7 @@ def _once(
 
 
 def _word_strings(values: list[str], codes: Int64s, letters: dict[str, str]) -> list[str]:
-    """Return the words of values as strings of one letter a word; new words get new letters.
-
-    Where there are more words than letters the strings are of no use.
-    """
+    """Return words as strings of one letter each, of use while there are letters enough."""
     strings: dict[int, str] = {}
     for code in np.unique(codes).tolist():
         words = set(values[code].split())
