@@ -936,6 +936,8 @@ class Collection(CollectionView):
         seed: int | None = None,
         exact_floor: ThresholdLike | None = None,
         containment: bool | None = None,
+        row_budget: int | None = None,
+        false_candidates: ThresholdLike = 1,
         drop_exact: bool = False,
         drop_probable: bool = False,
         progress: Callable[[Progress], None] | None = None,
@@ -947,8 +949,8 @@ class Collection(CollectionView):
 
         Args:
             kind: what the items are; the same kind with other settings.
-            threshold, max_distance, recall, bands, rows, sketch: of the probable index, which a
-                threshold or a distance adds where there is none.
+            threshold, max_distance, recall, bands, rows, sketch, row_budget, false_candidates: of
+                the probable index, which a threshold or a distance adds where there is none.
             seed: of all hashes.
             exact_floor: of the exact index, which a floor adds where there is none.
             containment: whether the exact index posts all symbols.
@@ -960,7 +962,17 @@ class Collection(CollectionView):
         recall = present.recall if recall is None else recall
         sketch = present.sketch if sketch is None else sketch
         asked = IndexRequest(
-            threshold, max_distance, recall, bands, rows, sketch, seed, exact_floor, containment
+            threshold,
+            max_distance,
+            recall,
+            bands,
+            rows,
+            sketch,
+            seed,
+            exact_floor,
+            containment,
+            row_budget,
+            false_candidates,
         )
         settings = changed_settings(
             present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable

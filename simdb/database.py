@@ -150,6 +150,8 @@ class Database:
         seed: int | None = None,
         exact_floor: ThresholdLike | None = None,
         containment: bool = False,
+        row_budget: int | None = None,
+        false_candidates: ThresholdLike = 1,
     ) -> Collection:
         """Open a collection, or create it if there is none of that name.
 
@@ -171,6 +173,8 @@ class Database:
             exact_floor: the least threshold that an exact index serves; none is made without it.
             containment: the exact index posts all symbols of every item, not only as many as the
                 floor asks for, and serves every threshold and every measure of ``search``.
+            row_budget, false_candidates: of planning, as for ``simdb.plan``; for thresholds so low
+                that 128 rows are too few, and for fewer comparisons in vain.
 
         Raises:
             ConfigurationError: it exists with other settings; ``rebuild`` changes them.
@@ -181,7 +185,17 @@ class Database:
                 catalogue.require_settings(transaction, name)
             return self[name]
         asked = IndexRequest(
-            threshold, max_distance, recall, bands, rows, sketch, seed, exact_floor, containment
+            threshold,
+            max_distance,
+            recall,
+            bands,
+            rows,
+            sketch,
+            seed,
+            exact_floor,
+            containment,
+            row_budget,
+            false_candidates,
         )
         wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:
@@ -208,6 +222,8 @@ class Database:
         seed: int | None = None,
         exact_floor: ThresholdLike | None = None,
         containment: bool = False,
+        row_budget: int | None = None,
+        false_candidates: ThresholdLike = 1,
     ) -> Collection:
         """Create a collection; see ``collection``.
 
@@ -215,7 +231,17 @@ class Database:
             ConfigurationError: there is one of that name.
         """
         asked = IndexRequest(
-            threshold, max_distance, recall, bands, rows, sketch, seed, exact_floor, containment
+            threshold,
+            max_distance,
+            recall,
+            bands,
+            rows,
+            sketch,
+            seed,
+            exact_floor,
+            containment,
+            row_budget,
+            false_candidates,
         )
         wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:

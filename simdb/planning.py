@@ -14,7 +14,7 @@ from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.kinds import Items, Kind
 from simdb.lsh import planning
-from simdb.lsh.planning import Plan
+from simdb.lsh.planning import Plan, PlanRequest
 from simdb.storage.tables.runs import POSTING_BYTES
 
 SAMPLED_AT_ONCE = 100  # items
@@ -26,6 +26,8 @@ def plan(
     recall: ThresholdLike = 0.99,
     bands: int | None = None,
     rows: int | None = None,
+    row_budget: int | None = None,
+    false_candidates: ThresholdLike = 1,
 ) -> Plan:
     """Choose bands and rows for a threshold, as ``Database.collection`` does.
 
@@ -35,6 +37,10 @@ def plan(
         threshold: the similarity to plan for.
         recall: the share of pairs at the threshold that the index is to find.
         bands, rows: taken as given, if given.
+        row_budget: base functions that a signature may have, 128 without it; a low threshold takes
+            more. With a budget of its own a band may be a single row.
+        false_candidates: the largest probability that a pair below the threshold is a candidate,
+            which costs a comparison; the mean over all similarities below.
 
     Raises:
         ConfigurationError: a value is out of range, or no plan reaches the recall.
@@ -43,12 +49,14 @@ def plan(
     >>> chosen.bands, chosen.rows
     (16, 6)
     """
-    return planning.plan(
-        Threshold.parse(threshold).fraction,
+    request = PlanRequest(
         Threshold.parse(recall, name="recall").fraction,
         bands,
         rows,
+        row_budget,
+        Threshold.parse(false_candidates, name="false_candidates").fraction,
     )
+    return planning.plan(Threshold.parse(threshold).fraction, request)
 
 
 @dataclass(frozen=True, slots=True)

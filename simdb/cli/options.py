@@ -58,8 +58,6 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return with_groups
 
 
-Bands = Annotated[int | None, typer.Option("--bands", help="Bands of the index (planned).")]
-Rows = Annotated[int | None, typer.Option("--rows", help="Rows a band (planned).")]
 Budget = Annotated[
     int | None,
     typer.Option(
@@ -169,12 +167,46 @@ Sketch: TypeAlias = Literal["fast", "classical"] | None
 
 
 @dataclass(frozen=True, slots=True)
-class IndexOptions:
-    """The indexes of a new collection, where they are not planned."""
+class PlanOptions:
+    """What is asked of the bands and rows of an index."""
 
     recall: Recall = None
-    bands: Bands = None
-    rows: Rows = None
+    bands: Annotated[int | None, typer.Option("--bands", help="Bands of the index (planned).")] = (
+        None
+    )
+    rows: Annotated[int | None, typer.Option("--rows", help="Rows a band (planned).")] = None
+    row_budget: Annotated[
+        int | None,
+        typer.Option(
+            "--row-budget",
+            metavar="ROWS",
+            help="Rows that all bands may have together; low thresholds need more (128).",
+        ),
+    ] = None
+    false_candidates: Annotated[
+        str | None,
+        typer.Option(
+            "--false-candidates",
+            metavar="SHARE",
+            help="Of pairs that are not similar, the share that may be compared (any).",
+        ),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what was given, under its name in the Python API."""
+        values = asdict(self)
+        told = {"recall": "recall"}
+        for name in values.keys() & {"recall", "false_candidates", "exact_floor"}:
+            if values[name] is not None:
+                option = told.get(name, f"--{name.replace('_', '-')}")
+                values[name] = rational(values[name], name=option)
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions(PlanOptions):
+    """The indexes of a new collection, where they are not planned."""
+
     sketch: Annotated[Sketch, _sketch("fast")] = None
     seed: Annotated[int | None, _seed("random")] = None
     exact_floor: Annotated[
@@ -185,14 +217,6 @@ class IndexOptions:
             help="Also an exact index, which serves thresholds from this one on.",
         ),
     ] = None
-
-    def given(self) -> dict[str, Any]:
-        """Return what was given, under its name in the Python API."""
-        values = asdict(self)
-        for name, told in (("recall", "recall"), ("exact_floor", "--exact-floor")):
-            if values[name] is not None:
-                values[name] = rational(values[name], name=told)
-        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,14 @@ import typer
 
 import simdb
 from simdb.cli.inputs import Feed, InputOptions, SampleOptions
-from simdb.cli.options import Bands, Bound, KindOptions, Rows, rational
+from simdb.cli.options import Bound, KindOptions, PlanOptions, rational
 from simdb.cli.output import AsJson, print_json, print_table
 from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.files.inputs import require_there
 from simdb.kinds import Kind
 from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
-from simdb.lsh.planning import Plan
+from simdb.lsh.planning import Plan, PlanRequest
 from simdb.planning import ExactPlan, posted_symbols
 
 _DEFAULT_FLOOR = Fraction(4, 5)
@@ -48,11 +48,7 @@ def plan(
     described: KindOptions,
     reading: SampleOptions,
     bound: Bound,
-    recall: Annotated[
-        str, typer.Option("--recall", metavar="SHARE", help="Share of pairs at the threshold.")
-    ] = "0.99",
-    bands: Bands = None,
-    rows: Rows = None,
+    wanted: PlanOptions,
     points: Annotated[
         int, typer.Option("--points", min=2, max=1001, help="Points of the curve.")
     ] = 11,
@@ -74,7 +70,7 @@ def plan(
     if not exact:
         if inputs:
             raise UsageError("inputs are measured with --exact only")
-        planned = _planned(chosen, bound, rational(recall, name="recall"), bands, rows)
+        planned = _planned(chosen, bound, PlanRequest(**wanted.given()))
         if plot is not None:
             _draw(Path(plot), planned)
         _show_planned(planned, points, as_json=as_json)
@@ -160,16 +156,14 @@ class _Planned:
         return min(3 * self.bound or 1.0, float(self.kind.largest_distance))
 
 
-def _planned(
-    kind: Kind, bound: Bound, recall: Fraction, bands: int | None, rows: int | None
-) -> _Planned:
+def _planned(kind: Kind, bound: Bound, request: PlanRequest) -> _Planned:
     """Return the index that a new collection would have."""
     if kind.is_distance and not bound.given():
         raise UsageError(f"{kind.plural} compared by distance are planned for a --max-distance")
     given = bound.of(kind)
     wanted = kind.planned_bound(given.get("threshold", "default"), given.get("max_distance"))
     assert wanted is not None
-    plan = kind.outer_plan(kind.plan(wanted.fraction, recall, bands, rows))
+    plan = kind.outer_plan(kind.plan(wanted.fraction, request))
     return _Planned(kind, float(plan.threshold), plan)
 
 

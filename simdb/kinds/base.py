@@ -30,7 +30,7 @@ from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
-from simdb.lsh.planning import Plan, plan
+from simdb.lsh.planning import Plan, PlanRequest, plan
 from simdb.ragged import ByteStrings, Column
 from simdb.work import Work
 
@@ -413,9 +413,9 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """Symbols that a byte of an ordinary item gives; None where nothing is known of items."""
         return None
 
-    def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
+    def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
         """Choose bands and rows, ConfigurationError if none will do; see ``lsh.planning.plan``."""
-        return plan(bound, recall, bands, rows, self.make_curve(bound))
+        return plan(bound, request, self.make_curve(bound))
 
     def can_have(self, bands: int, rows: int) -> bool:
         """Whether ``plan`` may have given bands and rows, however little is indexed yet."""

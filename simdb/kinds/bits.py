@@ -40,7 +40,7 @@ from simdb.kinds.base import (
 from simdb.lsh.chunks import ChunkCurve, Chunks, plan_chunks
 from simdb.lsh.curves import Curve, HammingCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
-from simdb.lsh.planning import Plan
+from simdb.lsh.planning import Plan, PlanRequest
 from simdb.lsh.projections import BitSampling
 from simdb.ragged import ByteStrings, Column
 from simdb.work import Work
@@ -120,10 +120,10 @@ class Bits(SymbolKind, frozen=True):
     def make_complete_curve(self, bound: Fraction) -> Curve:
         return ChunkCurve(float(bound))
 
-    def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
-        if self.can_miss_nothing and recall == 1:
-            return plan_chunks(self.length, bound, bands, rows)
-        return super().plan(bound, recall, bands, rows)
+    def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
+        if self.can_miss_nothing and request.recall == 1:
+            return plan_chunks(self.length, bound, request)
+        return super().plan(bound, request)
 
     def stores_alike(self, other: Self) -> bool:
         return self.length == other.length

@@ -54,7 +54,7 @@ from simdb.lsh.family import (
     mixed,
     secret_words,
 )
-from simdb.lsh.planning import Plan
+from simdb.lsh.planning import Plan, PlanRequest
 from simdb.ragged import offsets_of
 
 MAXIMUM_SIDE = 4_095  # the largest x in 1/16 fits into 16 bits
@@ -189,8 +189,8 @@ class Fingerprint(Kind, frozen=True):
     ) -> Family:
         return SquaresFamily(self, secret)
 
-    def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
-        if bands is not None or rows is not None:
+    def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
+        if not request.is_free:
             raise ConfigurationError("fingerprints have groups and functions, not bands and rows")
         return Plan(bound, self.groups, self.functions, self.make_curve(bound))
 

@@ -25,7 +25,7 @@ from simdb.arrays import Int64s, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.lsh.curves import Curve
 from simdb.lsh.family import BandedFamily, BucketKeys, derived_words
-from simdb.lsh.planning import Plan
+from simdb.lsh.planning import Plan, PlanRequest
 
 MOST_BITS = 32  # of a chunk: as many values as there are item numbers
 MOST_PROBES = 4_096  # buckets that one search may look into
@@ -74,14 +74,18 @@ def _values_within(bits: int, radius: int) -> int:
     return sum(comb(bits, flips) for flips in range(radius + 1))
 
 
-def plan_chunks(length: int, distance: Fraction, bands: int | None, rows: int | None) -> Plan:
+def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
     """Choose how many chunks, and of how many bits, serve a search within a distance best.
 
     Bands and rows that are given stay; when both are, they are taken whatever they cost.
     ConfigurationError: however they are dealt, a search would look at a large part of all vectors;
     or bands and rows that are given cannot be.
     """
-    most = int(distance)
+    most, bands, rows = int(distance), request.bands, request.rows
+    if request.row_budget is not None or request.false_candidates < 1:
+        raise ConfigurationError(
+            "recall 1 has chunks of bits, not row_budget or false_candidates; leave these out"
+        )
     choices = [
         (chunks, bits)
         for chunks in ([bands] if bands else range(1, most + 2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, isnan, nan, nextafter
@@ -18,7 +20,6 @@ from simdb.lsh.family import MAXIMUM_FUNCTIONS
 JACCARD = JaccardCurve()
 _MOST_BANDS = 128
 _MOST_ROWS = 128
-_FEWEST_ROWS = 2  # with one row a band every pair of not quite unlike items is a candidate
 _BYTES_A_BAND = 12  # a bucket entry: key and item number
 _BYTES_A_ROW = 2  # a stored row
 
@@ -84,28 +85,57 @@ class Plan:
         return float(area) / max(near - far, 1e-9)
 
 
-@lru_cache(maxsize=64, typed=True)
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What is asked of a plan; what is None is left to planning.
+
+    Attributes:
+        recall: the share of pairs at the threshold that is to be found.
+        bands, rows: taken as given.
+        row_budget: base functions that may be spent on an item; None for that of the family.
+        false_candidates: the largest probability that a pair beyond the threshold is a candidate.
+    """
+
+    recall: Fraction = Fraction(99, 100)
+    bands: int | None = None
+    rows: int | None = None
+    row_budget: int | None = None
+    false_candidates: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        for name in ("bands", "rows", "row_budget"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ConfigurationError(
+                    f"{name} must be a whole number of at least 1, not {value!r}"
+                )
+            if value is not None and value > MAXIMUM_FUNCTIONS:
+                raise ConfigurationError(
+                    f"{name} is {value:,}, more than the {MAXIMUM_FUNCTIONS:,} of a signature"
+                )
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing but the recall is asked for."""
+        return self == PlanRequest(self.recall)
+
+
+@lru_cache(maxsize=64)
 def plan(
-    threshold: Fraction,
-    recall: Fraction = Fraction(99, 100),
-    bands: int | None = None,
-    rows: int | None = None,
-    family: Curve = JACCARD,
+    threshold: Fraction, request: PlanRequest = PlanRequest(), family: Curve = JACCARD
 ) -> Plan:
     """Choose bands and rows such that pairs at the threshold are found with the wanted recall.
 
-    Within the family's budget of rows, it takes the fewest false candidates, weighed against the
-    size of the index. ``bands`` or ``rows`` that are given stay; when both are, they are taken
-    whatever their recall, which ``Plan.expected_recall`` tells. ConfigurationError: a value is out
-    of range, or the budget does not reach the recall; the message says what it reaches.
+    Within the budget of rows, it takes the fewest false candidates, weighed against the size of the
+    index. ``bands`` or ``rows`` that are given stay; when both are, they are taken whatever their
+    recall, which ``Plan.expected_recall`` tells. ConfigurationError: a value is out of range, or
+    the budget does not reach the recall; the message says what it reaches, and what would do.
     """
     if not family.falls and not 0 < threshold <= 1:
         raise ConfigurationError(f"threshold must be above 0 and at most 1, not {threshold}")
-    if not 0 < recall < 1:
-        raise ConfigurationError(f"recall must be above 0 and below 1, not {float(recall)}")
-    for name, value in (("bands", bands), ("rows", rows)):
-        if value is not None and (type(value) is not int or value < 1):
-            raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if not 0 < request.recall < 1:
+        raise ConfigurationError(f"recall must be above 0 and below 1, not {float(request.recall)}")
+    bands, rows = request.bands, request.rows
     if bands is not None and rows is not None:
         if bands * rows > MAXIMUM_FUNCTIONS:
             raise ConfigurationError(
@@ -117,30 +147,74 @@ def plan(
         raise ConfigurationError(
             "no probability is known by which bands and rows could be planned: give both"
         )
-    budget = family.row_budget
-    plans = [
-        Plan(threshold, some_bands, some_rows, family)
-        for some_bands in ([bands] if bands else range(1, min(budget, _MOST_BANDS) + 1))
-        for some_rows in ([rows] if rows else range(_FEWEST_ROWS, min(budget, _MOST_ROWS) + 1))
-        if some_bands * some_rows <= budget
-    ]
-    if not plans:
+    budget = request.row_budget or family.row_budget
+    least = float(request.recall)  # not below the recall, so that comparing with it is as good
+    least = least if least >= request.recall else nextafter(least, inf)
+    enough, nearest = _enough(threshold, request, budget, least, family)
+    if not nearest:
         raise ConfigurationError(
-            f"bands={bands}, rows={rows} leaves no plan within {budget} rows of signature; "
-            "give both to go beyond it"
+            f"bands={bands}, rows={rows} leaves no plan within {budget:,} rows of signature; "
+            "give both, or a larger row_budget, to go beyond it"
         )
-    least = float(recall)  # not below the recall, so that comparing with it is as good and quicker
-    least = least if least >= recall else nextafter(least, inf)
-    enough = [choice for choice in plans if choice.expected_recall(threshold) >= least]
+    asked = f"at {'distance' if family.falls else 'threshold'} {float(threshold)}"
     if not enough:
-        best = max(plans, key=lambda choice: choice.expected_recall(threshold))
+        best = max(nearest, key=lambda choice: choice.expected_recall(threshold))
         raise ConfigurationError(
-            f"recall {float(recall)} at {'distance' if family.falls else 'threshold'} "
-            f"{float(threshold)} cannot be had with "
-            f"{budget} rows of signature; {best.bands} bands of {best.rows} rows reach "
-            f"{best.expected_recall(threshold):.4f}: lower the recall, or give bands and rows"
+            f"recall {float(request.recall)} {asked} cannot be had with {budget:,} rows of "
+            f"signature; {best.bands} bands of {best.rows} rows reach "
+            f"{best.expected_recall(threshold):.4f}: lower the recall, "
+            f"{_larger_budget(threshold, request, least, family)}or give bands and rows"
         )
-    return min(enough, key=_cost)
+    most = request.false_candidates
+    few = [choice for choice in enough if choice.false_candidates() <= most]
+    if not few:
+        best = min(enough, key=Plan.false_candidates)
+        raise ConfigurationError(
+            f"false_candidates {float(most)} {asked} cannot be had with {budget:,} rows of "
+            f"signature; {best.bands} bands of {best.rows} rows have "
+            f"{best.false_candidates():.4f}: ask for more, lower the recall, or raise row_budget"
+        )
+    return min(few, key=_cost)
+
+
+def _enough(
+    threshold: Fraction, request: PlanRequest, budget: int, least: float, family: Curve
+) -> tuple[list[Plan], list[Plan]]:
+    """List, for each number of rows, the best plan that finds enough, and that which finds most."""
+    enough, nearest = [], []
+    for choices in _choices(threshold, request, budget, family):
+        # More bands find more, and propose more: the fewest that find enough are the best.
+        first = bisect_left(choices, least, key=lambda choice: choice.expected_recall(threshold))
+        enough += choices[first : first + 1]
+        nearest += choices[-1:]
+    return enough, nearest
+
+
+def _larger_budget(threshold: Fraction, request: PlanRequest, least: float, family: Curve) -> str:
+    """Name the budget that would do with two rows a band or more, if there is one."""
+    request = replace(request, row_budget=MAXIMUM_FUNCTIONS)
+    enough, _ = _enough(threshold, request, MAXIMUM_FUNCTIONS, least, family)
+    sizes = [choice.signature_rows for choice in enough if choice.rows > 1 or request.rows == 1]
+    return f"give row_budget={min(sizes)}, " if sizes else ""
+
+
+def _choices(
+    threshold: Fraction, request: PlanRequest, budget: int, family: Curve
+) -> Iterator[list[Plan]]:
+    """Yield, for each number of rows, the plans within a budget by rising number of bands.
+
+    With one row a band, pairs that are hardly alike are candidates: those are left out unless they
+    are asked for, or a budget of the caller's own says that the threshold is so low.
+    """
+    is_own = request.row_budget is not None
+    fewest = 1 if is_own else 2
+    most_bands = budget if is_own else min(budget, _MOST_BANDS)
+    for rows in [request.rows] if request.rows else range(fewest, min(budget, _MOST_ROWS) + 1):
+        most = min(most_bands, budget // rows)
+        chosen = range(1, most + 1)
+        if request.bands is not None:
+            chosen = range(request.bands, request.bands + (request.bands * rows <= budget))
+        yield [Plan(threshold, bands, rows, family) for bands in chosen]
 
 
 def _cost(choice: Plan) -> tuple[float, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.kinds import Kind, SketchScheme, require
+from simdb.lsh.planning import PlanRequest
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.storage.file.environment import ReadTransaction
@@ -18,14 +19,16 @@ class IndexRequest:
     """The arguments of ``Database.collection``, which describes them, and of ``rebuild``."""
 
     threshold: ThresholdLike | None
-    max_distance: ThresholdLike | None
-    recall: ThresholdLike
-    bands: int | None
-    rows: int | None
-    sketch: SketchScheme
-    seed: int | None
-    exact_floor: ThresholdLike | None
-    containment: bool | None
+    max_distance: ThresholdLike | None = None
+    recall: ThresholdLike = 0.99
+    bands: int | None = None
+    rows: int | None = None
+    sketch: SketchScheme = "fast"
+    seed: int | None = None
+    exact_floor: ThresholdLike | None = None
+    containment: bool | None = None
+    row_budget: int | None = None
+    false_candidates: ThresholdLike = 1
 
 
 def new_settings(name: str, kind: Kind, request: IndexRequest) -> CollectionSettings:
@@ -56,18 +59,24 @@ def _planned(
     symbols can do without both: they are compared with all. ConfigurationError: a value is out
     of range, no plan reaches the recall, or there would be no index.
     """
-    bands, rows, sketch = request.bands, request.rows, request.sketch
+    sketch = request.sketch
     if sketch not in ("fast", "classical"):
         raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
     if floor is not None and not kind.has_symbols:
         raise ConfigurationError(f"{kind} has no exact index: exact answers compare with all items")
     if floor is None and request.containment:
         raise ConfigurationError("containment=True needs an exact_floor")
-    wanted_recall = Threshold.parse(request.recall, name="recall").fraction
+    asked = PlanRequest(
+        Threshold.parse(request.recall, name="recall").fraction,
+        request.bands,
+        request.rows,
+        request.row_budget,
+        Threshold.parse(request.false_candidates, name="false_candidates").fraction,
+    )
     planned = None
     if bound is not None:
-        planned = kind.plan(bound.fraction, wanted_recall, bands, rows)
-    elif bands is not None or rows is not None:
+        planned = kind.plan(bound.fraction, asked)
+    elif not asked.is_free:
         raise ConfigurationError("bands and rows need a threshold, or a max_distance")
     wanted = planned.threshold if planned is not None else floor.fraction if floor else None
     if wanted is None:
@@ -79,7 +88,7 @@ def _planned(
         number=0,
         kind=kind,
         threshold=wanted,
-        recall=wanted_recall,
+        recall=asked.recall,
         bands=0 if planned is None else planned.bands,
         rows=0 if planned is None else planned.rows,
         sketch=sketch,

@@ -11,6 +11,7 @@ import pytest
 
 import simdb
 from simdb.answers import buckets
+from simdb.errors import ConfigurationError
 from tests.support.strategies import (
     SURE,
     cluster_corpus,
@@ -197,3 +198,23 @@ def test_counters_say_what_the_join_did(tmp_path):
     assert (work.compared, work.found) == (1, 1)
     assert work.looked_at > 1
     assert work.too_unlike == 0
+
+
+@pytest.mark.parametrize(("threshold", "budget", "rows"), [("0.2", 256, 2), ("0.05", 96, 1)])
+def test_pairs_at_a_low_threshold_are_found_as_planned(tmp_path, threshold, budget, rows):
+    generator = random.Random(budget)
+    baskets = [generator.sample(range(60), generator.randint(1, 20)) for _ in range(200)]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        with pytest.raises(ConfigurationError, match="row_budget="):
+            db.collection("low", simdb.Set(), threshold=threshold)
+        collection = db.collection(
+            "low", simdb.Set(), threshold=threshold, row_budget=budget, seed=1
+        )
+        assert collection.plan.rows == rows
+        collection.add_many(enumerate(baskets))
+        found = set(found_pairs(collection))
+        expected = {(pair.left, pair.right) for pair in collection.pairs(guarantee="exact")}
+        assert found <= expected
+        assert len(found) >= 0.99 * len(expected) > 1_000
+        collection.rebuild(threshold=threshold, row_budget=budget, false_candidates="0.9")
+        assert set(found_pairs(collection)) == found

@@ -10,6 +10,7 @@ import pytest
 
 from simdb.errors import ConfigurationError
 from simdb.lsh.chunks import MOST_BITS, MOST_PROBES, Chunks, plan_chunks, probed, radii
+from simdb.lsh.planning import PlanRequest
 
 
 def test_vectors_farther_apart_in_every_chunk_are_too_far_apart():
@@ -55,7 +56,7 @@ def test_a_probe_looks_into_a_bucket_of_every_near_vector(length, most):
     ("length", "most", "bands", "rows"), [(64, 4, 3, 21), (64, 8, 3, 21), (64, 0, 1, 32)]
 )
 def test_the_plan_weighs_buckets_against_candidates(length, most, bands, rows):
-    plan = plan_chunks(length, Fraction(most), None, None)
+    plan = plan_chunks(length, Fraction(most), PlanRequest())
     assert (plan.bands, plan.rows) == (bands, rows)
     assert probed(most, bands, rows) <= MOST_PROBES
     assert plan.expected_recall(most) == 1
@@ -63,9 +64,9 @@ def test_the_plan_weighs_buckets_against_candidates(length, most, bands, rows):
 
 
 def test_given_bands_and_rows_stay_if_they_can_be():
-    assert plan_chunks(64, Fraction(4), 5, None).rows == 12
-    assert plan_chunks(64, Fraction(4), None, 16).bands == 4
-    assert plan_chunks(1024, Fraction(4), None, None).rows == MOST_BITS
+    assert plan_chunks(64, Fraction(4), PlanRequest(bands=5)).rows == 12
+    assert plan_chunks(64, Fraction(4), PlanRequest(rows=16)).bands == 4
+    assert plan_chunks(1024, Fraction(4), PlanRequest()).rows == MOST_BITS
 
 
 @pytest.mark.parametrize(
@@ -81,4 +82,9 @@ def test_given_bands_and_rows_stay_if_they_can_be():
 )
 def test_what_would_look_at_most_vectors_or_cannot_be_is_refused(length, most, bands, rows):
     with pytest.raises(ConfigurationError, match="recall 1"):
-        plan_chunks(length, Fraction(most), bands, rows)
+        plan_chunks(length, Fraction(most), PlanRequest(bands=bands, rows=rows))
+
+
+def test_chunks_have_no_budget_of_rows():
+    with pytest.raises(ConfigurationError, match="leave these out"):
+        plan_chunks(64, Fraction(4), PlanRequest(row_budget=256))

@@ -9,7 +9,7 @@ import pytest
 
 from simdb.errors import ConfigurationError
 from simdb.lsh.curves import CertainCurve, JaccardCurve, SumCurve, UnstatedCurve
-from simdb.lsh.planning import Plan, plan
+from simdb.lsh.planning import Plan, PlanRequest, plan
 
 
 @pytest.mark.parametrize("counts", [(1, 1), (3, 2), (5, 7), (0, 4), (4, 4)])
@@ -41,8 +41,8 @@ def test_what_rules_find_for_certain_is_found_for_certain():
 
 def test_no_plan_is_made_of_a_family_that_states_nothing():
     with pytest.raises(ConfigurationError, match="give both"):
-        plan(Fraction(1, 2), bands=5, family=UnstatedCurve(falls=True))
-    assert plan(Fraction(1, 2), bands=5, rows=2, family=UnstatedCurve(falls=True)).bands == 5
+        plan(Fraction(1, 2), PlanRequest(bands=5), UnstatedCurve(falls=True))
+    assert plan(Fraction(1, 2), PlanRequest(bands=5, rows=2), UnstatedCurve(falls=True)).bands == 5
 
 
 def test_false_candidates_are_the_mean_of_the_curve_below_the_threshold():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.lsh.planning import JACCARD, Plan, plan
+from simdb.lsh import planning
+from simdb.lsh.planning import JACCARD, Plan, PlanRequest
 
 LOSS = 1e-4  # of the row filter
+
+
+def plan(threshold: Fraction, recall: Fraction = Fraction(99, 100), **asked: Any) -> Plan:
+    return planning.plan(threshold, PlanRequest(recall, **asked))
 
 
 def exact_recall(similarity: Fraction, bands: int, rows: int) -> float:
@@ -89,6 +95,23 @@ def test_given_bands_and_rows_are_used_as_they_are():
     assert (chosen.bands, chosen.rows) == (12, 5)
 
 
+@pytest.mark.parametrize("threshold", [Fraction(1, 20), Fraction(1, 10), Fraction(1, 5)])
+@pytest.mark.parametrize("budget", [96, 256, 1_024])
+def test_a_low_threshold_is_planned_within_a_budget_of_the_caller(threshold, budget):
+    chosen = plan(threshold, row_budget=budget)
+    assert chosen.signature_rows <= budget
+    assert exact_recall(threshold, chosen.bands, chosen.rows) - LOSS >= Fraction(99, 100)
+
+
+def test_a_larger_budget_has_fewer_false_candidates_if_these_are_asked_for():
+    threshold, usual = Fraction(4, 5), plan(Fraction(4, 5))
+    few = plan(threshold, row_budget=1_024, false_candidates=Fraction(1, 6))
+    assert few.false_candidates() <= 1 / 6 < usual.false_candidates()
+    assert few.expected_recall(threshold) >= 0.99
+    assert usual.signature_rows < few.signature_rows <= 1_024
+    assert plan(threshold, false_candidates=Fraction(1, 2)) == usual
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -101,7 +124,14 @@ def test_given_bands_and_rows_are_used_as_they_are():
         ({"rows": 2.0}, r"rows must be a whole number of at least 1, not 2\.0"),
         ({"bands": 100, "rows": 100}, "bands \\* rows is 10,000, more than the 4,096"),
         ({"bands": 100}, "bands=100, rows=None leaves no plan within 128 rows"),
-        ({"threshold": Fraction(1, 5)}, r"64 bands of 2 rows reach 0\.9266: lower the recall"),
+        (
+            {"threshold": Fraction(1, 5)},
+            r"64 bands of 2 rows reach 0\.9266: lower .* row_budget=228",
+        ),
+        ({"threshold": Fraction(1, 50)}, "reach 0.0252: lower the recall, or give bands and rows"),
+        ({"row_budget": 5_000}, "row_budget is 5,000, more than the 4,096"),
+        ({"row_budget": 2}, r"recall 0\.99 at threshold 0\.8 cannot be had .* row_budget="),
+        ({"false_candidates": Fraction(1, 50)}, r"16 bands of 6 rows have 0\.2740: ask for more"),
         ({"rows": 20}, r"recall 0\.99 at threshold 0\.8 cannot be had .* 6 bands of 20 rows"),
     ],
 )

@@ -36,7 +36,7 @@ KINDS = [
 
 
 def settings(name="news", kind=KINDS[0], seed=1):
-    request = IndexRequest(0.8, None, 0.99, None, None, "fast", seed, None, containment=False)
+    request = IndexRequest(0.8, seed=seed)
     return new_settings(name, kind, request)
 
 

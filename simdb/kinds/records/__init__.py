@@ -34,7 +34,7 @@ from simdb.kinds.records.items import (
 )
 from simdb.lsh.curves import CertainCurve, Curve
 from simdb.lsh.family import BucketKeys, Family, SketchScheme, secret_words
-from simdb.lsh.planning import Plan
+from simdb.lsh.planning import Plan, PlanRequest
 from simdb.ragged import offsets_of
 
 TextComparison: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "words", "exact"]
@@ -312,8 +312,8 @@ class Record(Kind, frozen=True):
     ) -> Family:
         return RecordFamily(self, secret)
 
-    def plan(self, bound: Fraction, recall: Fraction, bands: int | None, rows: int | None) -> Plan:
-        if bands is not None or rows is not None:
+    def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
+        if not request.is_free:
             raise ConfigurationError("records have rules (candidates=...), not bands and rows")
         return Plan(bound, len(self.rules), 1, self.make_curve(bound))
 
