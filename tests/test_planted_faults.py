@@ -377,7 +377,7 @@ FAULTS = (
     Fault(
         "answers",
         "answers/method.py",
-        "left_keys if left is right else partial(keys_of_numbers, right.reader)",
+        "left_keys if left is right else partial(key_column, right.reader)",
         "left_keys",
         "tests/answers/test_join.py -k memory",
     ),

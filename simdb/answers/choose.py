@@ -94,7 +94,11 @@ class Asked(NamedTuple):
             raise ConfigurationError(
                 f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
             )
-        wanted = _read_measure(measure)
+        try:
+            wanted = Measure(measure)
+        except ValueError:
+            names = ", ".join(repr(str(known)) for known in Measure)
+            raise ConfigurationError(f"measure must be one of {names}, not {measure!r}") from None
         if verb == "pairs" and wanted not in SYMMETRIC:
             known = ", ".join(repr(str(symmetric)) for symmetric in SYMMETRIC)
             raise ConfigurationError(
@@ -215,8 +219,13 @@ def explain(question: Question, left: Opened, right: Opened) -> Explanation:
 
 def _choose(settings: CollectionSettings, question: Question) -> Method:
     wanted, kind = question.guarantee, settings.kind
-    if question.is_many_many and question.bound is None and question.measure is Measure.JACCARD:
-        _require_own_bound(settings)
+    asks_nothing = question.bound is None and question.measure is Measure.JACCARD
+    if question.is_many_many and asks_nothing and kind.is_distance and not settings.is_probable:
+        # Pairs within the largest distance of all are a square of the collection.
+        raise ConfigurationError(
+            f"collection {settings.name!r} has no distance of its own to find pairs within",
+            remedies=[Remedy("max_distance", ..., "says which are meant")],
+        )
     bound = question.bound or settings.bound
     if not kind.has_symbols:
         return _choose_without_symbols(settings, question, bound)
@@ -335,15 +344,6 @@ def _is_permitted(recall: float, min_recall: float | None) -> bool:
     return recall >= min_recall
 
 
-def _require_own_bound(settings: CollectionSettings) -> None:
-    """Refuse pairs within the largest distance of all: they are a square of the collection."""
-    if settings.kind.is_distance and not settings.is_probable:
-        raise ConfigurationError(
-            f"collection {settings.name!r} has no distance of its own to find pairs within",
-            remedies=[Remedy("max_distance", ..., "says which are meant")],
-        )
-
-
 def require_resumable(method: Method, question: Question) -> None:
     """Raise ConfigurationError unless the pairs that answer come with tokens to go on after."""
     if question.measure is not Measure.JACCARD:
@@ -362,14 +362,6 @@ def require_alike(left: CollectionSettings, right: CollectionSettings) -> None:
             f"collections of different kinds cannot be joined: {left.name!r} has {left.kind}, "
             f"{right.name!r} has {right.kind}"
         )
-
-
-def _read_measure(measure: str) -> Measure:
-    try:
-        return Measure(measure)
-    except ValueError:
-        names = ", ".join(repr(str(known)) for known in Measure)
-        raise ConfigurationError(f"measure must be one of {names}, not {measure!r}") from None
 
 
 def read_since(since: object) -> int:

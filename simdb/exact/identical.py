@@ -31,27 +31,16 @@ Inode: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class IdenticalReport:
-    """Which files are byte for byte the same, and what it took to find out.
+    """Which files are byte for byte the same, and what it took to find out."""
 
-    Attributes:
-        groups: the paths of identical files, two or more a group; sorted.
-        files: regular files that were found.
-        bytes_total: their sizes, added; a file with several names counts once.
-        bytes_read: bytes that were read.
-        files_sampled: files read at the sampled positions.
-        files_read_in_full: files of which every byte was read.
-        unreadable: files and folders that could not be read, and why.
-        skipped: symbolic links, which are not followed, and special files.
-    """
-
-    groups: tuple[tuple[Path, ...], ...]
-    files: int
-    bytes_total: int
+    groups: tuple[tuple[Path, ...], ...]  # of identical files, two or more a group; sorted
+    files: int  # regular ones that were found
+    bytes_total: int  # their sizes, added; a file with several names counts once
     bytes_read: int
-    files_sampled: int
-    files_read_in_full: int
-    unreadable: tuple[tuple[Path, str], ...]
-    skipped: int
+    files_sampled: int  # read at the sampled positions
+    files_read_in_full: int  # of which every byte was read
+    unreadable: tuple[tuple[Path, str], ...]  # files and folders, and why
+    skipped: int  # symbolic links, which are not followed, and special files
 
 
 def identical_files(

@@ -295,10 +295,7 @@ def join(
     workers: Workers = ALONE,
     start: Place = BEGINNING,
 ) -> Iterator[PairColumns]:
-    """Find every pair of a left and a right set with at least the threshold of similarity.
-
-    As ``pairs``, of two collections arranged in the *same* order of symbols.
-    """
+    """Find similar pairs of a left and a right set, in the *same* order, as ``pairs`` does."""
     sides = _Side.of(left), _Side.of(right)
     prefixes = threshold.prefix_lengths(sides[0].sizes), threshold.prefix_lengths(sides[1].sizes)
     return _Join(sides, prefixes, threshold, chunk, work).batches(workers, start)

@@ -57,10 +57,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """At least so much of a measure: what it asks of overlaps, sizes and prefixes.
-
-    Every number is exact; none is larger than it must be.
-    """
+    """At least so much of a measure, as exact bounds of overlaps, sizes and prefixes."""
 
     measure: Measure
     threshold: Threshold

@@ -43,23 +43,16 @@ OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key ma
 
 @dataclass(frozen=True, slots=True)
 class AddPolicy:
-    """What to do with rows that are stored already, or similar to something.
+    """What to do with rows that are stored already, or similar to something."""
 
-    Attributes:
-        on_existing: what a stored key means: an ``"error"``, a row to ``"skip"``, an item to
-            ``"replace"`` (under ``"require"`` the key must be stored), or the row itself if the
-            content is equal, and else an error (``"same"``), a duplicate (``"leave"``) or an item
-            to replace (``"update"``); it stays an error where the key came in the same input.
-        bound: find what rows duplicate within it; None does not look.
-        drop_duplicates: do not store rows that duplicate something.
-        skip_bad: a row whose key is stored already, where that is an error, is left out instead
-            of ending the work.
-    """
-
+    # What a stored key means: an "error", a row to "skip", an item to "replace" (under "require"
+    # the key must be stored), or the row itself if the content is equal, and else an error
+    # ("same"), a duplicate ("leave") or an item to replace ("update"); it stays an error where the
+    # key came in the same input.
     on_existing: OnExisting
-    bound: Bound | None
-    drop_duplicates: bool
-    skip_bad: bool
+    bound: Bound | None  # find what rows duplicate within it; None does not look
+    drop_duplicates: bool  # do not store rows that duplicate something
+    skip_bad: bool  # leave a row whose key is stored, where that is an error, out; else end there
 
 
 class SeenNumbers:
@@ -351,10 +344,7 @@ def delete_keys(
     *,
     all_or_nothing: bool,
 ) -> list[int]:
-    """Delete the items of distinct keys in one transaction; return places of absent keys.
-
-    With ``all_or_nothing`` nothing is deleted if a key is absent.
-    """
+    """Delete the items of distinct keys, or of none if one is absent; return places of absent."""
     with access.write() as transaction:
         writer = CollectionWriter(transaction, present_settings(transaction, settings).number)
         numbers = [writer.find(key) for key in keys]

@@ -10,6 +10,7 @@ the old one are removed by the commits that follow.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -32,7 +33,6 @@ from simdb.storage.collection.manifest import (
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import WriteTransaction
-from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import RunWriter, order_of
 
 FIRST_TABLE = 10_000  # live items at which the first table of frequent symbols is made
@@ -171,7 +171,11 @@ def advance(writer: CollectionWriter, signer: Signer, added: int) -> None:
     if exact is None:
         return
     if is_poor(exact, writer.manifest.live):
-        start_epoch(writer, signer, exact)
+        # A new epoch begins, its order made from a sample of the stored items.
+        number = catalogue.new_owners(writer.transaction, 1, writer.manifest.index)
+        exact.building = catalogue.new_epoch(writer.transaction, number)
+        order = sampled_order(writer, signer.items)
+        write_frequent(writer.transaction, exact.building, order.frequent, writer.manifest.live)
     if exact.building is not None:
         average = writer.manifest.item_bytes // max(1, writer.manifest.live)
         if post_older(
@@ -183,14 +187,6 @@ def advance(writer: CollectionWriter, signer: Signer, added: int) -> None:
         ):
             switch(exact)
     remove_retired(writer.transaction, exact)
-
-
-def start_epoch(writer: CollectionWriter, signer: Signer, exact: ExactManifest) -> None:
-    """Begin a new epoch, its order made from a sample of the stored items."""
-    number = catalogue.new_owners(writer.transaction, 1, writer.manifest.index)
-    exact.building = catalogue.new_epoch(writer.transaction, number)
-    order = sampled_order(writer, signer.items)
-    write_frequent(writer.transaction, exact.building, order.frequent, writer.manifest.live)
 
 
 def post_older(
@@ -226,9 +222,7 @@ def switch(exact: ExactManifest) -> None:
 
 def remove_retired(transaction: WriteTransaction, exact: ExactManifest) -> bool:
     """Remove some of the records of old epochs; return whether there are more."""
-    owned: list[tuple[Table, int]] = []
-    for number in exact.retired:
-        owned += catalogue.epoch_tables(number)
+    owned = list(chain.from_iterable(map(catalogue.epoch_tables, exact.retired)))
     if owned:
         left = catalogue.remove_records(transaction, owned, REMOVED_AT_ONCE)
         exact.retired = sorted({number for _, number in left})

@@ -172,10 +172,7 @@ def _bytes_of(item: Any) -> int:
 
 
 def _lengths(elements: Iterable[Any]) -> int:
-    """Return the length of all elements together, 0 if they are not all strings.
-
-    Such a collection has none, or is no item.
-    """
+    """Return the length of all elements together; 0 unless they are strings, as of no item."""
     if type(next(iter(elements), 0)) is not str:
         return 0
     try:

@@ -78,10 +78,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def restored(cls, plain: Mapping[str, Any]) -> Self:
-        """Return settings from their plain form, as JSON has it.
-
-        ConfigurationError says which one is missing, unknown or wrong, and where it stands.
-        """
+        """Return settings from plain values; ConfigurationError says which is wrong, and where."""
         known = {field.name: field for field in _fields(cls)}
         values = {}
         for name, value in plain.items():
@@ -268,10 +265,7 @@ class Measure(ABC):
         return features
 
     def finder(self, probe: Any, bound: Bound) -> Finder:
-        """Return a function that finds, among features, those within a bound of a probe.
-
-        It returns their places, rising, and how these compare.
-        """
+        """Return what finds, among features, the places within a bound of a probe, and how near."""
 
         def find(features: Any) -> tuple[Int64s, Compared]:
             compared = self.compare_probe(probe, features)
@@ -438,10 +432,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return True
 
     def inner_similarity(self, similarity: Fraction) -> Fraction:
-        """Return the similarity of ``measure`` that one the caller knows amounts to.
-
-        ConfigurationError says that no two items are so similar.
-        """
+        """Return a similarity as ``measure`` has it; ConfigurationError if no items reach it."""
         return similarity
 
     def outer_similarity(self, similarity: Fraction) -> Fraction:
@@ -461,10 +452,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     def parse_bound(
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None = None
     ) -> Bound | None:
-        """Read what a caller asks for; None for nothing.
-
-        ConfigurationError: it is out of range, or items are compared by the other.
-        """
+        """Read what a caller asks for, None for nothing; ConfigurationError if it cannot be."""
         if self.is_distance and threshold is not None:
             raise ConfigurationError(
                 f"{self} is compared by distance: give max_distance, not threshold"

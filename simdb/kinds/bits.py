@@ -323,11 +323,7 @@ class ByCount(NamedTuple):
 
 
 class TanimotoFinder:
-    """Finds vectors similar to a probe: among all, or among those of fitting numbers of set bits.
-
-    Attributes:
-        looked_at: vectors that were read so far.
-    """
+    """Finds vectors similar to a probe, among all or those of fitting numbers of set bits."""
 
     def __init__(self, measure: BitsMeasure, probe: UInt64s, threshold: Threshold) -> None:
         length = _WORD_BITS * probe.shape[1]
@@ -397,10 +393,7 @@ class BitsMeasure(PairedMeasure):
     def scan_tanimoto(
         self, probe: UInt64s, features: UInt64s, needed: Int64s
     ) -> tuple[Int64s, Compared]:
-        """Find the rows of ``features`` with enough common set bits, and their similarities: exact.
-
-        ``needed`` is ``Threshold.needed_overlap_table(2 * length)``.
-        """
+        """Find the rows with as many common bits as a table says are needed, and how similar."""
         rows, common, united = kernels.bits.scan_tanimoto(probe[0], features, needed)
         return rows, Compared(common, united)
 

@@ -91,12 +91,8 @@ class _Slice(NamedTuple):
 class Sweep:
     """A sweep over the postings of the current epoch of a collection with an exact index.
 
-    The floor of the criterion is at or above that of the index.
-
-    Attributes:
-        epoch: whose postings are swept.
-        room: postings of a slice.
-        counted: see ``class_pairs``; known when it has given the first ones.
+    The floor of the criterion is at or above that of the index. There is room for so many postings
+    of a slice; ``counted`` is known when ``class_pairs`` has given the first ones.
     """
 
     def __init__(self, opened: Opened, criterion: Criterion, room: int) -> None:
@@ -245,7 +241,13 @@ class Sweep:
             return None
         items, positions = columns[ITEM], columns[POSITION]
         sizes = columns[SIZE].astype(np.int64)
-        numbers, ranks = self._ranked(items)
+        # Items by rising size, then number, and the place there of each.
+        ranks = np.zeros(self._classes.sizes.size, np.uint32)
+        ranks[items] = 1
+        numbers = np.flatnonzero(ranks).astype(np.uint32)
+        numbers = numbers[np.argsort(self._classes.sizes[numbers], kind="stable")]
+        ranks[numbers] = np.arange(numbers.size, dtype=np.uint32)
+        ranks = ranks[items]
         begins = np.append(True, keys[1:] != keys[:-1])
         starts = np.append(np.flatnonzero(begins), keys.size)
         suffixes = (sizes - positions).astype(np.uint32)
@@ -257,15 +259,6 @@ class Sweep:
         left = postings(short_starts, ranks[short], positions[short], suffixes[short])
         self._opened.work.postings += items.size + left.items.size
         return _Slice(numbers, left, postings(starts, ranks, positions, suffixes))
-
-    def _ranked(self, items: UInt32s) -> tuple[UInt32s, UInt32s]:
-        """Return the distinct items by rising size, then number, and the place there of each."""
-        ranks = np.zeros(self._classes.sizes.size, np.uint32)
-        ranks[items] = 1
-        numbers = np.flatnonzero(ranks).astype(np.uint32)
-        numbers = numbers[np.argsort(self._classes.sizes[numbers], kind="stable")]
-        ranks[numbers] = np.arange(numbers.size, dtype=np.uint32)
-        return numbers, ranks[items]
 
     def _propose(self, buckets: _Slice, state: Int64s, room: int, *, bounded: bool) -> Candidates:
         """Propose at most so many pairs, by their item numbers."""

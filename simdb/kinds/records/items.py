@@ -399,10 +399,7 @@ class RecordItems(Items):
         return RecordFeatures(columns, len(items))
 
     def differences(self, field: str) -> Differences:
-        """Return what computes how much stored records differ in a field, nan where it is missing.
-
-        Of numbers and days the difference, of texts 0 and 1.
-        """
+        """Return what tells how far records are apart in a field; of texts 0 or 1, or nan."""
 
         def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:
             column = self.features([*left, *right]).columns[field]
