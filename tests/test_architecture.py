@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -109,8 +108,10 @@ def imported(node: ast.AST) -> list[str]:
     return []
 
 
-def imports(path: Path, *, types: bool = True, functions: bool = True) -> Iterator[str]:
+@cache
+def imports(path: Path, *, types: bool = True, functions: bool = True) -> list[str]:
     """What is imported, with or without TYPE_CHECKING blocks and what functions import on use."""
+    found: list[str] = []
     remaining: list[ast.AST] = [tree_of(path)]
     while remaining:
         node = remaining.pop()
@@ -119,8 +120,10 @@ def imports(path: Path, *, types: bool = True, functions: bool = True) -> Iterat
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not types:
             remaining += node.orelse
             continue
-        yield from imported(node)
-        remaining += ast.iter_child_nodes(node)
+        found += imported(node)
+        if not isinstance(node, ast.expr):
+            remaining += ast.iter_child_nodes(node)
+    return found
 
 
 def test_imports_within_simdb_go_downwards():

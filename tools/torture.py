@@ -85,6 +85,7 @@ def _tasks(arguments: argparse.Namespace) -> list[Task]:
             tasks += [
                 Task(f"{campaign}: {fault}", campaign, count, fault, must_fail=True)
                 for fault, planted in sabotage.FAULTS.items()
+                if arguments.long or not planted.long
                 for campaign, count in planted.campaigns.items()
             ]
         else:

@@ -135,7 +135,7 @@ def test_other_errors_keep_their_exit_code_with_their_traceback(store, monkeypat
         pytest.param(["stats", "STORE"], marks=pytest.mark.slow),
         ["pairs", "STORE", "news"],
         pytest.param(["export", "STORE", "news"], marks=pytest.mark.slow),
-        ["get", "STORE", "news", "a", "--json"],
+        pytest.param(["get", "STORE", "news", "a", "--json"], marks=pytest.mark.slow),
         ["--help"],
     ],
 )

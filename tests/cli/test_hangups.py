@@ -50,7 +50,7 @@ def deduplicating(folder: Path, **options: Any) -> Iterator[subprocess.Popen[byt
     [
         [signal.SIGINT],
         [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM],
-        [signal.SIGTERM],
+        pytest.param([signal.SIGTERM], marks=pytest.mark.slow),
     ],
     ids=lambda signals: " ".join(one.name for one in signals),
 )

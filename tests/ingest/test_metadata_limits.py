@@ -95,13 +95,18 @@ def test_what_just_fits_is_stored_though_its_parts_are_shared(collection, monkey
 
 
 @pytest.mark.parametrize(
-    "value",
-    [[0] * LIMIT, "x" * LIMIT, b"x" * LIMIT, {str(name): 1 for name in range(2**18)}],
+    "make",
+    [
+        lambda: [0] * LIMIT,
+        lambda: "x" * LIMIT,
+        lambda: b"x" * LIMIT,
+        lambda: {str(name): 1 for name in range(2**18)},
+    ],
     ids=["list", "text", "bytes", "names"],
 )
-def test_what_is_just_too_large_is_refused(collection, value):
+def test_what_is_just_too_large_is_refused(collection, make):
     with pytest.raises(BadItemError, match="metadata"):
-        collection.add("k", "hello", metadata={"a": value})
+        collection.add("k", "hello", metadata={"a": make()})
     assert "k" not in collection
 
 

@@ -18,6 +18,7 @@ from simdb.kinds.records import Field, Record
 from simdb.kinds.records import items as records_module
 from simdb.kinds.records.items import RecordItems, RecordMeasure
 from tests.kinds.test_record_strings import slow_distance
+from tests.support.grids import grid
 
 GROUPS = (("bill", "william", "will"), ("ann", "anna lee"))
 SETTINGS = Record(
@@ -217,8 +218,10 @@ def numbers_of(generator: np.random.Generator) -> list[Any]:
     return [*whole, *decimals, *generator.normal(0, 9, 8).tolist(), *map(str, whole[:3]), *far]
 
 
-@pytest.mark.parametrize("tolerance", [10, 1, 0.1, 7.3, 1e-300, 1_000_000, 3.3333333333333335])
-@pytest.mark.parametrize("weight", [1, 100, 333, 1_000_000])
+@pytest.mark.parametrize(
+    ("tolerance", "weight"),
+    grid([10, 1, 0.1, 7.3, 1e-300, 1_000_000, 10 / 3], [1, 100, 333, 1_000_000], step=3),
+)
 def test_numbers_get_the_points_of_exact_arithmetic(tolerance, weight):
     """30 and 38 have 36 points of 100 at the tolerance of 10, not 35.99."""
     field = Field("n", weight, "numeric", tolerance=tolerance)

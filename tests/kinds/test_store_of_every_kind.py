@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
 from itertools import combinations
 from math import isnan
@@ -39,9 +40,28 @@ def items_of(case):
 
 
 @cache
+def similar_pairs(case):
+    return case.similar_pairs(items_of(case))
+
+
 def are_similar(case, left, right):
     """Whether two of the items are, by their places; the lower one comes first."""
-    return case.is_similar(items_of(case)[left], items_of(case)[right])
+    return (left, right) in similar_pairs(case)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The file of a store of the items of a case, which is made once."""
+
+    @cache
+    def build(case):
+        path = tmp_path_factory.mktemp("built") / "kinds.simdb"
+        with simdb.open(path) as database:
+            made = database.collection("c", case.kind, seed=1, recall=0.999, **case.settings)
+            made.add_many(enumerate(items_of(case)))
+        return path
+
+    return build
 
 
 @pytest.fixture
@@ -50,11 +70,9 @@ def items(case):
 
 
 @pytest.fixture
-def collection(case, items, tmp_path):
-    with simdb.open(tmp_path / "kinds.simdb") as database:
-        made = database.collection("c", case.kind, seed=1, recall=0.999, **case.settings)
-        made.add_many(enumerate(items))
-        yield made
+def collection(case, built, tmp_path):
+    with simdb.open(shutil.copy(built(case), tmp_path)) as database:
+        yield database["c"]
 
 
 def true_pairs(case, places=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
@@ -20,7 +21,10 @@ from simdb.lsh.family import polynomial_base, secret_words
 from tests.support import oracle
 
 ITEMS = TextItems(kinds.Text(), b"secret")
-EVERY_CHARACTER = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+
+
+def every_character() -> Iterator[str]:
+    return (chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000)
 
 
 @given(st.text())
@@ -73,7 +77,7 @@ def test_the_class_table_says_what_str_and_re_say_of_every_character():
     word = re.compile(r"\w")
     wrong = [
         character
-        for character in EVERY_CHARACTER
+        for character in every_character()
         if classes[ord(character)] != character.isspace() + 2 * bool(word.match(character))
     ]
     assert wrong == []
@@ -84,7 +88,7 @@ def test_the_fold_table_says_what_casefold_says_where_that_is_one_character():
     folds = text_module._case_folds(0x110000)
     wrong = [
         character
-        for character in EVERY_CHARACTER
+        for character in every_character()
         if folds[ord(character)]
         != ord(character if len(character.casefold()) > 1 else character.casefold())
     ]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from simdb.kernels import vectors as kernels
 from simdb.lsh.projections import BitSampling, RandomHyperplanes, RandomLines
 from tests.support.family_cases import SECRET, bit_features, some_vectors
+from tests.support.grids import grid
 
 
 @pytest.fixture(autouse=True)
@@ -154,9 +155,10 @@ def test_a_number_that_is_not_finite_is_in_doubt_whatever_its_sign():
     assert words.tolist() == [[3, 3, 3, 3]]
 
 
-@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-10, 1, 1e10, 1e30])
-@pytest.mark.parametrize("allowed", [math.inf, 0.0])
-@pytest.mark.parametrize("dimension", [1, 40, 700, 2100])
+@pytest.mark.parametrize(
+    ("dimension", "allowed", "scale"),
+    grid([1, 40, 700, 2100], [math.inf, 0.0], [1e-42, 1e-30, 1e-10, 1, 1e10, 1e30], step=5),
+)
 def test_the_error_of_projections_is_bounded_and_not_by_much(scale, allowed, dimension):
     vectors = some_vectors(6, dimension, scale)
     family = RandomHyperplanes(dimension, 1, 30, SECRET)

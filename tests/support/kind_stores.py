@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -68,16 +69,21 @@ PEOPLE = simdb.Record(
 )
 
 
-def measured(kind: Any) -> Callable[[Any, Any], Fraction]:
-    """Return the measure of a kind, whose own tests hold it against a slow one."""
-    items, measure = kind.make_items(b"secret"), kind.make_measure()
+class Measured:
+    """The measure of a kind, whose own tests hold it against a slow one."""
 
-    def value(one: Any, other: Any) -> Fraction:
-        features = items.features([items.encode(one), items.encode(other)])
-        compared = measure.compare_pairs(features, np.array([0]), np.array([1]))
-        return Fraction(int(compared.numerators[0]), max(1, int(compared.denominators[0])))
+    def __init__(self, kind: Any) -> None:
+        self.items, self.measure = kind.make_items(b"secret"), kind.make_measure()
 
-    return value
+    def among(self, items: list[Any]) -> list[Fraction]:
+        """The similarities of all ``combinations_with_replacement`` of two of them."""
+        features = self.items.features([self.items.encode(item) for item in items])
+        compared = self.measure.compare_pairs(features, *np.triu_indices(len(items)))
+        parts = compared.numerators.tolist(), compared.denominators.tolist()
+        return [Fraction(above, max(1, below)) for above, below in zip(*parts, strict=True)]
+
+    def __call__(self, one: Any, other: Any) -> Fraction:
+        return self.among([one, other])[1]
 
 
 def some_prints(generator: np.random.Generator) -> list[Any]:
@@ -117,8 +123,16 @@ class Case:
     def is_distance(self) -> bool:
         return "max_distance" in self.bound
 
-    def is_similar(self, one: Any, other: Any) -> bool:
-        value = self.value(one, other)
+    def similar_pairs(self, items: list[Any]) -> set[tuple[int, int]]:
+        """The places of every two that are similar, the lower one first; of one with itself too."""
+        if isinstance(self.value, Measured):
+            values: list[Any] = self.value.among(items)
+        else:
+            values = [self.value(*two) for two in combinations_with_replacement(items, 2)]
+        places = combinations_with_replacement(range(len(items)), 2)
+        return {two for two, value in zip(places, values, strict=True) if self.meets(value)}
+
+    def meets(self, value: Any) -> bool:
         if self.is_distance:
             return bool(value <= self.bound["max_distance"] + 1e-6)
         return bool(value >= Fraction(str(self.bound["threshold"])))
@@ -151,12 +165,12 @@ CASES = {
         float_vectors,
     ),
     "prints": Case(
-        PRINTS, {"threshold": 0.4}, {"threshold": 0.4}, measured(PRINTS), some_prints, False
+        PRINTS, {"threshold": 0.4}, {"threshold": 0.4}, Measured(PRINTS), some_prints, False
     ),
     "squares": Case(
-        SQUARES, {"threshold": 0.8}, {"threshold": 0.8}, measured(SQUARES), some_squares, False
+        SQUARES, {"threshold": 0.8}, {"threshold": 0.8}, Measured(SQUARES), some_squares, False
     ),
     "records": Case(
-        PEOPLE, {"threshold": 0.9}, {"threshold": 0.9}, measured(PEOPLE), some_people, False
+        PEOPLE, {"threshold": 0.9}, {"threshold": 0.9}, Measured(PEOPLE), some_people, False
     ),
 }

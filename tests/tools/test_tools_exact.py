@@ -337,12 +337,13 @@ def small_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(exact_indexing, name, value)
     monkeypatch.setattr(exact_indexing, "WORTH_IT", 1)
     monkeypatch.setattr(exact_indexing, "WORSE", exact_indexing.WORSE)
-    monkeypatch.setattr(epochs, "STEPS", 8)
+    monkeypatch.setattr(epochs, "STEPS", 6)
     monkeypatch.setattr(epochs, "QUERIES", 10)
 
 
 @pytest.mark.usefixtures("small_epochs")
 def test_the_footer_makes_buckets_long_unless_a_new_epoch_begins(bench: registry.Bench) -> None:
+    bench.set_count = 300
     figures = run(bench, "epochs")
     renewed, kept = (
         bench.details["epochs, halfway"][name] for name in ("new epochs", "no new epochs")

@@ -17,10 +17,12 @@ class Fault:
     Attributes:
         plant: plants it in this process.
         campaigns: the number of trials, or seconds, in which a campaign finds it, by its name.
+        long: planted among all with the long forms only, for to find it takes longest.
     """
 
     plant: Callable[[], None]
     campaigns: dict[str, int]
+    long: bool = False
 
 
 def plant(name: str | None) -> None:
@@ -114,7 +116,7 @@ FAULTS = {
     "the kind of a stale handle not asked for": Fault(
         _without_asking_for_the_kind, {"maintenance": 2}
     ),
-    "bags measured by their bytes": Fault(_with_bags_as_they_are_given, {"hostile": 12}),
+    "bags measured by their bytes": Fault(_with_bags_as_they_are_given, {"hostile": 12}, long=True),
 }
 
 
