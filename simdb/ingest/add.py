@@ -328,12 +328,7 @@ def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept:
         signed = signed.select(np.array(kept, np.int64))
     first = writer.insert(keys, items, metadata)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
-    writer.index_writer(writer.manifest.index).insert(
-        numbers, signed.signatures, signed.buckets.values, signed.buckets.sizes
-    )
-    exact, epoch = writer.manifest.index.exact, current_epoch(writer)
-    if exact is not None and epoch is not None and signed.prefixes is not None:
-        exact_indexing.insert(writer.transaction, exact, epoch, numbers, signed.prefixes)
+    exact_indexing.insert(writer, writer.manifest.index, current_epoch(writer), numbers, signed)
     return first
 
 

@@ -26,6 +26,7 @@ from simdb.storage.collection.manifest import (
     SIZE,
     EpochManifest,
     ExactManifest,
+    IndexManifest,
     open_postings,
     postings_writer,
     write_frequent,
@@ -98,17 +99,21 @@ def _order_of_keys(keys: UInt64s, lowest_rank: np.uint64) -> Int64s:
 
 
 def insert(
-    transaction: WriteTransaction,
-    exact: ExactManifest,
-    epoch: Epoch,
+    writer: CollectionWriter,
+    index: IndexManifest,
+    epoch: Epoch | None,
     numbers: UInt32s,
-    prefixes: Prefixes,
+    signed: Signed,
 ) -> None:
-    """Post items, past every earlier one, in the current epoch, which is the one given."""
-    assert prefixes.epoch == epoch.number == exact.current.number
-    target = postings_writer(transaction, exact.current)
-    exact.posted_entries += post(target, numbers, prefixes, epoch)
-    exact.posted_items += numbers.size
+    """Write what an index stores of items past every earlier one; the epoch is its current one."""
+    buckets, exact, prefixes = signed.buckets, index.exact, signed.prefixes
+    target = writer.index_writer(index)
+    target.insert(numbers, signed.signatures, buckets.values, buckets.sizes)
+    if exact is not None and epoch is not None and prefixes is not None:
+        assert prefixes.epoch == epoch.number == exact.current.number
+        runs = postings_writer(writer.transaction, exact.current)
+        exact.posted_entries += post(runs, numbers, prefixes, epoch)
+        exact.posted_items += numbers.size
 
 
 # -- measuring ---------------------------------------------------------------------------------

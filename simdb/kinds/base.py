@@ -31,7 +31,7 @@ from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdL
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, PlanRequest, plan
-from simdb.ragged import ByteStrings, Column
+from simdb.ragged import ByteStrings, Column, offsets_of
 from simdb.work import Work
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
@@ -713,9 +713,7 @@ def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
     if isinstance(items, ByteStrings):
         return items.values, items.offsets
     whole = items[0] if len(items) == 1 else b"".join(items)
-    offsets = np.zeros(len(items) + 1, np.int64)
-    np.cumsum(lengths_of(items), out=offsets[1:])
-    return np.frombuffer(whole, np.uint8), offsets
+    return np.frombuffer(whole, np.uint8), offsets_of(lengths_of(items))
 
 
 def rows_of(items: Sequence[Stored], width: int, what: str) -> UInt8s:

@@ -22,7 +22,6 @@ from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.opened.opened import Opened
 from simdb.results import AuditBin, AuditReport, Progress
-from simdb.storage.collection.reader import CollectionReader
 
 BIN_WIDTH = 0.05
 
@@ -40,7 +39,10 @@ def audit(
     """Measure recall and precision of an index on a random sample of its items."""
     kind, signer, collection = opened.settings.kind, opened.signer, opened.reader
     expected_recall = opened.settings.expected_recall(bound)  # also tells that there is no index
-    sampled, items = _sample(collection, sample, seed)
+    live = collection.live_numbers()
+    generator = np.random.default_rng(seed)
+    sampled = np.sort(generator.choice(live, min(sample, live.size), replace=False))
+    items = [bytes(document.item) for _, document in collection.documents_of(sampled)]
     true: dict[Pair, float] = {}
     done = 0
     for compared, pairs in (_joined if kind.has_symbols else _scanned)(opened, bound, items):
@@ -111,15 +113,6 @@ def wilson_interval(share: float, trials: float, *, freedom: int) -> tuple[float
     spread = point * sqrt(share * (1 - share) / trials + square / (4 * trials**2))
     scale = 1 + square / trials
     return max(0.0, (center - spread) / scale), min(1.0, (center + spread) / scale)
-
-
-def _sample(collection: CollectionReader, sample: int, seed: int) -> tuple[UInt32s, list[bytes]]:
-    """Choose live items at random; fewer if there are not so many."""
-    live = collection.live_numbers()
-    generator = np.random.default_rng(seed)
-    chosen = np.sort(generator.choice(live, min(sample, live.size), replace=False))
-    items = [bytes(document.item) for _, document in collection.documents_of(chosen)]
-    return chosen, items
 
 
 def _joined(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,9 +19,9 @@ from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Known, WriteAccess
 from simdb.opened.signer import Epoch, Signed, Signer
 from simdb.results import Progress
-from simdb.storage.collection.manifest import IndexManifest, write_frequent
+from simdb.storage.collection.manifest import write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches
-from simdb.storage.collection.writer import CollectionWriter, IndexWriter
+from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.blocks import BlockWriter
 
@@ -159,17 +157,19 @@ def rebuild(
             if index.exact is not None:
                 write_frequent(transaction, index.exact.current, order.frequent, made_at)
                 signer.epoch = Epoch(index.exact.current.number, order)
-        most_bytes = max(1, access.memory // SHARE_OF_MEMORY)
-        work, done = _Rebuild(signer, index, access.pool(), most_bytes), 0
+        position = done = 0
         while True:
             with access.read() as snapshot:
                 _require_unchanged(snapshot, before)
-                numbers, signed = work.prepare(CollectionReader(snapshot, settings.number))
+                reader = CollectionReader(snapshot, settings.number)
+                numbers, signed, position = _signed_next(access, signer, reader, position)
             with access.write() as transaction:
                 _require_unchanged(transaction, before)
                 writer = CollectionWriter(transaction, settings.number)
-                work.store(writer, numbers, signed)
-                if work.position == writer.manifest.next_number:
+                if numbers.size:  # of which some have tombstones since, as in every index
+                    exact_indexing.insert(writer, index, signer.epoch, numbers, signed)
+                    writer.index_writer(index).merge_after(numbers.size)
+                if position == writer.manifest.next_number:
                     catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
                     old = catalogue.index_tables(writer.manifest.index)
                     catalogue.add_garbage(transaction, old)
@@ -191,39 +191,19 @@ def _require_unchanged(transaction: ReadTransaction, before: CollectionSettings)
         )
 
 
-@dataclass(slots=True)
-class _Rebuild:
-    """An index that is being made, of the items before a position."""
-
-    signer: Signer
-    index: IndexManifest
-    pool: Executor | None
-    most_bytes: int
-    position: int = 0
-
-    def prepare(self, collection: CollectionReader) -> tuple[UInt32s, Signed]:
-        """Read and sign the next items; none if there are no more."""
-        batches = live_batches(
-            collection,
-            self.position,
-            most_items=min(REBUILT_AT_ONCE, self.signer.most_indexed(self.most_bytes)),
-            most_bytes=self.most_bytes,
-            weights=self.signer.items.weights,
-        )
-        batch = next(batches, None)
-        if batch is None:
-            self.position = collection.manifest.next_number
-            return np.empty(0, np.uint32), self.signer.empty()
-        self.position = int(batch.numbers[-1]) + 1
-        return batch.numbers, self.signer.sign(batch.items, self.pool)
-
-    def store(self, writer: CollectionWriter, numbers: UInt32s, signed: Signed) -> None:
-        """Write what was prepared; items deleted since have tombstones, as for every index."""
-        if not numbers.size:
-            return
-        target = IndexWriter(writer.transaction, self.index, writer)
-        target.insert(numbers, signed.signatures, signed.buckets.values, signed.buckets.sizes)
-        exact, epoch, prefixes = self.index.exact, self.signer.epoch, signed.prefixes
-        if exact is not None and epoch is not None and prefixes is not None:
-            exact_indexing.insert(writer.transaction, exact, epoch, numbers, prefixes)
-        target.merge_after(numbers.size)
+def _signed_next(
+    access: WriteAccess, signer: Signer, collection: CollectionReader, position: int
+) -> tuple[UInt32s, Signed, int]:
+    """Read and sign items from a position on, if there are any; and tell the position after."""
+    most_bytes = max(1, access.memory // SHARE_OF_MEMORY)
+    batches = live_batches(
+        collection,
+        position,
+        most_items=min(REBUILT_AT_ONCE, signer.most_indexed(most_bytes)),
+        most_bytes=most_bytes,
+        weights=signer.items.weights,
+    )
+    batch = next(batches, None)
+    if batch is None:
+        return np.empty(0, np.uint32), signer.empty(), collection.manifest.next_number
+    return batch.numbers, signer.sign(batch.items, access.pool()), int(batch.numbers[-1]) + 1
