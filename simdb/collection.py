@@ -41,6 +41,7 @@ from simdb.exact.thresholds import Bound, ThresholdLike
 from simdb.ingest import add
 from simdb.ingest.add import AddPolicy
 from simdb.kinds import Kind, SketchScheme
+from simdb.kinds.base import plan_request
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
@@ -961,19 +962,8 @@ class Collection(CollectionView):
         present = self._present.settings
         recall = present.recall if recall is None else recall
         sketch = present.sketch if sketch is None else sketch
-        asked = IndexRequest(
-            threshold,
-            max_distance,
-            recall,
-            bands,
-            rows,
-            sketch,
-            seed,
-            exact_floor,
-            containment,
-            row_budget,
-            false_candidates,
-        )
+        plan = plan_request(recall, bands, rows, row_budget, false_candidates)
+        asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
         settings = changed_settings(
             present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable
         )

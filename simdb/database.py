@@ -14,6 +14,7 @@ from simdb import kinds
 from simdb.collection import Collection, CollectionView, require_whole
 from simdb.errors import ConfigurationError, CorruptionError, StorageError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
+from simdb.kinds.base import plan_request
 from simdb.opened import catalogue
 from simdb.opened.opened import Handle
 from simdb.opened.request import IndexRequest, new_settings, require_absent, require_same
@@ -184,19 +185,8 @@ class Database:
             with self._handle.read() as transaction:
                 catalogue.require_settings(transaction, name)
             return self[name]
-        asked = IndexRequest(
-            threshold,
-            max_distance,
-            recall,
-            bands,
-            rows,
-            sketch,
-            seed,
-            exact_floor,
-            containment,
-            row_budget,
-            false_candidates,
-        )
+        plan = plan_request(recall, bands, rows, row_budget, false_candidates)
+        asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
         wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:
             present = catalogue.settings_of(transaction, name)
@@ -230,19 +220,8 @@ class Database:
         Raises:
             ConfigurationError: there is one of that name.
         """
-        asked = IndexRequest(
-            threshold,
-            max_distance,
-            recall,
-            bands,
-            rows,
-            sketch,
-            seed,
-            exact_floor,
-            containment,
-            row_budget,
-            false_candidates,
-        )
+        plan = plan_request(recall, bands, rows, row_budget, false_candidates)
+        asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
         wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:
             require_absent(transaction, name)  # without waiting for who writes

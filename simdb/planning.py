@@ -13,8 +13,9 @@ from simdb import kernels
 from simdb.errors import BadItemError
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.kinds import Items, Kind
+from simdb.kinds.base import plan_request
 from simdb.lsh import planning
-from simdb.lsh.planning import Plan, PlanRequest
+from simdb.lsh.planning import Plan
 from simdb.storage.tables.runs import POSTING_BYTES
 
 SAMPLED_AT_ONCE = 100  # items
@@ -49,13 +50,7 @@ def plan(
     >>> chosen.bands, chosen.rows
     (16, 6)
     """
-    request = PlanRequest(
-        Threshold.parse(recall, name="recall").fraction,
-        bands,
-        rows,
-        row_budget,
-        Threshold.parse(false_candidates, name="false_candidates").fraction,
-    )
+    request = plan_request(recall, bands, rows, row_budget, false_candidates)
     return planning.plan(Threshold.parse(threshold).fraction, request)
 
 

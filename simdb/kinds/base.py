@@ -31,7 +31,7 @@ from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdL
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, PlanRequest, plan
-from simdb.ragged import ByteStrings, Column, offsets_of
+from simdb.ragged import ByteStrings, Column
 from simdb.work import Work
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
@@ -629,6 +629,19 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return described
 
 
+def plan_request(
+    recall: ThresholdLike,
+    bands: int | None,
+    rows: int | None,
+    row_budget: int | None,
+    false_candidates: ThresholdLike,
+) -> PlanRequest:
+    """Read what a caller asks of a plan; ConfigurationError: a value is out of range."""
+    least = Threshold.parse(recall, name="recall").fraction
+    most = Threshold.parse(false_candidates, name="false_candidates").fraction
+    return PlanRequest(least, bands, rows, row_budget, most)
+
+
 def name_of(kind: type[Kind]) -> str:
     """Return the name of a kind."""
     return str(kind.__struct_config__.tag)
@@ -713,7 +726,9 @@ def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
     if isinstance(items, ByteStrings):
         return items.values, items.offsets
     whole = items[0] if len(items) == 1 else b"".join(items)
-    return np.frombuffer(whole, np.uint8), offsets_of(lengths_of(items))
+    offsets = np.zeros(len(items) + 1, np.int64)
+    np.cumsum(lengths_of(items), out=offsets[1:])
+    return np.frombuffer(whole, np.uint8), offsets
 
 
 def rows_of(items: Sequence[Stored], width: int, what: str) -> UInt8s:

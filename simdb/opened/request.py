@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
@@ -20,15 +20,11 @@ class IndexRequest:
 
     threshold: ThresholdLike | None
     max_distance: ThresholdLike | None = None
-    recall: ThresholdLike = 0.99
-    bands: int | None = None
-    rows: int | None = None
+    plan: PlanRequest = field(default_factory=PlanRequest)
     sketch: SketchScheme = "fast"
     seed: int | None = None
     exact_floor: ThresholdLike | None = None
     containment: bool | None = None
-    row_budget: int | None = None
-    false_candidates: ThresholdLike = 1
 
 
 def new_settings(name: str, kind: Kind, request: IndexRequest) -> CollectionSettings:
@@ -66,17 +62,10 @@ def _planned(
         raise ConfigurationError(f"{kind} has no exact index: exact answers compare with all items")
     if floor is None and request.containment:
         raise ConfigurationError("containment=True needs an exact_floor")
-    asked = PlanRequest(
-        Threshold.parse(request.recall, name="recall").fraction,
-        request.bands,
-        request.rows,
-        request.row_budget,
-        Threshold.parse(request.false_candidates, name="false_candidates").fraction,
-    )
     planned = None
     if bound is not None:
-        planned = kind.plan(bound.fraction, asked)
-    elif not asked.is_free:
+        planned = kind.plan(bound.fraction, request.plan)
+    elif not request.plan.is_free:
         raise ConfigurationError("bands and rows need a threshold, or a max_distance")
     wanted = planned.threshold if planned is not None else floor.fraction if floor else None
     if wanted is None:
@@ -88,7 +77,7 @@ def _planned(
         number=0,
         kind=kind,
         threshold=wanted,
-        recall=asked.recall,
+        recall=request.plan.recall,
         bands=0 if planned is None else planned.bands,
         rows=0 if planned is None else planned.rows,
         sketch=sketch,
