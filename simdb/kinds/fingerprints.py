@@ -639,11 +639,7 @@ class SquaresFamily(Family):
         return kernels.fingerprints.functions_of_grids(signatures, self.functions)
 
     def first_shared(self, left: UInt16s, right: UInt16s) -> Int64s:
-        """Return for pairs of signatures the smallest number of a function that both share.
-
-        int64 (m,), a function of the first group; -1 if they share none in some group, and are
-        thus no candidates.
-        """
+        """Return the first function that pairs share, int64; -1 if they are no candidates."""
         if self._around:
             left, right = self.yes(left), self.yes(right)
         else:

@@ -95,11 +95,7 @@ class RatingTable:
         self._type: type | None = None
 
     def add(self, key: Key, element: Key, rating: Number) -> None:
-        """Take the rating that connects ``key``, which becomes a set or bag, and ``element``.
-
-        BadItemError, and nothing is taken: one is no key or no number, the elements are not all of
-        one type, or the two are connected already.
-        """
+        """Take the rating of ``element`` into the set or bag of ``key``, or raise BadItemError."""
         key, element = _plain(key), _plain(element)
         if self._type not in (None, type(element)):
             raise BadItemError(

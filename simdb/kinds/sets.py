@@ -119,11 +119,7 @@ class SetItems(Items):
 
 
 def stored_integer_sets(items: Sequence[object]) -> list[bytes] | None:
-    """Return the stored forms of sets, the same as ``SetItems.encode`` one by one.
-
-    None unless all of them are lists, tuples or sets, all their elements Python's own integers of
-    64 bits, and none has so many that it could be refused.
-    """
+    """Return what ``encode`` does of sets of a few plain integers of 64 bits; None of others."""
     if not set(map(type, items)).issubset(PLAIN_COLLECTIONS):
         return None
     sets = cast("Sequence[Sequence[Any]]", items)

@@ -87,19 +87,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What is asked of a plan; what is None is left to planning.
+    """What is asked of a plan; what is None is left to planning."""
 
-    Attributes:
-        recall: the share of pairs at the threshold that is to be found.
-        bands, rows: taken as given.
-        row_budget: base functions that may be spent on an item; None for that of the family.
-        false_candidates: the largest probability that a pair beyond the threshold is a candidate.
-    """
-
-    recall: Fraction = Fraction(99, 100)
-    bands: int | None = None
+    recall: Fraction = Fraction(99, 100)  # of pairs at the threshold, the share that is to be found
+    bands: int | None = None  # taken as given, as rows
     rows: int | None = None
-    row_budget: int | None = None
+    row_budget: int | None = None  # base functions of an item; None for that of the family
+    # The largest probability that a pair beyond the threshold is a candidate.
     false_candidates: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:

@@ -29,7 +29,6 @@ from simdb.arrays import Float64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signer
 from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader
 
@@ -329,9 +328,14 @@ def calibrate(
     steps = list(map(float, (least, *(step for step in STEPS if step > least))))
     edges = require_edges(steps if wanted.edges is None else wanted.edges)
     if isinstance(field, str):
-        between: Between = settings.kind.field_differences(field)
+        between = settings.kind.field_differences(field)
     else:
-        between = _called(sides.right.signer, field)
+        difference, decode = field, sides.right.signer.items.decode
+
+        def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:
+            apart = map(difference, map(decode, left), map(decode, right))
+            return np.array([*apart], np.float64)  # None becomes nan
+
     sums = [Sums()] * (edges.size - 1)
     surely = Sums()
     for inner in sides.pairs(bound):
@@ -380,11 +384,3 @@ def _read(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:
     if positions.size < distinct.size:
         raise KeyNotFoundError("an item of a pair is not stored (any more)")
     return [bytes(items[place]) for place in places.tolist()]
-
-
-def _called(signer: Signer, difference: Difference) -> Between:
-    """Make what calls a function with two items as they were given; None becomes nan."""
-    decode = signer.items.decode
-    return lambda left, right: np.array(
-        [*map(difference, map(decode, left), map(decode, right))], np.float64
-    )
