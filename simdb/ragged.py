@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Self, overload
 
 import numpy as np
@@ -61,6 +62,14 @@ class Ragged:
     def _other_fields(cls, _parts: Sequence[Self]) -> dict[str, Any]:
         """Put together what a subclass has beside the words, of one part or more."""
         return {}
+
+
+def as_bytes(strings: Sequence[bytes | memoryview]) -> list[bytes]:
+    """Return byte strings as objects of their own, which Python's collector need not visit."""
+    if not isinstance(strings, ByteStrings):
+        return list(map(bytes, strings))
+    whole, bounds = strings.values.tobytes(), strings.offsets.tolist()
+    return [whole[begin:end] for begin, end in pairwise(bounds)]
 
 
 def cut_out(

@@ -96,8 +96,9 @@ def compare_batch_with_stored(
         left, right = rows[wanted], place_of[places[wanted]]
         compared_places.append(wanted)
         if features is None:
-            both = [*items, *stored]
-            parts.append(compare_items(signer, both, left, right + len(items)))
+            used, left = np.unique(left, return_inverse=True)
+            both = [*(items[row] for row in used.tolist()), *stored]
+            parts.append(compare_items(signer, both, left, right + used.size))
             continue
         others = signer.features(stored)
         for begin in range(0, wanted.size, PAIRS_COMPARED):

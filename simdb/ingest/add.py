@@ -25,6 +25,7 @@ from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.opened import Known, Opened, WriteAccess
 from simdb.opened.signer import Prefixes, Signed, Signer, Signing, current_epoch
+from simdb.ragged import as_bytes
 from simdb.results import Action, AddReport, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
@@ -87,6 +88,11 @@ class Fates:
 
     def rows(self, *actions: Action) -> list[int]:
         """The rows of which some action is taken."""
+        there = set(self.actions)
+        if there.isdisjoint(actions):
+            return []
+        if there.issubset(actions):
+            return list(range(len(self.actions)))
         return [row for row, action in enumerate(self.actions) if action in actions]
 
 
@@ -321,7 +327,7 @@ def _targets(writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
 
 def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
-    keys, items, metadata = batch.keys, list(batch.items), batch.metadata
+    keys, items, metadata = batch.keys, as_bytes(batch.items), batch.metadata
     if len(kept) < len(batch.rows):
         keys, metadata = ([column[place] for place in kept] for column in (keys, metadata))
         items = [items[place] for place in kept]

@@ -40,6 +40,7 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Prefixes, Signed, Signer
+from simdb.ragged import as_bytes
 from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT
 from simdb.work import Work
@@ -105,7 +106,7 @@ class Deduplicator:
         self._signer = opened.signer
         self._method = method
         self._bound = method.bound
-        self._items = list(map(bytes, items))
+        self._items = as_bytes(items)
         self._signed = signed
         self._probes = as_probes(opened.signer, signed)
         self._keep = keep
@@ -398,24 +399,26 @@ class _Buckets:
     """The buckets of a batch, as ``kernels.buckets.next_earlier`` reads them."""
 
     def __init__(self, keys: BucketKeys) -> None:
-        owners = np.repeat(np.arange(len(keys)), keys.sizes)
         order = order_of(keys.values)
         ordered = keys.values[order]
         begins = np.ones(ordered.size, np.bool_)
         begins[1:] = ordered[1:] != ordered[:-1]
+        # A bucket of one item proposes nothing, and nearly all are so: they are left out.
+        ends = np.append(begins[1:], np.ones(min(1, ordered.size), np.bool_))
+        of_several = ~(begins & ends)
+        order, begins = order[of_several], begins[of_several]
         starts = np.flatnonzero(begins)
-        sizes = np.diff(np.append(starts, ordered.size))
+        sizes = np.diff(np.append(starts, order.size))
+        self.members = np.searchsorted(keys.offsets, order, side="right") - 1
         # One column for each key of the item with most; where an item has fewer, an empty bucket.
         width = int(keys.sizes.max()) if len(keys) else 0
-        column = np.arange(ordered.size) - np.repeat(keys.offsets[:-1], keys.sizes)
-        cell = owners * width + column
-        self.members = owners[order]
+        cell = self.members * width + order - keys.offsets[self.members]
         self.own_places = np.zeros((len(keys), width), np.int64)
         self.next_places = np.zeros((len(keys), width), np.int64)
-        self.own_places.ravel()[cell[order]] = np.arange(ordered.size)
-        self.next_places.ravel()[cell[order]] = np.repeat(starts, sizes)
+        self.own_places.ravel()[cell] = np.arange(order.size)
+        self.next_places.ravel()[cell] = np.repeat(starts, sizes)
         self.shared = np.zeros(len(keys), np.bool_)
-        self.shared[self.members[np.repeat(sizes > 1, sizes)]] = True
+        self.shared[self.members] = True
 
 
 def _in_every_group(keys: BucketKeys, left: Int64s, right: Int64s) -> Bools:

@@ -135,6 +135,29 @@ def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
     return low
 
 
+@inlined
+def soon_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
+    """Return what ``first_at_least`` does, sooner where that is close to the beginning."""
+    low = begin
+    near = min(end, begin + 8)
+    while low < near and load_uint64(address, low) < key:
+        low += 1
+    if low < near or near == end:
+        return low
+    stride = 8
+    while low + stride < end and load_uint64(address, low + stride) < key:
+        low += stride + 1
+        stride *= 2
+    high = min(end, low + stride + 1)
+    while low < high:
+        middle = (low + high) >> 1
+        if load_uint64(address, middle) < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @kernel
 def probe(
     key_addresses: Int64s,
@@ -171,20 +194,33 @@ def probe(
     found = 0
     unchecked = 0
     capacity = found_queries.size
+    # Of each run the chunk and the position, -1 if none was looked for there, at which the last
+    # key was: those of rising keys follow soon.
+    last_chunks = run_starts[:-1].copy()
+    last_positions = np.full(last_chunks.size, -1, np.int64)
+    last_key = np.uint64(0)
     for query in range(queries.size):
         key = queries[query]
         of_this_key = 0
-        for run in range(run_starts.size - 1):
-            low = run_starts[run]
-            high = run_starts[run + 1]
-            while low < high:  # first chunk whose first key is at least the key
-                middle = (low + high) >> 1
-                if fences[middle] < key:
-                    low = middle + 1
-                else:
-                    high = middle
-            # Equal keys may begin in the chunk before the one whose first key they are.
-            chunk = max(low - 1, run_starts[run])
+        if key < last_key:
+            last_chunks[:] = run_starts[:-1]
+            last_positions[:] = -1
+        last_key = key
+        for run in range(last_chunks.size):
+            chunk = last_chunks[run]
+            if chunk + 1 < run_starts[run + 1] and fences[chunk + 1] < key:
+                low = chunk + 2  # the first chunk whose first key is at least the key
+                high = run_starts[run + 1]
+                while low < high:
+                    middle = (low + high) >> 1
+                    if fences[middle] < key:
+                        low = middle + 1
+                    else:
+                        high = middle
+                # Equal keys may begin in the chunk before the one whose first key they are.
+                chunk = low - 1
+                last_chunks[run] = chunk
+                last_positions[run] = -1
             while chunk < run_starts[run + 1] and of_this_key < limit:
                 if fences[chunk] > key:
                     break
@@ -196,7 +232,12 @@ def probe(
                     chunk += 1
                     continue
                 address = key_addresses[chunk]
-                position = first_at_least(address, starts[chunk], counts[chunk], key)
+                if chunk == last_chunks[run] and last_positions[run] >= 0:
+                    position = soon_at_least(address, last_positions[run], counts[chunk], key)
+                else:
+                    position = first_at_least(address, starts[chunk], counts[chunk], key)
+                if chunk == last_chunks[run]:
+                    last_positions[run] = position
                 while (
                     position < counts[chunk]
                     and of_this_key < limit

@@ -159,3 +159,35 @@ def test_a_new_index_under_an_old_number_is_not_read_through_the_old_ones_addres
                 assert keys == [number]
             assert database.check(deep=True).problems == ()
             database.drop_collection("texts")
+
+
+@pytest.mark.parametrize("limit", [1, 3, 2**62])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_many_keys_find_in_every_run_what_each_finds_alone(
+    environment, monkeypatch, ordered, limit
+):
+    monkeypatch.setattr(runs, "CHUNK_ENTRIES", 7)  # equal keys go on in the next chunk
+    random = np.random.default_rng(3)
+    directory = RunDirectory()
+    stored: list[int] = []
+    for count in (400, 90, 1, 30):
+        with environment.write(1) as transaction:
+            writer = RunWriter(transaction, Table.BANDS, 1, directory)
+            keys = np.sort(random.integers(0, 120, count).astype(np.uint64) << np.uint64(55))
+            first = len(stored)
+            stored += keys.tolist()
+            items = np.arange(first, len(stored), dtype=np.uint32)
+            writer.append(keys, items[np.newaxis, :], first, len(stored) - 1)
+    for queries in (random.integers(0, 125, 300), random.integers(0, 125, 9), np.zeros(3, int)):
+        wanted = queries.astype(np.uint64) << np.uint64(55)
+        wanted = np.sort(wanted) if ordered else wanted
+        with environment.read() as transaction:
+            view = RunView(transaction, Table.BANDS, 1, directory)
+            assert view.run_count == 4
+            found = view.probe(wanted, limit=limit)
+            rows = list(zip(found.queries.tolist(), view.column(found, 0).tolist(), strict=True))
+        assert rows == [
+            (place, item)
+            for place, key in enumerate(wanted.tolist())
+            for item in [item for item, own in enumerate(stored) if own == key][:limit]
+        ]

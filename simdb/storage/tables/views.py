@@ -25,6 +25,7 @@ from simdb.storage.tables.runs import Chunk, Run, RunDirectory
 
 NO_LIMIT = 2**62
 FIRST_ROOM = 1_024  # rows of a probe's output before it is enlarged
+MANY_A_CHUNK = 1_000  # keys looked for, from which on every chunk is needed
 
 
 class Found(NamedTuple):
@@ -154,6 +155,8 @@ class RunView:
         """
         self._transaction.require_open()
         addresses = self._addresses
+        if queries.size > MANY_A_CHUNK * addresses.counts.size:  # they need them all
+            self._verify(np.flatnonzero(addresses.verified == 0))
         room = FIRST_ROOM
         while True:
             found = Found(
