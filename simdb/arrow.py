@@ -116,7 +116,7 @@ def read(data: Any) -> Any:
 
 def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
     """Return the rows of a table that are to be kept; see ``without_views``."""
-    return whole.cast(without_views(whole.schema)).filter(library().array(kept))
+    return whole.cast(without_views(whole.schema)).take(numbers(np.flatnonzero(kept)))
 
 
 def without_views(schema: Any) -> Any:
@@ -626,15 +626,23 @@ def keys_column(keys: Sequence[Key | None]) -> Any:
     return arrow.array(keys, arrow.int64() if kinds == {int} else arrow.string())
 
 
+def numbers(values: npt.NDArray[np.int64]) -> Any:
+    """Return an array of NumPy as one of Arrow: ``pyarrow.array`` would import pandas for it."""
+    arrow = library()
+    return arrow.Int64Array.from_buffers(
+        arrow.int64(), values.size, [None, arrow.py_buffer(np.ascontiguousarray(values))]
+    )
+
+
 def taken(
     keys: npt.NDArray[np.int64] | ByteStrings | Sequence[Key], places: npt.NDArray[np.int64]
 ) -> Any:
     """Return the column of the keys at some places; UsageError as ``keys_column``."""
     arrow = library()
     if isinstance(keys, np.ndarray):
-        return arrow.array(keys[places])
+        return numbers(keys[places])
     if isinstance(keys, ByteStrings):
         buffers = map(arrow.py_buffer, (keys.offsets.astype(np.int32), keys.values))
         texts = arrow.StringArray.from_buffers(len(keys), *buffers)
-        return texts.take(arrow.array(places))
-    return keys_column(keys).take(arrow.array(places))
+        return texts.take(numbers(places))
+    return keys_column(keys).take(numbers(places))

@@ -705,7 +705,7 @@ class Groups(Tabular):
         places = np.repeat(np.cumsum([0, *sizes[:-1]]) if sizes else [], sizes).astype(np.int64)
         members = arrow.keys_column([key for keys in self._keys for key in keys])
         return arrow.table(
-            {"representative": members.take(arrow.library().array(places)), "key": members},
+            {"representative": members.take(arrow.numbers(places)), "key": members},
             _promised(self),
         )
 

