@@ -87,12 +87,11 @@ def _parse(measures: Mapping[str, object]) -> argparse.Namespace:
         help=f"documents of a large store (default: {LARGE_COUNT:,}), and items with which the "
         "exact index grows (default: 100,000)",
     )
-    for peer, package in (
-        ("stringsimjoin", "py_stringsimjoin"),
-        ("text-dedup", "text-dedup"),
-        ("datatrove", "datatrove"),
+    for peer, package, variable in (
+        ("stringsimjoin", "py_stringsimjoin", "SIMDB_STRINGSIMJOIN"),
+        ("text-dedup", "text-dedup", "SIMDB_TEXT_DEDUP"),
+        ("datatrove", "datatrove", "SIMDB_DATATROVE"),
     ):
-        variable = f"SIMDB_{peer.replace('-', '_').upper()}"
         python = os.environ.get(variable)
         parser.add_argument(
             f"--{peer}",
