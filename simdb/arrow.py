@@ -468,6 +468,22 @@ def values(column: Any) -> list[Any]:
     return found
 
 
+def values_as_text(column: Any) -> list[Any]:
+    """Return the values of an Arrow array; text that is not UTF-8 has half surrogates in it.
+
+    No collection takes these, so that it makes a bad row of its row, and not of all.
+    """
+    try:
+        found: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        if not _is_text(column.type):
+            broken = (_value(scalar) for scalar in column)
+            return ["\udcff" if isinstance(one, UnicodeDecodeError) else one for one in broken]
+        given = column.cast(library().large_binary()).to_pylist()
+        found = [None if one is None else one.decode("utf-8", "surrogateescape") for one in given]
+    return found
+
+
 def _value(scalar: Any) -> Any:
     """Return a value of Python, or why it cannot be read."""
     try:

@@ -210,7 +210,10 @@ class TableReader(JsonLinesReader):
         wanted = arrow.is_key(column.type) and not (
             options.integer_keys and not arrow.library().types.is_integer(column.type)
         )
-        return arrow.values(column) if wanted and not column.null_count else None
+        if not wanted or column.null_count:
+            return None
+        keys = arrow.values(column)
+        return None if UnicodeDecodeError in set(map(type, keys)) else keys
 
     def _note(self, binary: Iterable[str]) -> None:
         """Say which columns are left out of the metadata, once for each."""
@@ -285,7 +288,7 @@ def part_of(batch: Any) -> Part:
     """Return a record batch of Arrow column by column."""
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        values = column.to_pylist()
+        values = arrow.values_as_text(column)
         columns[name] = values if arrow.is_plain(column.type) else list(map(arrow.plain, values))
     return Part(columns, [field.name for field in batch.schema if arrow.has_bytes(field.type)])
 

@@ -166,3 +166,20 @@ def test_a_file_of_many_groups_is_copied_by_the_size_of_its_groups(tmp_path):
     sizes = [kept.metadata.row_group(place).num_rows for place in range(kept.num_row_groups)]
     assert sizes == [7] * 7 + [1]
     assert kept.read().to_pylist() == rows
+
+
+@pytest.mark.parametrize("column", ["id", "text", "tags"])
+def test_text_that_is_not_utf8_makes_a_bad_row_of_its_row(tmp_path, column):
+    broken = pa.array([b"a", b"\xff", b"c", b"d"]).view(pa.string())
+    if column == "tags":
+        broken = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), broken)
+    table = TABLE.drop_columns([column]) if column in TABLE.schema.names else TABLE
+    pq.write_table(table.append_column(column, broken), tmp_path / "in.parquet")
+    store = tmp_path / "s.simdb"
+    told = dedupe(
+        *(tmp_path / "in.parquet", "-o", tmp_path / "k.parquet", "--store", store),
+        *("--bad", tmp_path / "bad.jsonl", "--json"),
+    )
+    assert json.loads(told)["bad"] == 1
+    (bad,) = map(json.loads, (tmp_path / "bad.jsonl").read_text().splitlines())
+    assert bad["line"] == 2
