@@ -47,7 +47,10 @@ def test_remedies_are_options_and_commands(store):
 def test_adding_below_the_threshold_names_no_option_that_adding_lacks(store, tmp_path, option):
     adding = [option, *["skip"] * (option == "--on-duplicate")]
     for told in (
-        failed("add", store, "news", "-", *adding, "--threshold", "0.5", stdin=THREE_ROWS),
+        failed(
+            *("add", store, "news", "-", *adding, "--threshold", "0.5", "--id-field", "id"),
+            stdin=THREE_ROWS,
+        ),
         failed(
             *("dedupe", "-", "-o", tmp_path / "out", "--store", store, "--collection", "news"),
             *("--threshold", "0.5", "--id-field", "id"),

@@ -142,7 +142,7 @@ def test_the_wrong_bound_is_refused_by_name(case, store, tmp_path):
         ("join", store, "c", "c"),
         ("audit", store, "c"),
         ("rebuild", store, "c"),
-        ("add", store, "c", tmp_path / "in.jsonl"),
+        ("add", store, "c", tmp_path / "in.jsonl", "--other-keys"),
         ("create", tmp_path / "new.simdb", "c", *case.kind),
         ("plan", *case.kind),
         ("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "out", *case.kind),

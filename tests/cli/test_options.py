@@ -153,7 +153,8 @@ def test_an_option_of_simdb_after_the_command_is_told_its_place(tmp_path, option
 
 
 def test_answers_for_programs_keep_their_summary_beside_them(store):
-    assert run("add", store, "news", "-", stdin='{"text": "one two three four"}\n').exit_code == 0
+    row = '{"id": "own", "text": "one two three four"}\n'
+    assert run("add", store, "news", "-", "--id-field", "id", stdin=row).exit_code == 0
     commands: list[list[object]] = [
         ["search", store, "news", "--text", "one two three four"],
         ["pairs", store, "news"],
