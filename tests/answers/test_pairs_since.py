@@ -118,7 +118,7 @@ def test_an_increment_that_was_left_off_goes_on_after_its_token(
         everything = list(collection.pairs(since=mark).batches())
         whole = sorted(_numbers(everything))
         count = len(everything)
-        for stop in {0, 1, *range(2, count, 1 + count // 8), count}:
+        for stop in {0, 1, *range(2, count, 1 + count // 4), count}:
             pairs = collection.pairs(since=mark)
             first = [batch for _, batch in zip(range(stop), pairs.batches(), strict=False)]
             rest = collection.pairs(since=mark, resume=pairs.token).batches()

@@ -70,7 +70,7 @@ def test_section_3_8_5_two_groups_look_at_a_250th(long_form):
     assert float(both.probability(float(OTHERS))) == pytest.approx(0.00397, abs=0.0002)
     # With many squares the groups are nearly independent; among 1,000 a rich couple of prints
     # shares a function in both groups more often: 1/209.
-    many = simulated(10_000 if long_form else 4_000, 2)
+    many = simulated(10_000 if long_form else 3_000, 2)
     assert many.looked_at == pytest.approx(1 / 250, rel=0.1)
     assert many.false_negatives == pytest.approx(0.030, abs=0.015)
     assert simulated(1_000, 2, prints=1_500).looked_at == pytest.approx(1 / 209, rel=0.1)

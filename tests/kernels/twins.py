@@ -63,6 +63,13 @@ def some_bits(random: np.random.Generator, count: int = 9, words: int = 3) -> np
     return vectors
 
 
+def as_stored(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that cannot be written to, as of what is read: kernels are compiled for either."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
 def bits_of(vector: npt.NDArray[Any]) -> set[int]:
     """The positions of set bits, as ``np.packbits`` numbers them."""
     return set(np.flatnonzero(np.unpackbits(vector.view(np.uint8))).tolist())
@@ -130,7 +137,7 @@ def bit_scans(random: np.random.Generator) -> None:
     probe = vectors[random.integers(40)]
     limit = int(random.integers(0, 120))
     apart = [len(bits_of(probe) ^ bits_of(vector)) for vector in vectors]
-    rows, distances = kernels.bits.scan_hamming(probe, vectors, limit)
+    rows, distances = kernels.bits.scan_hamming(probe, as_stored(vectors), limit)
     assert rows.tolist() == [row for row in range(40) if apart[row] <= limit]
     assert distances.tolist() == [apart[row] for row in rows]
     least = Fraction(int(random.integers(1, 20)), 20)
@@ -758,7 +765,7 @@ def shingled_texts(random: np.random.Generator) -> None:
         side = number % 2
         spans.append((side, places[side], places[side] + len(text)))
         places[side] += len(text)
-    buffers = narrow, wide, np.array(spans)
+    buffers = as_stored(narrow), wide, np.array(spans)
 
     def windows(values: list[int]) -> list[list[int]]:
         length = min(len(values), size)
@@ -880,7 +887,7 @@ def distances_of_vectors(random: np.random.Generator) -> None:
         found = kernels.vectors.compare_rows(vectors, vectors, left, right, measure)
         np.testing.assert_allclose(found, expected.ravel(), rtol=1e-9, atol=3e-6)
         limit = float(np.median(found))
-        rows, near = kernels.vectors.scan(vectors[5], vectors, measure, limit)
+        rows, near = kernels.vectors.scan(vectors[5], as_stored(vectors), measure, limit)
         own = kernels.vectors.compare_rows(vectors, vectors, np.full(12, 5), every, measure)
         assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
         assert near.tolist() == own[rows].tolist()

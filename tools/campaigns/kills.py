@@ -211,7 +211,7 @@ def steps_of(path: Path, change: Change, at: int = -1, way: str = "") -> childre
 @campaign(
     "kill-points",
     "a kill at every step of add, merge, new epoch, delete, compact, rebuild",
-    short=15,
+    short=10,
     long=50_000,
     shim=True,
 )

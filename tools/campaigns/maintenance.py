@@ -116,7 +116,7 @@ def maintenance(run: Run) -> None:
 
     children.answer(build)
     until = time.monotonic() + run.count
-    while time.monotonic() < until:
+    while time.monotonic() < until and not run.is_over:
         end = min(until, time.monotonic() + ROUND)
         workers = [_start(path, run, number, end) for number in range(WORKERS)]
         if run.trials % 2:

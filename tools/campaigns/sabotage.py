@@ -80,13 +80,14 @@ def _without_looking_at_names() -> None:
 
 def _without_asking_for_the_kind() -> None:
     from simdb.ingest import add
-    from simdb.opened import catalogue
+    from simdb.opened import catalogue, opened
 
     def present(transaction: Any, known: Any) -> Any:
         found = catalogue.require_settings(transaction, known.name)
         return replace(known, number=found.number)
 
-    _put_in_place(add, "present_settings", present)
+    for module in (add, opened):
+        _put_in_place(module, "present_settings", present)
 
 
 def _with_bags_as_they_are_given() -> None:
@@ -114,7 +115,7 @@ FAULTS = {
     "products of 64 bits": Fault(_with_narrow_products, {"bounds": 20}),
     "a file that was replaced written to": Fault(_without_looking_at_names, {"names": 24}),
     "the kind of a stale handle not asked for": Fault(
-        _without_asking_for_the_kind, {"maintenance": 2}
+        _without_asking_for_the_kind, {"maintenance": 4}
     ),
     "bags measured by their bytes": Fault(_with_bags_as_they_are_given, {"hostile": 12}, long=True),
 }

@@ -38,7 +38,7 @@ MOST_LATENCY = 1.5
 # While a snapshot is open no page that it sees is used again: what a single add may add to the
 # file, on average, and how much less it must be once the snapshot has ended.
 MOST_A_COMMIT = 64 * 2**10
-SINGLE_ADDS = 500
+SINGLE_ADDS, FEW_ADDS = 500, 100
 
 
 def text_of(number: int, version: int) -> str:
@@ -58,6 +58,7 @@ class _Load:
     def __init__(self, path: Path, seed: int, items: int) -> None:
         self.generator = random.Random(seed)
         self.path, self.items = path, items
+        self.single_adds = SINGLE_ADDS if items == LARGE else FEW_ADDS
         self.versions: dict[int, int] = {}
         self.next = 0
         self.latencies: defaultdict[str, list[float]] = defaultdict(list)
@@ -110,7 +111,7 @@ class _Load:
     def growth(self, collection: simdb.Collection) -> int:
         """Return by how much as many single adds make the file grow as are looked at."""
         before = self.path.stat().st_size
-        for row in self.new_rows(SINGLE_ADDS):
+        for row in self.new_rows(self.single_adds):
             collection.add(*row)
         return self.path.stat().st_size - before
 
@@ -149,8 +150,8 @@ def _write(path: Path, seed: int, items: int, seconds: float, say: Say) -> None:
             grown = load.growth(collection)
         after = load.growth(collection)
         say(grown)
-        if grown > SINGLE_ADDS * MOST_A_COMMIT or after > max(grown // 4, 2**20):
-            load.wrong.append(f"{SINGLE_ADDS} adds: {grown:,} bytes more, {after:,} after it")
+        if grown > load.single_adds * MOST_A_COMMIT or after > max(grown // 4, 2**20):
+            load.wrong.append(f"{load.single_adds} adds: {grown:,} bytes more, {after:,} after it")
         stored = {entry.key for entry in collection.items()}
         if stored != load.versions.keys():
             load.wrong.append(f"{len(stored):,} items are stored, not {len(load.versions):,}")

@@ -39,7 +39,7 @@ SAMPLES = {
     "mushroom": (range(400), 0.8),
     "kosarak": (range(6_000), 0.8),
 }
-LONG = ("reuters21578", "newsgroups20")
+LONG = ("reuters21578", "newsgroups20", "retail")
 MOST_CHECKED = 100
 
 
