@@ -103,6 +103,7 @@ from simdb.results import (
     Progress,
     RepairedCollection,
     RepairReport,
+    Stats,
 )
 from simdb.upkeep.calibrate import Calibration
 
@@ -162,6 +163,7 @@ __all__ = [
     "Set",
     "SimdbError",
     "Snapshot",
+    "Stats",
     "StopWordShingles",
     "StorageError",
     "Text",

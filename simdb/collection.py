@@ -61,6 +61,7 @@ from simdb.results import (
     Outcomes,
     Pairs,
     Progress,
+    Stats,
 )
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.environment import ReadTransaction
@@ -235,7 +236,7 @@ class CollectionView:
 
     # -- looking inside ----------------------------------------------------------------------
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Return counts, sizes and settings as plain values.
 
         Of records also what each rule makes candidates of, for which the signatures are read, and
@@ -243,7 +244,7 @@ class CollectionView:
         are in no bucket (of more than 16,384, by a sample), and a warning if those are many.
         """
         with self._opened() as opened:
-            return stats.describe(opened)
+            return Stats(stats.describe(opened))
 
     def check(
         self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None

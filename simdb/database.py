@@ -21,7 +21,7 @@ from simdb.opened.request import IndexRequest, new_settings, require_absent, req
 from simdb.recovery import dump
 from simdb.recovery.dump import DumpedPart
 from simdb.recovery.untrusted import require_sound
-from simdb.results import CheckReport, Problem, Progress
+from simdb.results import CheckReport, Problem, Progress, Stats
 from simdb.storage.file import creation
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.file.preflight import parse_path, resolved_path
@@ -252,17 +252,18 @@ class Database:
         with self._handle.read() as transaction:
             yield Snapshot(self._handle, transaction)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Return counts, sizes and settings as plain values.
 
         Of a collection whose kind is not known here, its name and the ``problem``.
         """
-        return {
+        found = {
             "path": str(self.path),
             "uuid": str(self.uuid),
             "store": self._handle.environment.statistics(),
             "collections": [self._stats_of(name) for name in self.collection_names()],
         }
+        return Stats(found)
 
     def _stats_of(self, name: str) -> dict[str, Any]:
         try:

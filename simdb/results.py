@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -316,6 +317,42 @@ class Outcomes(Sequence[Outcome], Tabular):
                 arrow.keys_column(values) if column.name in keyed else library.array(values, kind)
             )
         return arrow.table(columns)
+
+
+class Stats(dict[str, Any], Tabular):
+    """Counts, sizes and settings by their names, some of them nested."""
+
+    def to_arrow(self) -> Any:
+        """Return the values as a ``pyarrow.Table``: ``name``, with dots, and ``value``, as JSON.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        library, leaves = arrow.library(), list(leaves_of(self))
+        values = [None if _is_nan(value) else json.dumps(value) for _, value in leaves]
+        text = library.string()
+        names = library.array([name for name, _ in leaves], text)
+        return arrow.table({"name": names, "value": library.array(values, text)})
+
+
+def leaves_of(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value that is no mapping by the path of its names.
+
+    In a list of mappings each has its ``name``, or else its number, in the path.
+    """
+    for name, value in fields.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves_of(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            for number, one in enumerate(value):
+                rest = {name: part for name, part in one.items() if name != "name"}
+                yield from leaves_of(rest, f"{prefix}{name}.{one.get('name', number)}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and isnan(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from simdb.files.writing import (
     written_together,
 )
 from simdb.kinds import Kind
-from simdb.results import Groups, Match, Matches, Pair, Pairs, Progress
+from simdb.results import Groups, Match, Matches, Pair, Pairs, Progress, leaves_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -237,28 +237,15 @@ def with_leaves(value: Any, changed: Callable[[Any], Any]) -> Any:
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:
-    """Print a nested mapping for people, one value a line, by the path of its names.
-
-    In a list of mappings each has its ``name``, or else its number, in the path.
-    """
-    print_table((), _flattened(fields))
+    """Print a nested mapping for people, one value a line; see ``leaves_of``."""
+    leaves = leaves_of(fields)
+    print_table((), ((printable(path), _shown(value)) for path, value in leaves))
 
 
-def _flattened(fields: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for name, value in fields.items():
-        path = f"{prefix}{printable(str(name))}"
-        if isinstance(value, Mapping) and value:
-            yield from _flattened(value, f"{path}.")
-        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
-            for number, one in enumerate(value):
-                own_name = printable(str(one.get("name", number)))
-                rest = {name: part for name, part in one.items() if name != "name"}
-                yield from _flattened(rest, f"{path}.{own_name}.")
-        elif isinstance(value, bool) or not isinstance(value, int):
-            unknown = isinstance(value, float) and isnan(value)
-            yield path, "not known" if unknown else printable(str(value))
-        else:
-            yield path, f"{value:,}"
+def _shown(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "not known" if isinstance(value, float) and isnan(value) else printable(str(value))
 
 
 class ProgressBar:

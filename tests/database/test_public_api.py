@@ -69,6 +69,7 @@ NAMES = [
     "Set",
     "SimdbError",
     "Snapshot",
+    "Stats",
     "StopWordShingles",
     "StorageError",
     "Text",

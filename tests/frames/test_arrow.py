@@ -357,3 +357,14 @@ def test_bytes_are_refused_as_metadata_before_any_row(texts):
     with pytest.raises(simdb.UsageError, match="metadata='image' is a column of struct"):
         texts.add_many(table, item="text", metadata="image")
     assert len(texts) == 0
+
+
+def test_stats_are_a_table_of_names_and_values(texts):
+    texts.add_many([(1, A), (2, B)])
+    found = texts.stats()
+    table = found.to_arrow()
+    values = dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
+    assert json.loads(values["items"]) == 2
+    assert json.loads(values["settings.threshold"]) == found["settings"]["threshold"]
+    assert json.loads(values["settings.shingles.size"]) == 9
+    assert found.to_polars().columns == ["name", "value"]
