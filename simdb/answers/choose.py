@@ -131,7 +131,7 @@ def choose(
     if question.min_recall is not None:
         return _choose(settings, question)
     # Remembered, since the recall of a plan takes as long to compute as a quick search.
-    sizes = [0 if side is None else _size_class(side) for side in (right, left)]
+    sizes = [0 if side is None else side.size_class for side in (right, left)]
     asked = question, *sizes
     method: Method | None = settings.methods.get(asked)
     if method is None:
@@ -142,12 +142,6 @@ def choose(
             settings.methods.clear()
         settings.methods[asked] = method
     return method
-
-
-def _size_class(opened: Opened) -> int:
-    """Return a number that changes when a collection grows, or shrinks, by about a fifth."""
-    live: int = opened.reader.manifest.live
-    return (live**4).bit_length()
 
 
 def _cheapest(method: Method, question: Question, left: Opened, right: Opened) -> Method:
@@ -272,15 +266,14 @@ def _choose_without_symbols(
     exact = _comparing(settings.kind, bound, many=question.is_many_many)
     if wanted == "exact" or not settings.is_probable:
         return exact
-    # Connecting groups, buckets compare no more pairs of equal items than there are items.
-    is_free = wanted == "auto" and question.verb != "groups" and question.min_recall is None
     if wanted == "auto" and settings.is_complete and not adding:
         return exact
-    if is_free and isinstance(exact, Pigeonhole) and _is_cheaper(settings, bound):
+    is_free = wanted == "auto" and question.min_recall is None
+    # Connecting groups, buckets compare no more pairs of equal items than there are items.
+    is_pigeonhole = isinstance(exact, Pigeonhole) and question.verb != "groups"
+    if is_free and is_pigeonhole and _is_cheaper(settings, bound):
         return exact
-    own = settings.bound
-    asks_one = wanted == "auto" and question.verb == "search" and question.min_recall is None
-    if asks_one and not admits(own, bound):
+    if is_free and question.verb == "search" and not admits(settings.bound, bound):
         return exact
     return _choose_buckets(settings, question, bound)
 

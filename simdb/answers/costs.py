@@ -154,7 +154,7 @@ def _all_of(verb: str, left: Opened, right: Opened) -> float:
 def counts_of(opened: Opened) -> Counts:
     """Count what a collection has, or take it from the cache if it has hardly grown."""
     reader = opened.reader
-    state = reader.manifest.index.number, (reader.manifest.live**4).bit_length()
+    state = reader.manifest.index.number, opened.size_class
     return _kept(opened, f"counts {reader.number}", state, lambda: _counted(opened))
 
 

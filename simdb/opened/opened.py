@@ -79,6 +79,12 @@ class Opened:
     resources: Resources = field(default_factory=Resources)
     work: Work = field(default_factory=Work)  # of the present answer, with its budget
 
+    @property
+    def size_class(self) -> int:
+        """A number that changes when the collection grows, or shrinks, by about a fifth."""
+        live: int = self.reader.manifest.live
+        return (live**4).bit_length()
+
 
 class Handle:
     """What a database and its collections share: the open file and the settings of this opening."""
