@@ -186,7 +186,8 @@ def dedupe(
                 removed_new=report.duplicates_new,
             )
             _require_few_removed(counts, confirmed=yes)
-            splitting.finish(sources if targets == [output] else {})
+            written = None if options.columns is None else options.read_names()
+            splitting.finish(sources if targets == [output] else {}, written)
     counts["seconds"] = round(time.monotonic() - began, 3)
     _tell(telling, counts, feed)
 
@@ -405,11 +406,11 @@ class _Splitting:
             told = duplicate_fields(outcome, rows.lines[place])
             self._removed.write(json_line({**source, **told, "row": row}))
 
-    def finish(self, below: Mapping[str, str]) -> None:
+    def finish(self, below: Mapping[str, str], columns: AbstractSet[str] | None) -> None:
         """Write what an output without rows has too, and the rows that are copied.
 
         Args:
-            below: of tables, the folders whose names are columns; see ``copy_rows``.
+            below, columns: of tables; see ``copy_rows``.
         """
         tables: dict[Output, dict[str, array[int]]] = {}
         for source, output in self._kept.items():
@@ -419,4 +420,4 @@ class _Splitting:
                 self._begin(output, self._feed.preambles.get(source, b""))
         for output, rows in tables.items():
             as_parquet = promised_form(output.target) == "parquet"
-            copy_rows(rows, output.file, as_parquet=as_parquet, below=below)
+            copy_rows(rows, output.file, as_parquet=as_parquet, below=below, columns=columns)

@@ -112,6 +112,14 @@ class InputOptions:
             "--metadata-field", metavar="FIELD", help="The field of the metadata (all others are)."
         ),
     ] = None
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            metavar="COLUMN",
+            help="Of tables, keep only these besides key and item (all); may be repeated.",
+        ),
+    ] = None
     make_keys: Annotated[
         MadeKeys | None,
         typer.Option(
@@ -190,6 +198,7 @@ class InputOptions:
             delimiter="\t" if self.delimiter in ("tab", "\\t") else self.delimiter,
             encoding=self.encoding or "utf-8",
             metadata_field=self.metadata_field,
+            columns=None if self.columns is None else tuple(self.columns),
             made_keys=self.make_keys,
             key_prefix=self.key_prefix or "",
             ratings=None if self.ratings is None else treatment_from(self.ratings),
@@ -228,6 +237,7 @@ class InputOptions:
             ("--text-field", self.text_field, formats - {"text"}),
             ("--delimiter", self.delimiter, formats & {"csv", "baskets"}),
             ("--metadata-field", self.metadata_field, formats & {"jsonl", *TABLES}),
+            ("--columns", self.columns, formats & {*TABLES}),
             ("--encoding", self.encoding, formats - {"numpy", *TABLES}),
             ("--make-keys", self.make_keys, formats - {"text", "numpy"}),
         ):
@@ -262,6 +272,7 @@ class SampleOptions(InputOptions):
 
     integer_keys: bool = False
     metadata_field: str | None = None
+    columns: list[str] | None = None
     make_keys: MadeKeys | None = None
     key_prefix: str | None = None
     other_keys: bool = False

@@ -104,6 +104,7 @@ class ReadingOptions:
             name ends in ``.tsv``.
         encoding: of text: UTF-8, or one of a byte a character that holds ASCII.
         metadata_field: the field that is the metadata, an object; None takes all other fields.
+        columns: of tables, those that are kept besides key and item; None keeps all.
         made_keys: make the key of a row: of its bytes (``"content"``), or of the name of its input
             and its line (``"place"``).
         key_prefix: what made keys begin with.
@@ -127,6 +128,7 @@ class ReadingOptions:
     delimiter: str | None = None
     encoding: str = "utf-8"
     metadata_field: str | None = None
+    columns: tuple[str, ...] | None = None
     made_keys: MadeKeys | None = None
     key_prefix: str = ""
     longest: int = LONGEST_RECORD
@@ -174,6 +176,11 @@ class ReadingOptions:
             )
         if self.ratings is not None:
             self._require_ratings()
+
+    def read_names(self) -> set[str]:
+        """Return the names of key, item and kept columns, those of fields by their objects."""
+        named = {name.partition(".")[0] for name in (*self.text_fields, self.id_field or "")}
+        return {*named, *self.text_fields, self.id_field or "", *(self.columns or ())}
 
     def _require_ratings(self) -> None:
         as_bags = isinstance(self.ratings, Stars)

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -155,14 +156,19 @@ class TableReader(JsonLinesReader):
         }
         of_record = self.options.kind.field_names is not None
         missing = [name for name in taken if taken[name] not in names]
-        if missing and (not of_record or missing[0] == self.options.id_field):
+        if of_record and missing and missing[0] != self.options.id_field:
+            missing = []
+        kept = self.options.columns
+        missing += [name for name in kept or () if name not in names]
+        if missing:
             raise BadItemError(
                 f"{self.source}: there is no column {missing[0]!r}; there are "
                 f"{', '.join(map(repr, names)) or 'none'}"
             )
-        if self.options.raw or self.options.metadata:
+        if kept is None and (self.options.raw or self.options.metadata):
             return list(names)
-        return [name for name in names if name in taken.values()]
+        wanted = {*taken.values(), *(kept or ())}
+        return [name for name in names if name in wanted]
 
     def __iter__(self) -> Iterator[Row]:
         line = 1
@@ -397,8 +403,9 @@ def copy_rows(
     *,
     as_parquet: bool,
     below: Mapping[str, str] | None = None,
+    columns: AbstractSet[str] | None = None,
 ) -> None:
-    """Write rows of files with all their columns, under the schema of the first file.
+    """Write rows of files, under the schema of the first file.
 
     Views of texts and bytes become large texts and bytes. Memory is that of one row group that is
     written.
@@ -409,6 +416,7 @@ def copy_rows(
         as_parquet: in row groups as large as those of the first file, up to ``MOST_BYTES``, and
             compressed as it is; else as an Arrow file.
         below: of each file, the folders whose names say columns that are written too.
+        columns: those that are written, in the order of the file; None for all.
 
     Raises:
         BadItemError: the schemas of two files differ, or one cannot be read any more.
@@ -423,6 +431,11 @@ def copy_rows(
                 folders = partitions_of((below or {}).get(source, ""))
                 added = {name: folders[name] for name in folders if name not in file.schema.names}
                 own = arrow.without_views(file.schema)
+                chosen_names = None
+                if columns is not None:
+                    added = {name: added[name] for name in added if name in columns}
+                    chosen_names = [name for name in own.names if name in columns]
+                    own = library.schema([own.field(name) for name in chosen_names], own.metadata)
                 if writer is None:
                     schema = own
                     for name in added:
@@ -437,7 +450,7 @@ def copy_rows(
                         )
                     )
                 first = 0
-                for batch in file.batches():
+                for batch in file.batches(chosen_names):
                     begin, end = np.searchsorted(places, (first, first + batch.num_rows))
                     first += batch.num_rows
                     if begin < end:

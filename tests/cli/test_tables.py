@@ -183,3 +183,27 @@ def test_text_that_is_not_utf8_makes_a_bad_row_of_its_row(tmp_path, column):
     assert json.loads(told)["bad"] == 1
     (bad,) = map(json.loads, (tmp_path / "bad.jsonl").read_text().splitlines())
     assert bad["line"] == 2
+
+
+def test_only_the_columns_that_are_named_are_kept(tmp_path):
+    table = TABLE.append_column("m", pa.array([5, 6, 7, 8]))
+    pq.write_table(table, tmp_path / "in.parquet")
+    store = tmp_path / "s.simdb"
+    dedupe(
+        tmp_path / "in.parquet", "-o", tmp_path / "k.parquet", "--columns", "m", "--store", store
+    )
+    kept = pq.read_table(tmp_path / "k.parquet")
+    assert kept.equals(table.select(["id", "text", "m"]).take([0, 2]))
+    exported = CliRunner().invoke(app, ["export", str(store), "documents"]).stdout.splitlines()
+    assert json.loads(exported[0]) == {"id": "a", "text": A, "m": 5}
+    lines = dedupe(tmp_path / "in.parquet", "-o", "-", "--columns", "n", "--columns", "m")
+    assert json.loads(lines.splitlines()[1]) == {"id": "c", "text": B, "n": None, "m": 7}
+    for source, column, told in (
+        ("in.parquet", "x", "there is no column 'x'; there are 'id', 'text', 'n', 'm'"),
+        ("in.jsonl", "x", "--columns does nothing for"),
+    ):
+        (tmp_path / "in.jsonl").write_text('{"id": "a", "text": "b"}\n')
+        arguments = [tmp_path / source, "-o", tmp_path / "o.jsonl", "--columns", column]
+        ran = CliRunner().invoke(app, ["dedupe", *map(str, arguments), *FIELDS])
+        assert ran.exit_code == 2
+        assert told in ran.stderr
