@@ -139,7 +139,7 @@ def contents(database: simdb.Database) -> dict[str, Any]:
             },
             "runs": collection.stats()["index"]["runs"],
         }
-    return {"format": FORMAT_VERSION, "collections": collections}
+    return {"collections": collections}
 
 
 def _measured(pair: simdb.Pair) -> list[float]:

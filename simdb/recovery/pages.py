@@ -9,6 +9,8 @@ the offsets of its nodes (2; of an overflow page 4, its pages), and from byte 16
 A node is the low and high half of a number, flags, the size of its key, the key, and what the
 number says: on a leaf the size of the value that follows (flag 1: of one on overflow pages, whose
 number follows), on a branch, with the flags as its upper part, the page of a child.
+
+What the last commits have left in the log (``storage.file.log``) is read as part of the tables.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from simdb.errors import CorruptionError, NotADatabaseError, StorageError
-from simdb.storage.file import preflight
+from simdb.storage.file import log, preflight
+from simdb.storage.file.log import Changed
 from simdb.storage.file.preflight import (
     BIG_DATA,
     BRANCH,
@@ -61,6 +66,8 @@ class DamagedFile:
         self.roots: dict[Table, int] = {}  # of the newest commit that can be read
         self.entries: dict[Table, int] = {}  # how many records each should have
         self._seen: set[int] = set()
+        self._logged = {table: Changed() for table in Table}
+        self.log_is_whole = True  # all that the last commits changed could be read
         try:
             self._size = os.fstat(self._descriptor).st_size
             self._page_size, main = self._read_metas()
@@ -110,11 +117,27 @@ class DamagedFile:
 
     def _find_roots(self, main: int | None) -> None:
         names = dict(zip(layout.TABLE_NAMES, Table, strict=True))
+        logged: dict[bytes, bytes] = {}
+        before = len(self.problems)
         if main is not None:
             for key, value, flags in self._walk("", main):
                 tree = preflight.Tree.parse(value) if flags & SUB_DATABASE else None
                 if key in names and tree is not None:
                     self.entries[names[key]], self.roots[names[key]] = tree.entries, tree.root
+                elif log.is_log(key):
+                    logged[key] = value
+        # The head comes last, though its key is the first.
+        for key in sorted(logged, key=lambda key: key[len(log.HEAD_KEY) :] or b"\xff" * 5):
+            said = _logged(key, logged[key])
+            if said is None:
+                self.problems.append(("", f"the log of the last commits (key {key.hex()})"))
+                continue
+            place, changes = said
+            if key == log.HEAD_KEY and place.end - place.first != len(logged) - 1:
+                self.problems.append(("", "a segment of the log of the last commits is missing"))
+            for table, name, record in changes:
+                self._logged[Table(table)].set(name, record)
+        self.log_is_whole = not [problem for problem in self.problems[before:] if problem[0] == ""]
         for table in set(Table) - set(self.roots):
             self.problems.append((table.name.lower(), "the table cannot be found"))
 
@@ -149,6 +172,16 @@ class DamagedFile:
 
     def records(self, table: Table) -> Iterator[Record]:
         """Yield the records of a table by ascending key, as many as can be reached."""
+        changed = self._logged[table]
+        stored = (record for record in self._stored(table) if record.key not in changed.values)
+        logged = (
+            Record(key, bytes(value))
+            for key in changed.keys
+            if (value := changed.values[key]) is not None
+        )
+        return merge(stored, logged, key=itemgetter(0))
+
+    def _stored(self, table: Table) -> Iterator[Record]:
         root = self.roots.get(table, NO_PAGE)
         if root == NO_PAGE:
             return
@@ -207,6 +240,11 @@ class DamagedFile:
                 value = self._value(page, size, flags, begin)
                 if value is not None:
                     yield Record(key, value)
+                    if log.is_log(key):
+                        said = _logged(key, value)
+                        for _, name, new in () if said is None else said[1]:
+                            if new is not None:
+                                yield Record(name, new)
 
     def scattered_values(self) -> Iterator[bytes]:
         """Yield what lies on overflow pages that nothing leads to, each with what follows it."""
@@ -223,6 +261,14 @@ class DamagedFile:
             page = None if number in reached else self._page(number)
             if page is not None and page_head(page)[0] & kind:
                 yield page
+
+
+def _logged(key: bytes, record: bytes) -> tuple[log.Place, list[log.Change]] | None:
+    """What a record of the log says, None if it is damaged."""
+    try:
+        return log.decode(key, record)
+    except CorruptionError:
+        return None
 
 
 # -- blocks ------------------------------------------------------------------------------------

@@ -313,7 +313,10 @@ class Salvage:
     # -- what is still stored ----------------------------------------------------------------
 
     def stored(self, number: int) -> Iterator[tuple[Found, bool]]:
-        """Yield the stored documents of a collection, and whether that is certain."""
+        """Yield the stored documents of a collection, and whether that is certain.
+
+        Where the log of the last commits is damaged, any may have been deleted or replaced since.
+        """
         collection = self.collections[number]
         last: dict[bytes, int] = {}
         if self._is_damaged(Table.KEYS):
@@ -323,8 +326,10 @@ class Salvage:
         for document in self.documents(number):
             known = collection.numbers.get(document.key)
             if known is not None:
+                if not self._file.log_is_whole:
+                    known = max(known, last[document.key])
                 if known == document.number:
-                    yield document, True
+                    yield document, self._file.log_is_whole
             elif last.get(document.key) == document.number:
                 marked = _marked(collection.tombstones, document.number)
                 if marked is not True:

@@ -116,6 +116,8 @@ def test_in_a_map_that_is_too_small_collections_are_removed_all_the_same(path):
             database.collection(name, WORDS).add_many(
                 (key, " ".join(str(random.random()) for _ in range(40))) for key in range(2_000)
             )
+        database["b"].delete_many(range(100))  # which frees pages, of which the file has few
+        database["b"].delete(100)
     with simdb.open(path, map_size=2**20, threads=1) as database:
         for name in ("a", "b"):
             database.drop_collection(name)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import simdb
 from simdb.ingest import add as loading
 from simdb.ingest.rows import BATCH_ITEMS
+from simdb.storage.file import log
 from simdb.upkeep import rebuild as maintaining
 from tests.support import oracle
 from tests.support.strategies import (
@@ -56,20 +57,27 @@ class CollectionMachine(RuleBasedStateMachine):
         self.model: dict[Any, str] = {}
         self.batch_items = BATCH_ITEMS
         self.rebuilt_at_once = maintaining.REBUILT_AT_ONCE
+        self.log_limits = log.MOST_SEGMENTS, log.LARGEST_COMMIT
         self.open()
         self.collection = self.db.collection("c", WORDS, sketch="fast", seed=1, **PLAN)
 
     def open(self) -> Any:
         self.db = simdb.open(self.path, sync="batch", threads=1)
 
-    @initialize(batch=strategies.sampled_from([1, 3, 10_000]))
-    def choose_batches(self, batch: Any) -> Any:
+    @initialize(
+        batch=strategies.sampled_from([1, 3, 10_000]),
+        segments=strategies.sampled_from([1, 48]),
+        logged=strategies.sampled_from([0, 3_000, 2**16]),
+    )
+    def choose_batches(self, batch: Any, segments: int, logged: int) -> Any:
         loading.BATCH_ITEMS = batch  # type: ignore[attr-defined]
         maintaining.REBUILT_AT_ONCE = batch
+        log.MOST_SEGMENTS, log.LARGEST_COMMIT = segments, logged
 
     def teardown(self) -> Any:
         loading.BATCH_ITEMS = self.batch_items  # type: ignore[attr-defined]
         maintaining.REBUILT_AT_ONCE = self.rebuilt_at_once
+        log.MOST_SEGMENTS, log.LARGEST_COMMIT = self.log_limits
         try:
             assert self.db.check(deep=True).sound
         finally:

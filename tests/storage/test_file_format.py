@@ -23,7 +23,7 @@ from simdb.storage.collection.manifest import (
     IndexManifest,
     Manifest,
 )
-from simdb.storage.file import creation
+from simdb.storage.file import creation, log
 from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout, runs
 from simdb.storage.tables.blocks import BlockWriter, Tail
@@ -138,6 +138,15 @@ def examples(tmp_path):
         "key of a text": layout.owner_prefix(1) + layout.encode_user_key("a1"),
         "key of an integer": layout.owner_prefix(1) + layout.encode_user_key(-2),
         "key of a chunk": chunk_key,
+        "key of a segment": log.segment_key(7),
+        "head": log.encode(
+            log.HEAD_KEY,
+            log.Place(300, 5, 8, 8_192),
+            [
+                (Table.KEYS, layout.owner_prefix(1) + layout.encode_user_key("a11"), None),
+                (Table.BANDS, layout.owner_prefix(2), b"\1\2\3"),
+            ],
+        ),
         "header": sealed(Table.META, layout.HEADER_KEY, header_payload()),
         "settings": sealed(Table.META, layout.collection_key("news"), settings_payload()),
         "manifest": sealed(Table.META, layout.manifest_key(1), state().encode()),
@@ -232,7 +241,8 @@ def golden(request, tmp_path):
     """A copy of a golden store, and what it must answer."""
     copy = tmp_path / request.param.name
     shutil.copyfile(request.param, copy)
-    return copy, json.loads(request.param.with_suffix(".json").read_text("utf-8"))
+    expected = json.loads(request.param.with_suffix(".json").read_text("utf-8"))
+    return copy, {"collections": expected["collections"]}
 
 
 def test_a_golden_store_answers_what_it_answered_when_it_was_made(golden):

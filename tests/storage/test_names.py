@@ -318,15 +318,16 @@ def test_a_reader_without_a_lock_file_is_told_when_its_snapshot_may_be_overwritt
 def test_damage_that_lmdb_notices_has_a_type_wherever_it_is_met(environment):
     put(environment, b"a")
     transaction = environment.read()
+    whole = transaction._transaction
     for method in ("get", "cursor"):
 
         class Damaged:
             def __getattr__(self, name, method=method):
                 if name == method:
                     raise lmdb.CorruptedError("found a page that is none")
-                return getattr(self, name)
+                return getattr(whole, name)
 
-        whole, transaction._transaction = transaction._transaction, Damaged()
+        transaction._transaction = Damaged()
         for use in (
             lambda: transaction.get(Table.KEYS, b"a"),
             lambda: transaction.get_many(Table.KEYS, [b"a"]),

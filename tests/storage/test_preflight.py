@@ -315,8 +315,8 @@ def test_a_table_that_leads_back_to_the_tables_is_not_followed_for_ever(roots):
     path, pages = roots
     content = bytearray(path.read_bytes())
     main = pages["main"] * 4_096
-    place = content.index(struct.pack("<Q", pages["META"]), main)
-    content[place - 8 : place + 8] = struct.pack("<2Q", 9, pages["main"])  # entries and root
+    place = content.index(struct.pack("<Q", pages["META"]), content.index(b"meta", main))
+    content[place - 8 : place + 8] = struct.pack("<2Q", 10, pages["main"])  # entries and root
     path.write_bytes(content)
     assert answer_of(lambda: simdb.open(path).close()).partition(":")[0] in (
         "CorruptionError",

@@ -19,6 +19,7 @@ from simdb import kinds
 from simdb.kinds.text import TextItems
 from simdb.lsh.family import MinHash
 from simdb.storage.file.creation import FORMAT_VERSION
+from simdb.storage.tables.layout import TABLE_NAMES
 from tools.benchmarks.children import in_child, memory_watched
 from tools.benchmarks.registry import Bench
 from tools.make_corpus import Corpus, PlantedPair
@@ -112,7 +113,7 @@ def table_bytes(file: Path) -> dict[str, int]:
         environment.begin() as transaction,
     ):
         sizes = {}
-        for name in [bytes(key) for key, _ in transaction.cursor()]:
+        for name in TABLE_NAMES:
             counted = transaction.stat(environment.open_db(name, transaction, create=False))
             pages = counted["branch_pages"] + counted["leaf_pages"] + counted["overflow_pages"]
             sizes[name.decode()] = pages * counted["psize"]

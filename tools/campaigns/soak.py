@@ -37,7 +37,7 @@ MOST_MEMORY = 64 * 2**20
 MOST_LATENCY = 1.5
 # While a snapshot is open no page that it sees is used again: what a single add may add to the
 # file, on average, and how much less it must be once the snapshot has ended.
-MOST_A_COMMIT = 64 * 2**10
+MOST_A_COMMIT = 32 * 2**10
 SINGLE_ADDS, FEW_ADDS = 500, 100
 
 

@@ -55,6 +55,7 @@ FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or
 RESERVE_SHARE = 20  # so much is added to the map for deleting, within the next two bounds
 SMALLEST_RESERVE = 2**22  # a few chunks and blocks beside their copies; or as much as the map
 LARGEST_RESERVE = 2**30
+PAGES_TO_FOLD = 3_072  # for at most 2,047 records of a log, those above them, and long values
 
 
 def structure_problems(path: Path) -> list[str]:
@@ -139,6 +140,11 @@ class Room:
         return self._size - self.end * self._page_size > PLENTY_OF_ROOM
 
     @property
+    def is_enough_to_fold(self) -> bool:
+        """Whether a log may be kept, which a later commit must find the room to fold."""
+        return self._size - self.end * self._page_size > PAGES_TO_FOLD * self._page_size
+
+    @property
     def to_rewrite(self) -> int:
         """Bytes that can surely be used for large values.
 
@@ -184,7 +190,8 @@ class Room:
 
 _HELD = "-held"
 MAGIC = "simdb"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+FORMAT_WITHOUT_LOG = 2  # which is else the same; a log that is written to such a file makes it one
 
 
 def new_header(engine_version: tuple[int, ...]) -> dict[str, Any]:
@@ -217,12 +224,22 @@ def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
         header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
     if header.get("magic") != MAGIC:
         raise NotADatabaseError(f"{path} is not a simdb store")
-    if header.get("format") != FORMAT_VERSION:
+    if header.get("format") not in (FORMAT_VERSION, FORMAT_WITHOUT_LOG):
         raise FormatVersionError(
             f"{path} has format {header.get('format')}, this simdb reads and writes "
-            f"{FORMAT_VERSION}; use the simdb that wrote it ({header.get('created_by')})"
+            f"{FORMAT_WITHOUT_LOG} and {FORMAT_VERSION}; use the simdb that wrote it "
+            f"({header.get('created_by')})"
         )
     return uuid.UUID(bytes=header["uuid"])
+
+
+def note_log(transaction: Any, meta: Any) -> None:
+    """Note in the header that the file has a log, so that no version before reads past it."""
+    record = transaction.get(HEADER_KEY, None, meta)
+    header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
+    header["format"] = FORMAT_VERSION
+    sealed = layout.seal(Table.META, HEADER_KEY, layout.pack(header))
+    transaction.put(HEADER_KEY, sealed, db=meta)
 
 
 def create(path: Path, mode: int | None = None) -> None:

@@ -28,8 +28,12 @@ import threading
 import time
 import uuid
 import weakref
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from heapq import merge
+from itertools import takewhile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, TypeAlias
 
@@ -45,10 +49,12 @@ from simdb.errors import (
     ReadOnlyError,
     StorageError,
 )
-from simdb.storage.file import creation, preflight
+from simdb.storage.file import creation, log, preflight
 from simdb.storage.file.creation import Room
 from simdb.storage.file.errors import translated
 from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
+from simdb.storage.file.log import Changed, Log
+from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
@@ -58,6 +64,9 @@ FEW_ATTEMPTS, MOST_ATTEMPTS = 4, 200  # to begin a snapshot while others commit
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
 Sync: TypeAlias = Literal["full", "batch"]
+
+
+_NO_LOG = Log()
 
 
 class _Ended:
@@ -71,12 +80,18 @@ _ENDED = _Ended()
 
 
 class ReadTransaction:
-    """One snapshot of the file, of one thread at a time. Views that it returns end with it."""
+    """One snapshot of the file, of one thread at a time. Views that it returns end with it.
 
-    __slots__ = (*("__weakref__", "_handles", "_left", "_owner", "_transaction", "environment"),)
+    Its tables are what is stored in them, changed as the log says (``log``).
+    """
+
+    __slots__ = (
+        *("__weakref__", "_handles", "_left", "_log", "_owner", "_transaction", "environment"),
+    )
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
+        self._log: Log | None = None
         self._owner = os.getpid()
         self._left = False
         self._transaction: Any = _ENDED
@@ -95,25 +110,35 @@ class ReadTransaction:
         """The value of a key, or None."""
         if not self.environment.users.present or self._owner != os.getpid():
             self.require_open()
+        log = self._log or self._read_log()
+        if key in log.tables[table].values:
+            return log.tables[table].values[key]
         try:
             value: memoryview | None = self._transaction.get(key, None, self._handles[table])
         except lmdb.Error as error:
             self._raise_translated(error)
         return value
 
-    def get_many(self, table: Table, keys: list[bytes]) -> list[tuple[memoryview, memoryview]]:
+    def get_many(self, table: Table, keys: list[bytes]) -> list[tuple[bytes, memoryview]]:
         """Key and value of those of the keys that are stored."""
-        self.require_open()
+        logged = self._changed(table).values
+        found = [(key, value) for key in keys if (value := logged.get(key)) is not None]
+        if logged:
+            keys = [key for key in keys if key not in logged]
         try:
             cursor = self._transaction.cursor(self._handles[table])
-            found: list[tuple[memoryview, memoryview]] = cursor.getmulti(keys)
+            found += [(bytes(key), value) for key, value in cursor.getmulti(keys)]
         except lmdb.Error as error:
             self._raise_translated(error)
         return found
 
-    def floor(self, table: Table, key: bytes) -> tuple[memoryview, memoryview] | None:
+    def floor(self, table: Table, key: bytes) -> tuple[bytes, memoryview] | None:
         """The record with the greatest key that is at most ``key``, or None."""
-        self.require_open()
+        changed = self._changed(table)
+        place = bisect_right(changed.keys, key)
+        while place and changed.values[changed.keys[place - 1]] is None:
+            place -= 1
+        logged = changed.keys[place - 1] if place else b""
         try:
             cursor = self._transaction.cursor(self._handles[table])
             found = True
@@ -121,23 +146,84 @@ class ReadTransaction:
                 found = cursor.last()
             elif cursor.key() != key:
                 found = cursor.prev()
-            return cursor.item() if found else None
+            while found:
+                name = bytes(cursor.key())
+                if name <= logged:
+                    break
+                if name not in changed.values:
+                    return name, cursor.value()
+                found = cursor.prev()
         except lmdb.Error as error:
             self._raise_translated(error)
+        value = changed.values.get(logged)
+        return None if value is None else (logged, value)
 
     def scan(
         self, table: Table, prefix: bytes, start: bytes | None = None
-    ) -> Iterator[tuple[memoryview, memoryview]]:
+    ) -> Iterator[tuple[bytes, memoryview]]:
         """Yield the records whose keys begin with ``prefix``, in order, from ``start`` on."""
+        begin = prefix if start is None else max(prefix, start)
+        changed = self._changed(table)
+        stored = self._stored(table, prefix, begin)
+        if not changed.keys:
+            yield from stored
+            return
+        keys = changed.keys[bisect_left(changed.keys, begin) :]
+        within = takewhile(lambda key: key.startswith(prefix), keys)
+        logged = ((key, value) for key in within if (value := changed.values[key]) is not None)
+        others = (record for record in stored if record[0] not in changed.values)
+        for record in merge(others, logged, key=itemgetter(0)):
+            yield record
+            self.require_open()
+
+    def _changed(self, table: Table) -> Changed:
+        """What the log changes in a table."""
         self.require_open()
+        return (self._log or self._read_log()).tables[table]
+
+    def _read_log(self) -> Log:
+        """Read the log, or take it from the cache if it has not changed."""
+        head = self._main(log.HEAD_KEY)
+        known: Log = self.environment.caches.get("log", _NO_LOG)
+        if head is None:
+            self._log = _NO_LOG
+        elif head[: len(known.checksum)] == known.checksum != b"":
+            self._log = known
+        else:
+            self._log = Log.load(head, known, self._segment)
+            if known.place.commit < self._log.place.commit:
+                self.environment.caches["log"] = self._log
+        return self._log
+
+    def _segment(self, key: bytes) -> bytes:
+        """The record of a segment of the log."""
+        record = self._main(key)
+        if record is None:
+            raise layout.damage("a segment of the log of the last commits is missing")
+        return record
+
+    def _main(self, key: bytes) -> bytes | None:
+        """A copy of the value of a key of LMDB's main table, or None."""
+        try:
+            value = self._transaction.get(key)
+        except lmdb.Error as error:
+            self._raise_translated(error)
+        copied = None if value is None else bytes(value)
+        self.require_open()
+        return copied
+
+    def _stored(
+        self, table: Table, prefix: bytes, start: bytes
+    ) -> Iterator[tuple[bytes, memoryview]]:
+        """Yield the records of a table, without the log, as ``scan`` does."""
         try:
             cursor = self._transaction.cursor(self._handles[table])
-            found = cursor.set_range(prefix if start is None else start)
+            found = cursor.set_range(start)
             while found:
-                key, value = cursor.item()
-                if bytes(key[: len(prefix)]) != prefix:
+                key = bytes(cursor.key())
+                if not key.startswith(prefix):
                     return
-                yield key, value
+                yield key, cursor.value()
                 self.require_open()
                 found = cursor.next()
         except lmdb.Error as error:
@@ -169,8 +255,10 @@ class ReadTransaction:
         """End the snapshot, and views into it. A second call completes what an interrupt left."""
         if self._left or self._owner != os.getpid():
             self._transaction = _ENDED
+            self._log = None
             return
         transaction, self._transaction = self._transaction, _ENDED
+        self._log = None
         if transaction is not _ENDED:
             transaction.abort()
         self.environment.leave(self)
@@ -226,9 +314,11 @@ class WriteTransaction(ReadTransaction):
     """The one transaction that may change the file: all of it is committed, or nothing.
 
     Reads see its own writes. A view is valid until the next write.
+
+    What it changes is held back, and written to the log if it is little.
     """
 
-    __slots__ = ("lock_owner", "pages_before", "written_manifests")
+    __slots__ = ("_held_back", "_is_direct", "lock_owner", "pages_before", "written_manifests")
 
     def __init__(self, environment: Environment, lock_owner: User) -> None:
         super().__init__(environment)
@@ -237,6 +327,8 @@ class WriteTransaction(ReadTransaction):
         # nobody has committed in between.
         self.written_manifests: dict[int, Any] = {}
         self.pages_before: int | None = None  # in use when it began to add items, if it does
+        self._held_back = 0  # bytes of changes
+        self._is_direct = False  # writes to the tables: the log is folded
 
     def note_insertion(self) -> None:
         """Note that it adds items or an index: it must leave room in the map for deleting."""
@@ -252,24 +344,87 @@ class WriteTransaction(ReadTransaction):
 
         DatabaseFullError: nothing was stored; DatabaseFailedError: the system failed to write.
         """
+        if self._held_back and not self._is_direct:
+            self._append()
         if self.pages_before is not None:
             self.room().require_reserve(self.environment.path, self.pages_before)
         self._transaction.commit()
 
     def put(self, table: Table, key: bytes, value: bytes | bytearray | memoryview) -> None:
         """Store a value under a key, in place of an older one."""
-        self._transaction.put(key, value, db=self._handles[table])
+        if self._is_direct:
+            self._transaction.put(key, value, db=self._handles[table])
+        else:
+            self._hold_back(table, key, bytes(value))
 
     def put_many(self, table: Table, records: list[tuple[bytes, bytes]]) -> None:
         """Store many records, given in the order of their keys."""
+        if not self._is_direct and len(records) * log.COST <= log.LARGEST_COMMIT:
+            for key, value in records:
+                self.put(table, key, value)
+            return
+        if not self._is_direct:
+            self._fold()
         cursor = self._transaction.cursor(self._handles[table])
         consumed, _ = cursor.putmulti(records)
         if consumed != len(records):
             raise StorageError(f"LMDB stored {consumed} of {len(records)} records")
 
-    def delete(self, table: Table, key: bytes) -> bool:
-        """Remove a key; return whether it was there."""
-        return bool(self._transaction.delete(key, db=self._handles[table]))
+    def delete(self, table: Table, key: bytes) -> None:
+        """Remove a key, if it is there."""
+        if self._is_direct:
+            self._transaction.delete(key, db=self._handles[table])
+        else:
+            self._hold_back(table, key, None)
+
+    # -- the log ---------------------------------------------------------------------------
+
+    def _hold_back(self, table: Table, key: bytes, value: bytes | None) -> None:
+        self._own_log().set(table, key, value)
+        self._held_back += log.COST + len(key) + len(value or b"")
+        if self._held_back > log.LARGEST_COMMIT or not 0 < len(key) <= log.LONGEST_KEY:
+            self._fold()
+
+    def _own_log(self) -> Log:
+        """The log, which this transaction may change."""
+        known = self._log or self._read_log()
+        if not self._held_back:
+            known = self._log = known.copy()
+        return known
+
+    def _append(self) -> None:
+        """Write what was held back to the log, or fold that where it is due.
+
+        Where a map might have no room to fold it later, none is begun; a disk that is nearly full
+        is spared.
+        """
+        held = self._own_log()
+        is_due = held.is_full and not preflight.is_full(self.environment.path, held.folded_bytes)
+        if is_due or (not held.is_begun and not self.environment.room().is_enough_to_fold):
+            self._fold()
+            return
+        if not held.checksum:
+            creation.note_log(self._transaction, self._handles[Table.META])
+        for key, record in held.written(self.identity):
+            self._transaction.put(key, record)
+
+    def _fold(self) -> None:
+        """Write all that the log holds, and what was held back, to the tables."""
+        folded = self._log or self._read_log()
+        for changed, handle in zip(folded.tables, self._handles, strict=True):
+            for key in changed.keys:
+                value = changed.values[key]
+                if value is None:
+                    self._transaction.delete(key, db=handle)
+                else:
+                    self._transaction.put(key, value, db=handle)
+        for key in folded.segments():
+            self._transaction.delete(key)
+        self._log = _NO_LOG
+        if folded.checksum:
+            self._log, head = folded.emptied(self.identity)
+            self._transaction.put(log.HEAD_KEY, head)
+        self._is_direct = True
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
@@ -280,6 +435,8 @@ class WriteTransaction(ReadTransaction):
                 with self.environment.failures_noted():
                     self.commit()
                 self.environment.caches["written manifests"] = commit, self.written_manifests
+                if self._log is not None and self._log.checksum:
+                    self.environment.caches["log"] = self._log
             elif error is not None:
                 self.environment.raise_translated(error)
         finally:

@@ -17,6 +17,7 @@ from simdb.exact.thresholds import Threshold
 from simdb.lsh.family import SymbolSets
 from simdb.opened.signer import Epoch, Prefixes, open_epoch
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
+from simdb.storage.file import log
 from simdb.storage.tables.layout import Table
 from tests.support.exact_oracle import similar_pairs
 from tests.support.exact_stores import as_floats, exact_store, pairs_found, small_epochs
@@ -263,6 +264,7 @@ def test_a_damaged_order_of_symbols_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_epochs(monkeypatch, first=10, step=100)
+    monkeypatch.setattr(log, "LARGEST_COMMIT", 0)
     path = tmp_path / "s"
     with simdb.open(path) as db:
         collection = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5)
