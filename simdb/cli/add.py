@@ -12,8 +12,8 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.inputs import (
     Feed,
     InputOptions,
+    Inputs,
     duplicate_fields,
-    require_keys_apart,
     require_no_input,
 )
 from simdb.cli.options import Bound, SyncMode
@@ -28,14 +28,7 @@ from simdb.results import Outcomes
 def add(
     *,
     stored: StoredCollection,
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT",
-            help="JSON lines, CSV, Parquet, Arrow, NumPy arrays, text files; .gz and .zst; folders "
-            "and patterns of them; sqlite:FILE:TABLE, duckdb:FILE:QUERY; - is standard input.",
-        ),
-    ],
+    inputs: Inputs,
     reading: InputOptions,
     on_existing: Annotated[
         Literal["error", "skip", "replace"],
@@ -71,8 +64,7 @@ def add(
     with stored.changed(sync) as target:
         options = reading.of(target.kind, target)
         sources = reading.sources(inputs, options)
-        require_keys_apart(reading, sources, target.kind)
-        reading.note_keys(target, sources)
+        reading.require_keys(target, target.kind, sources)
         options = replace(options, raw=reading.bad is not None, below=sources)
         feed = Feed(sources, options, on_bad=reading.when_bad)
         policy: dict[str, Any] = {

@@ -22,10 +22,10 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.inputs import (
     Feed,
     InputOptions,
+    Inputs,
     Waiting,
     content_seed,
     duplicate_fields,
-    require_keys_apart,
     require_no_input,
 )
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
@@ -56,14 +56,7 @@ _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown
 def dedupe(
     context: typer.Context,
     *,
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT",
-            help="JSON lines, CSV, Parquet, Arrow, NumPy arrays, text files; .gz and .zst; folders "
-            "and patterns of them; sqlite:FILE:TABLE, duckdb:FILE:QUERY; - is standard input.",
-        ),
-    ],
+    inputs: Inputs,
     output: Annotated[
         str,
         typer.Option(
@@ -137,9 +130,7 @@ def dedupe(
         if copied == {output}:
             require_same_columns(list(sources))
         if store is not None:
-            require_keys_apart(reading, sources, kind)
-            if present is not None:
-                reading.note_keys(present, sources)
+            reading.require_keys(present, kind, sources)
         feed = _feed(
             reading,
             sources,
@@ -159,7 +150,7 @@ def dedupe(
                 seed = content_seed(inputs, reading.pattern) if store is None else None
                 present = database.create_collection(collection, **wanted.settings(), seed=seed)
                 if store is not None:
-                    reading.note_keys(present, sources)
+                    reading.require_keys(present, kind, sources)
             feed.target = present
             opened = dict(zip(outputs, files, strict=True))
             feed.bad_file = opened.get(reading.bad or "")

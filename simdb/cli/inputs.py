@@ -48,6 +48,16 @@ _BAD_ROWS_TOLD = 20
 _FORMATS_IN_WORDS = {"jsonl": "lines of JSON", "text": "each a text", "numpy": "arrays"}
 
 
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT",
+        help="JSON lines, CSV, Parquet, Arrow, NumPy arrays, text files; .gz and .zst; folders "
+        "and patterns of them; sqlite:FILE:TABLE, duckdb:FILE:QUERY; - is standard input.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class InputOptions:
     """How inputs are read."""
@@ -246,11 +256,12 @@ class InputOptions:
                 raise UsageError(f"{option} does nothing for {', '.join(names)}: {told}")
         return found
 
-    def note_keys(self, target: simdb.Collection, sources: Iterable[str]) -> None:
-        """Let a collection note where the keys of inputs come from.
+    def require_keys(
+        self, target: simdb.Collection | None, kind: Kind, sources: Collection[str]
+    ) -> None:
+        """Raise unless keys tell the rows apart and are from where those of the rows stored are.
 
-        Raises:
-            UsageError: those of the rows stored before come from elsewhere.
+        Where they are from, the collection notes.
         """
         source = "the numbers of lines"
         if self.id_field is not None:
@@ -258,8 +269,15 @@ class InputOptions:
         elif self.make_keys is not None:
             made = {"content": "the content", "place": "the names and lines of inputs"}
             source = made[self.make_keys]
-        elif {told_format(one, self.of(target.kind)) for one in sources} == {"text"}:
+        elif {told_format(one, self.of(kind)) for one in sources} == {"text"}:
             source = "the paths of texts"
+        elif len(sources) > 1:
+            raise UsageError(
+                "the line numbers of several inputs are the same keys: --id-field names the field "
+                "of the key, and --make-keys makes others"
+            )
+        if target is None:
+            return
         try:
             target.note_key_source(source, also=self.other_keys)
         except ConfigurationError as error:
@@ -296,17 +314,6 @@ def set_from(text: str, options: ReadingOptions) -> list[Any]:
         return tokens.typed(tokens.split(text))
     except RowProblemError as error:
         raise UsageError(str(error)) from None
-
-
-def require_keys_apart(reading: InputOptions, sources: Collection[str], kind: Kind) -> None:
-    """Raise if the keys are line numbers, which those of several inputs share."""
-    options = reading.of(kind)
-    own = reading.id_field is not None or reading.make_keys is not None
-    if len(sources) > 1 and not own and any(told_format(one, options) != "text" for one in sources):
-        raise UsageError(
-            "the line numbers of several inputs are the same keys: --id-field names the field of "
-            "the key, and --make-keys makes others"
-        )
 
 
 def require_no_input(
