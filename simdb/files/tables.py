@@ -349,7 +349,10 @@ class TableFile:
             self.group_rows = max((group.num_rows for group in groups), default=BATCH_ROWS)
             for number in range(groups[0].num_columns if groups else 0):
                 column = groups[0].column(number)
-                self.compression[column.path_in_schema] = column.compression
+                name = column.compression.lower()
+                known = name == "uncompressed" or library.Codec.is_available(name)
+                chosen = {"uncompressed": "none"}.get(name, name) if known else "zstd"
+                self.compression[column.path_in_schema] = chosen
             return partial(found.iter_batches, BATCH_ROWS)
         of_file = begin == _ARROW
         opened = library.ipc.open_file(file) if of_file else library.ipc.open_stream(file)

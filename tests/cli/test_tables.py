@@ -207,3 +207,18 @@ def test_only_the_columns_that_are_named_are_kept(tmp_path):
         ran = CliRunner().invoke(app, ["dedupe", *map(str, arguments), *FIELDS])
         assert ran.exit_code == 2
         assert told in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "codecs", ["none", "snappy", "gzip", "zstd", "lz4", {"id": "none", "text": "gzip", "n": "zstd"}]
+)
+def test_kept_rows_are_compressed_as_the_input_is(tmp_path, codecs):
+    pq.write_table(TABLE, tmp_path / "in.parquet", compression=codecs)
+    dedupe(tmp_path / "in.parquet", "-o", tmp_path / "k.parquet")
+    found = []
+    for name in ("in", "k"):
+        group = pq.read_metadata(tmp_path / f"{name}.parquet").row_group(0)
+        found.append([group.column(number).compression for number in range(3)])
+    assert found[0] == found[1]
+    dedupe(tmp_path / "in.parquet", "-o", tmp_path / "one.parquet", "--columns", "n")
+    assert pq.read_table(tmp_path / "one.parquet").num_rows == 2
