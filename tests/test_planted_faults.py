@@ -218,7 +218,7 @@ FAULTS = (
         "answers/scan.py",
         "later = others[places] > number",
         "later = others[places] >= number",
-        "tests/kinds/test_store_of_every_kind.py -k exact_pairs and hamming",
+        "tests/kinds/test_store_of_every_kind.py -k exact_pairs and records",
     ),
     Fault(
         "ingest",
