@@ -9,13 +9,15 @@ import json
 import pytest
 
 import simdb
+from simdb.storage.file import log
 from tests.support.commands import run
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path, monkeypatch):
+    monkeypatch.setattr(log, "LARGEST_COMMIT", 0)  # damage falls into the tables
     with simdb.open(tmp_path / "a.simdb", threads=1) as database:
         texts = database.collection("c", WORDS, threshold=0.5, seed=1)
         texts.add_many([(1, "a text that is rare"), ("two", "another one")])
