@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,7 @@ def rebuild(
                 reader = CollectionReader(snapshot, settings.number)
                 numbers, signed, position = _signed_next(access, signer, reader, position)
             with access.write() as transaction:
-                _require_unchanged(transaction, before)
+                now = _require_unchanged(transaction, before)
                 writer = CollectionWriter(transaction, settings.number)
                 if numbers.size:  # of which some have tombstones since, as in every index
                     exact_indexing.insert(writer, index, signer.epoch, numbers, signed)
@@ -175,7 +176,8 @@ def rebuild(
                     catalogue.add_garbage(transaction, old)
                     writer.manifest.index = index
                     writer.save()
-                    catalogue.write_settings(transaction, settings)
+                    noted = replace(settings, key_sources=now.key_sources)
+                    catalogue.write_settings(transaction, noted)
                     break
             done += numbers.size
             if progress is not None:
@@ -183,12 +185,17 @@ def rebuild(
     clear_up(access)
 
 
-def _require_unchanged(transaction: ReadTransaction, before: CollectionSettings) -> None:
-    if catalogue.require_settings(transaction, before.name) != before:
+def _require_unchanged(
+    transaction: ReadTransaction, before: CollectionSettings
+) -> CollectionSettings:
+    """Return the present settings, which may have noted since where keys come from."""
+    now = catalogue.require_settings(transaction, before.name)
+    if now != replace(before, key_sources=now.key_sources):
         raise StorageError(
             f"the rebuild was cancelled: collection {before.name!r} was rebuilt, or dropped and "
             "made anew, meanwhile; nothing has changed, run it again"
         )
+    return now
 
 
 def _signed_next(

@@ -133,6 +133,19 @@ def test_a_rebuild_of_a_dropped_collection_is_a_clear_error(tmp_path, monkeypatc
         assert db.check().sound
 
 
+def test_where_keys_come_from_may_be_noted_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 2)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Set(), seed=1)
+        collection.add_many((number, {number, 1}) for number in range(6))
+        collection.rebuild(
+            threshold=0.6, progress=lambda _: collection.note_key_source("the field 'id'")
+        )
+        settings = collection.stats()["settings"]
+        assert settings["key_sources"] == ["the field 'id'"]
+        assert collection.threshold == Fraction(3, 5)
+
+
 def test_settings_that_cannot_be_are_refused_before_anything_is_done(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)
