@@ -4,6 +4,7 @@
 
     python3 tools/run.py demo [arguments of tools/demo.py]
     python3 tools/run.py test [arguments of pytest]
+    python3 tools/run.py check   # style and types: ruff, mypy
     python3 tools/run.py versions [arguments of pytest]   # the other Pythons of this machine
     python3 tools/run.py setup
     python3 tools/run.py coverage [arguments of pytest]   # build/coverage.json, and a table
@@ -52,7 +53,7 @@ LEAN = (
 LAZY = ("--no-compile",)  # what is imported is compiled then; most of the packages never are
 QUIET = ("-p", "no:cacheprovider", "-q")
 
-# The first are quick; kernels and types take about as long, each on a processor of its own.
+# Before the tests, so that no two of them compile the same; each takes about as long.
 COMPILING = (
     ("compiling the kernels of stores", "-m", "tools.campaigns.preparing"),
     ("compiling the other kernels", "-m", "tests.kernels.twins"),
@@ -180,21 +181,17 @@ def set_up(environment: Path, base: str | Path, group: str | None) -> None:
 
 
 def run_tests(arguments: list[str]) -> int:
-    """Run every check, pytest last so that its summary closes the output.
-
-    Kernels are compiled while the sources are checked, so that the tests find both processors
-    free and no two of them compile the same.
+    """Compile the kernels, and run the tests on all processors.
 
     Returns:
-        the exit code of the first check that failed, 0 if none did.
+        the exit code of the first step that failed, 0 if none did.
     """
     python = python_of(ENVIRONMENT)
-    with ThreadPoolExecutor(1) as pool:
-        compiled = pool.submit(lambda: [checked(*one) for one in COMPILING])
-        failures = [checked(*one) for one in CHECKS]
+    with ThreadPoolExecutor() as pool:
+        compiled = [pool.submit(checked, *one) for one in COMPILING]
         # What is collected is compiled, once and not by each worker.
         start(python, "-m", "pytest", "--collect-only", *QUIET, output=subprocess.DEVNULL).wait()
-        failures += compiled.result()
+        failures = [one.result() for one in compiled]
     workers = ["-n", str(min(available_processors(), 4)), "--dist", "worksteal"]
     say("pytest")
     with temporary_folder() as folder:
@@ -202,6 +199,11 @@ def run_tests(arguments: list[str]) -> int:
             run(python, "-m", "pytest", *workers, *arguments, variables={"TMPDIR": folder})
         )
     return next(filter(None, failures), 0)
+
+
+def run_checks(_arguments: list[str]) -> int:
+    """Check style and types; return the exit code of the first check that failed, or 0."""
+    return next(filter(None, [checked(*one) for one in CHECKS]), 0)
 
 
 def checked(name: str, *command: str) -> int:
@@ -313,7 +315,7 @@ def coverage(arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Carry out one command."""
     command, *rest = arguments or ["help"]
-    if command not in {"demo", "test", "versions", "setup", "audit", "coverage"}:
+    if command not in {"demo", "test", "check", "versions", "setup", "audit", "coverage"}:
         print(__doc__)
         return 0 if command in {"help", "-h", "--help"} else 2
     has_venv = all(importlib.util.find_spec(name) for name in ("venv", "ensurepip"))
@@ -330,6 +332,7 @@ def main(arguments: list[str]) -> int:
         "setup": lambda _: 0,
         "audit": audit,
         "test": run_tests,
+        "check": run_checks,
         "coverage": coverage,
     }
     return work[command](rest)

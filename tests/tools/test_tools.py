@@ -93,8 +93,11 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, ca
     assert run.run_tests(["-x"]) == 1
     assert ran == ["pytest"]
     said = capfd.readouterr().out
-    for name, *_ in (*run.CHECKS, *run.COMPILING):
+    for name, *_ in run.COMPILING:
         assert said.index(f"== {name} FAILED (1)") < said.index("== pytest")
+    assert run.run_checks([]) == 1
+    said = capfd.readouterr().out
+    assert all(f"== {name} FAILED (1)" in said for name, *_ in run.CHECKS)
 
 
 def test_an_unknown_command_explains_the_commands_from_any_folder(tmp_path):
