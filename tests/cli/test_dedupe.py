@@ -195,9 +195,12 @@ def test_of_a_folder_the_kept_files_are_listed(tmp_path):
     assert [row["row"] for row in told] == [{"path": path_of(place)} for place in removed]
 
 
-def test_standard_input_and_output_make_a_filter(tmp_path):
-    lines = bytes_of(ROWS)
-    kept, _ = defined(ROWS)
+def test_standard_input_and_output_make_a_filter():
+    # Its hash functions are drawn, so no row is about as like another one as the threshold.
+    rows = [row for row in ROWS if row["id"].endswith(("-0", "-1", "-10"))]
+    lines = bytes_of(rows)
+    kept, removed = defined(rows)
+    assert len(removed) == 8
 
     result = done("dedupe", "-", "-o", "-", stdin=b"".join(lines))
 
