@@ -87,7 +87,8 @@ def test_section_3_8_5_the_share_looked_at_tends_to_a_250th(
     share = share_of_functions(shared, squares, 3)
     both = And(2, Or(1_024)).probability(share)
     # Independent squares: their number in common is binomial, and no simulation is needed.
-    stats = pytest.importorskip("scipy.stats")  # which takes long to load
+    from scipy import stats  # which takes long to load
+
     strangers = stats.binom.pmf(shared, squares, 0.2 * 0.2)
     mates = stats.binom.pmf(shared, squares, 0.2 * 0.8)
     assert strangers @ share == pytest.approx(float(OTHERS))

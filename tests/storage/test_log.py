@@ -220,8 +220,8 @@ def test_an_ended_snapshot_reads_nothing_from_the_log(environment):
 
 
 def written_by_this_process():
-    with open("/proc/self/io", encoding="ascii") as file:  # noqa: PTH123 - no file on a disk
-        return next(int(line.split()[1]) for line in file if line.startswith("wchar"))
+    lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar"))
 
 
 @pytest.mark.parametrize("items", [0, 2_000])
