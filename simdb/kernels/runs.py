@@ -95,6 +95,19 @@ def merge(
 
 
 @inlined
+def _halved(address: int, begin: int, end: int, key: np.uint64) -> int:
+    """Return what ``first_at_least`` does, by halves."""
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) >> 1
+        if load_uint64(address, middle) < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
 def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
     """Return the first position in [begin, end) whose key is at least ``key``, or ``end``.
 
@@ -126,13 +139,7 @@ def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
                 high -= stride
                 stride *= 2
             low = max(low, high - stride)
-    while low < high:
-        middle = (low + high) >> 1
-        if load_uint64(address, middle) < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return _halved(address, low, high, key)
 
 
 @inlined
@@ -149,13 +156,7 @@ def soon_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
         low += stride + 1
         stride *= 2
     high = min(end, low + stride + 1)
-    while low < high:
-        middle = (low + high) >> 1
-        if load_uint64(address, middle) < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return _halved(address, low, high, key)
 
 
 @kernel
