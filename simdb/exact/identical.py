@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
-from random import Random
 from typing import TypeAlias
+
+import numpy as np
 
 from simdb.errors import ConfigurationError
 from simdb.results import Progress
@@ -127,9 +128,9 @@ class _Search:
         groups = [inodes]
         if len(inodes) > 1 and size > self.positions * _SAMPLE_WIDTH:
             self.sampled += len(inodes)
-            generator = Random(size)  # noqa: S311 - any fixed positions will do
+            generator = np.random.default_rng(size)  # any fixed positions will do
             last = size - _SAMPLE_WIDTH
-            offsets = sorted(generator.randrange(last) for _ in range(self.positions))
+            offsets = sorted(generator.integers(last, size=self.positions).tolist())
             groups = self._split(inodes, offsets, _SAMPLE_WIDTH)
         for offset in range(0, size, _STEP):
             width = min(_STEP, size - offset)
