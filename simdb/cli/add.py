@@ -9,13 +9,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.inputs import (
-    Feed,
-    InputOptions,
-    Inputs,
-    duplicate_fields,
-    require_no_input,
-)
+from simdb.cli.feed import Feed, duplicate_fields
+from simdb.cli.inputs import InputOptions, Inputs, require_no_input
 from simdb.cli.options import Bound, SyncMode
 from simdb.cli.output import Telling
 from simdb.cli.stores import StoredCollection

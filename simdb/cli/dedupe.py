@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -19,23 +19,17 @@ import typer
 
 import simdb
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.inputs import (
-    Feed,
-    InputOptions,
-    Inputs,
-    Waiting,
-    content_seed,
-    duplicate_fields,
-    require_no_input,
-)
+from simdb.cli.feed import Feed, Waiting, duplicate_fields
+from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
-from simdb.cli.output import Telling
+from simdb.cli.output import ProgressBar, Telling
 from simdb.cli.stores import Store
 from simdb.errors import ConfigurationError, UsageError
-from simdb.files.inputs import TABLES, require_there, written_forms
+from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
 from simdb.files.tables import copy_rows, require_same_columns
 from simdb.files.writing import (
+    TABLES,
     Output,
     folders_made,
     json_line,
@@ -53,35 +47,67 @@ _MOST_SHARDS = 500  # of an output, all of which are open until all are complete
 _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown away
 
 
-def dedupe(
-    context: typer.Context,
-    *,
-    inputs: Inputs,
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the rows go."""
+
+    context: typer.Context
     output: Annotated[
         str,
         typer.Option(
             "--output", "-o", metavar="FILE", help="The kept rows; a folder of shards; - prints."
         ),
-    ],
+    ]
     removed: Annotated[
         str | None,
         typer.Option(
             "--removed", metavar="FILE", help="The removed rows and why, as lines of JSON."
         ),
-    ] = None,
+    ] = None
     store: Annotated[
         str | None,
         typer.Option(
             "--store", metavar="STORE", help="Keep the rows here, and compare with those in it."
         ),
-    ] = None,
+    ] = None
     collection: Annotated[
         str, typer.Option("--collection", help="The collection in the store.")
-    ] = "documents",
-    described: KindOptions,
-    bound: Bound,
-    recall: Recall = None,
-    reading: InputOptions,
+    ] = "documents"
+    sync: SyncMode = "full"
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[simdb.Database]:
+        """Open the store that was named, or one that is gone afterwards, whatever happens."""
+        with contextlib.ExitStack() as stack:
+            store, sync = self.store, self.sync
+            if store is None:
+                store, sync = str(Path(self._workspace(stack)) / "rows.simdb"), "batch"
+            yield stack.enter_context(Store(self.context, store).opened(create=True, sync=sync))
+
+    def _workspace(self, stack: contextlib.ExitStack) -> str:
+        """Make a folder for a store, which goes with the stack.
+
+        Beside the output there is room for about as much; the system's own folder may be memory.
+        """
+        target = Path(self.output)
+        beside = self.output != "-" and (target.is_file() or not target.exists())
+        folder = target.parent if beside else None
+        if self.output.endswith("/") or target.is_dir():
+            folder = next(place for place in (target, *target.parents) if place.is_dir())
+        if folder is not None and not folder.is_dir():
+            raise FileNotFoundError(2, "no such folder", str(folder))
+        remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix=_WORKSPACE, dir=folder))
+        descriptor = os.open(place, os.O_RDONLY)
+        stack.callback(os.close, descriptor)
+        held(descriptor)
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is done with rows in doubt."""
+
     on_existing: Annotated[
         Literal["error", "keep", "replace"],
         typer.Option(
@@ -89,12 +115,32 @@ def dedupe(
             help="A key stored before with another content: keep removes the row, replace updates "
             "what is stored.",
         ),
-    ] = "error",
+    ] = "error"
     yes: Annotated[
         bool,
         typer.Option("--yes", help="Also where more than 90 % are like rows stored before."),
-    ] = False,
-    sync: SyncMode = "full",
+    ] = False
+
+    def require_few_removed(self, counts: Mapping[str, int]) -> None:
+        """Raise if nearly all rows are removed for rows stored before, unless that is meant."""
+        rows, removed = counts["rows"], counts["removed_old"]
+        if self.yes or rows < _MANY or removed <= _NEARLY_ALL * rows:
+            return
+        raise UsageError(
+            f"{removed:,} of {rows:,} rows are like rows stored before under other keys "
+            "and would be removed: if that is meant, the same command with --yes writes the outputs"
+        )
+
+
+def dedupe(
+    *,
+    inputs: Inputs,
+    places: Places,
+    described: KindOptions,
+    bound: Bound,
+    recall: Recall = None,
+    reading: InputOptions,
+    policy: Policy,
     telling: Telling,
 ) -> None:
     """Copy a file without its near duplicates.
@@ -106,81 +152,19 @@ def dedupe(
     output. Of text files and NumPy arrays the output is the list of the keys kept. What is compared
     by distance needs --max-distance.
     """
-    outputs = telling.require_files(output, removed, reading.bad)
-    wanted = _Wanted(described, bound, recall)
-    require_there(*inputs)
-    if store is None or not Path(store).exists():
-        # Refuses a wrong setting before anything is made.
-        reading.sources(inputs, reading.of(wanted.settings()["kind"]))
-    require_no_input(outputs, inputs, reading.pattern)
-    for name in outputs[1:]:
-        require_fitting_name(name, "jsonl")
     began = time.monotonic()
-    with _workspace(context, store, output, sync) as database:
-        present = wanted.present(database, collection)
-        kind = described.new() if present is None else present.kind
-        options = reading.of(kind, present)
-        sources = reading.sources(inputs, options)
-        targets = _targets(inputs, sources, output)
-        if targets == [output]:
-            require_fitting_name(output, *_common_forms(sources, options))
-        outputs = [*targets, *outputs[1:]]
-        require_no_input(targets, sources, reading.pattern)
-        copied = {target for target in targets if promised_form(target) in TABLES}
-        if copied == {output}:
-            require_same_columns(list(sources))
-        if store is not None:
-            reading.require_keys(present, kind, sources)
-        feed = _feed(
-            reading,
-            sources,
-            options,
-            present,
-            only_tables=len(outputs) == len(copied),
-            stays=store is not None,
-        )
+    asked = _Asked(inputs, places, _Wanted(described, bound, recall), reading)
+    asked.require_sound(telling)
+    with places.opened() as database:
+        job = _Job(asked, database)
         with (
-            folders_made(targets if targets != [output] else []),
-            written_together(*outputs) as files,
-            told_when_interrupted(lambda: _left_by(feed, output, store)),
-            telling.bar(feed.share) as bar,
+            job.outputs_open() as files,
+            told_when_interrupted(job.left),
+            telling.bar(job.feed.share) as bar,
         ):
-            if present is None:
-                # The same file gives the same output only under the same hash functions.
-                seed = content_seed(inputs, reading.pattern) if store is None else None
-                present = database.create_collection(collection, **wanted.settings(), seed=seed)
-                if store is not None:
-                    reading.require_keys(present, kind, sources)
-            feed.target = present
-            opened = dict(zip(outputs, files, strict=True))
-            feed.bad_file = opened.get(reading.bad or "")
-            kept = targets if len(targets) == len(sources) else targets * len(sources)
-            placed = {name: opened[target] for name, target in zip(sources, kept, strict=True)}
-            tables = {opened[target] for target in copied}
-            splitting = _Splitting(feed, placed, opened.get(removed or ""), tables)
-            try:
-                report = present.dedupe(
-                    feed,
-                    on_bad=reading.when_bad,
-                    on_existing=on_existing,
-                    progress=bar.callback,
-                    outcomes=splitting.settle,
-                    **bound.of(kind),
-                )
-            except UsageError as error:
-                raise feed.placed(error) from error
-            counts: dict[str, Any] = feed.counted(
-                report,
-                kept=splitting.kept - report.replaced,
-                updated=report.replaced,
-                removed_old=report.duplicates_old,
-                removed_new=report.duplicates_new,
-            )
-            _require_few_removed(counts, confirmed=yes)
-            written = None if options.columns is None else options.read_names()
-            splitting.finish(sources if targets == [output] else {}, written)
+            counts = job.run(files, policy, bar)
     counts["seconds"] = round(time.monotonic() - began, 3)
-    _tell(telling, counts, feed)
+    _tell(telling, counts, job.feed)
 
 
 def _tell(telling: Telling, counts: dict[str, Any], feed: Feed) -> None:
@@ -192,115 +176,6 @@ def _tell(telling: Telling, counts: dict[str, Any], feed: Feed) -> None:
     updates = f"{counts['updated']:,} updated, " if counts["updated"] else ""
     words = text.format(removed=removed, updates=updates, **counts)
     telling.tell({**counts, "bad_rows": feed.bad_rows}, words, lines=True)
-
-
-def _feed(
-    reading: InputOptions,
-    sources: dict[str, str],
-    options: ReadingOptions,
-    present: simdb.Collection | None,
-    *,
-    only_tables: bool,
-    stays: bool,
-) -> Feed:
-    """Return the rows of the inputs.
-
-    Where the store does not stay, the place of a row is its key if line numbers of several inputs
-    would be the same keys, and is noted under other keys.
-
-    Args:
-        only_tables: nothing is written but tables, whose rows are copied at the end.
-        stays: the rows go to a store that stays.
-    """
-    made = reading.make_keys
-    if not stays and len(sources) > 1 and (made or reading.id_field) is None:
-        made = None if "numpy" in options.kind.formats else "place"
-    options = replace(
-        options,
-        made_keys=made,
-        raw=not only_tables or made == "content",
-        metadata=stays or reading.metadata_field is not None,
-        below=sources,
-    )
-    stored = None if present is None else next(iter(present.items()), None)
-    return Feed(
-        sources,
-        options,
-        on_bad=reading.when_bad,
-        keep_raw=True,
-        keep_lines=not stays,
-        like=None if stored is None else stored.key,
-    )
-
-
-def _targets(inputs: list[str], sources: dict[str, str], output: str) -> list[str]:
-    """Return the output, or where it is a folder, one for each shard that the inputs are."""
-    alone = len(inputs) == 1 and list(sources) == inputs
-    if alone or not (output.endswith("/") or Path(output).is_dir()):
-        return [output]
-    if len(sources) > _MOST_SHARDS:
-        raise UsageError(
-            f"there are {len(sources):,} shards, and at most {_MOST_SHARDS} go to a folder: "
-            "name a file for the output"
-        )
-    targets = [str(Path(output, place)) for place in sources.values()]
-    twice = next((target for target in targets if targets.count(target) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two inputs would both go to {twice}: name a file for the output")
-    return targets
-
-
-def _common_forms(sources: dict[str, str], options: ReadingOptions) -> list[str]:
-    """Return the formats that the rows of all inputs can be written in, to one file."""
-    forms = [written_forms(source, options) for source in sources] or [("jsonl",)]
-    common = [form for form in forms[0] if all(form in others for others in forms)]
-    if not common:
-        told = " and ".join(sorted({names[0] for names in forms}))
-        raise UsageError(f"inputs of {told} have no output in common: take those of one format")
-    return common
-
-
-def _require_few_removed(counts: dict[str, int], *, confirmed: bool) -> None:
-    """Raise if nearly all rows are removed for rows stored before, unless that is meant."""
-    rows, removed = counts["rows"], counts["removed_old"]
-    if confirmed or rows < _MANY or removed <= _NEARLY_ALL * rows:
-        return
-    raise UsageError(
-        f"{removed:,} of {rows:,} rows are like rows stored before under other keys "
-        "and would be removed: if that is meant, the same command with --yes writes the outputs"
-    )
-
-
-def _left_by(feed: Feed, output: str, store: str | None) -> str:
-    text = f"{output} is as it was" if output != "-" else "the output is not complete"
-    if store is not None:
-        text += f"; {feed.done:,} rows are in {store}, and the same command gives the same output"
-    return text
-
-
-@contextlib.contextmanager
-def _workspace(
-    context: typer.Context, store: str | None, output: str, sync: Literal["full", "batch"]
-) -> Iterator[simdb.Database]:
-    """Open the store that was named, or one that is gone afterwards, whatever happens."""
-    with contextlib.ExitStack() as stack:
-        if store is None:
-            # Beside the output there is room for about as much; the system's own folder may be
-            # memory.
-            target = Path(output)
-            beside = output != "-" and (target.is_file() or not target.exists())
-            folder = target.parent if beside else None
-            if output.endswith("/") or target.is_dir():
-                folder = next(place for place in (target, *target.parents) if place.is_dir())
-            if folder is not None and not folder.is_dir():
-                raise FileNotFoundError(2, "no such folder", str(folder))
-            remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
-            place = stack.enter_context(tempfile.TemporaryDirectory(prefix=_WORKSPACE, dir=folder))
-            descriptor = os.open(place, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            held(descriptor)
-            store, sync = str(Path(place) / "rows.simdb"), "batch"
-        yield stack.enter_context(Store(context, store).opened(create=True, sync=sync))
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +206,192 @@ class _Wanted:
                 f"the collection {name!r} was made for a recall of {float(found.recall):g}"
             )
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the user asks for."""
+
+    inputs: list[str]
+    places: Places
+    wanted: _Wanted
+    reading: InputOptions
+
+    def require_sound(self, telling: Telling) -> None:
+        """Raise for what is wrong whatever the store holds, before anything is made."""
+        output, *others = telling.require_files(*self._outputs())
+        require_there(*self.inputs)
+        store = self.places.store
+        if store is None or not Path(store).exists():
+            kind = self.wanted.settings()["kind"]
+            self.reading.sources(self.inputs, self.reading.of(kind))
+        require_no_input([output, *others], self.inputs, self.reading.pattern)
+        for name in others:
+            require_fitting_name(name, "jsonl")
+
+    def _outputs(self) -> tuple[str | None, ...]:
+        return self.places.output, self.places.removed, self.reading.bad
+
+    def files_beside(self) -> list[str]:
+        """Return the outputs besides that of the kept rows."""
+        return [name for name in self._outputs()[1:] if name is not None]
+
+
+class _Job:
+    """A run: what is read, where its rows go, and what became of them.
+
+    Attributes:
+        feed: the rows.
+    """
+
+    def __init__(self, asked: _Asked, database: simdb.Database) -> None:
+        """Find out what is read and written; nothing is made yet."""
+        self._asked = asked
+        self._database = database
+        reading, store = asked.reading, asked.places.store
+        self._present = asked.wanted.present(database, asked.places.collection)
+        kind = asked.wanted.described.new() if self._present is None else self._present.kind
+        self._options = reading.of(kind, self._present)
+        self._sources = reading.sources(asked.inputs, self._options)
+        self._place_outputs(asked.places.output)
+        self._stays = store is not None
+        if self._stays:
+            reading.require_keys(self._present, kind, self._sources)
+        self.feed = self._rows()
+
+    def _place_outputs(self, output: str) -> None:
+        """Tell which file takes the kept rows of each input, and which of these are tables."""
+        asked, sources = self._asked, self._sources
+        targets = _targets(asked.inputs, sources, output)
+        self._is_one = targets == [output]
+        if self._is_one:
+            require_fitting_name(output, *_common_forms(sources, self._options))
+        require_no_input(targets, sources, asked.reading.pattern)
+        self._copied = {target for target in targets if promised_form(target) in TABLES}
+        if self._copied == {output}:
+            require_same_columns(list(sources))
+        self._targets = targets
+        kept = targets if len(targets) == len(sources) else targets * len(sources)
+        self._kept = dict(zip(sources, kept, strict=True))
+
+    def _rows(self) -> Feed:
+        """Return the rows of the inputs.
+
+        Where the store does not stay, the place of a row is its key if line numbers of several
+        inputs would be the same keys, and is noted under other keys.
+        """
+        reading, options, sources = self._asked.reading, self._options, self._sources
+        made = reading.make_keys
+        if not self._stays and len(sources) > 1 and (made or reading.id_field) is None:
+            made = None if "numpy" in options.kind.formats else "place"
+        # Where nothing is written but tables, rows are copied at the end.
+        only_tables = len(self._targets) == len(self._copied) and not self._asked.files_beside()
+        options = replace(
+            options,
+            made_keys=made,
+            raw=not only_tables or made == "content",
+            metadata=self._stays or reading.metadata_field is not None,
+            below=sources,
+        )
+        stored = None if self._present is None else next(iter(self._present.items()), None)
+        return Feed(
+            sources,
+            options,
+            on_bad=reading.when_bad,
+            keep_raw=True,
+            keep_lines=not self._stays,
+            like=None if stored is None else stored.key,
+        )
+
+    @contextlib.contextmanager
+    def outputs_open(self) -> Iterator[dict[str, Output]]:
+        """Open all outputs, by their names; they appear together, when the block has done all."""
+        names = [*self._targets, *self._asked.files_beside()]
+        folders = [] if self._is_one else self._targets
+        with folders_made(folders), written_together(*names) as files:
+            yield dict(zip(names, files, strict=True))
+
+    def left(self) -> str:
+        """Return what an interruption leaves, in words."""
+        output, store = self._asked.places.output, self._asked.places.store
+        text = f"{output} is as it was" if output != "-" else "the output is not complete"
+        if store is None:
+            return text
+        done = f"{self.feed.done:,} rows are in {store}"
+        return f"{text}; {done}, and the same command gives the same output"
+
+    def run(self, files: Mapping[str, Output], policy: Policy, bar: ProgressBar) -> dict[str, Any]:
+        """Divide the rows into the files; return how many became what."""
+        feed, reading, bound = self.feed, self._asked.reading, self._asked.wanted.bound
+        feed.target = target = self._collection()
+        feed.bad_file = files.get(reading.bad or "")
+        splitting = _Splitting(
+            feed,
+            {source: files[output] for source, output in self._kept.items()},
+            files.get(self._asked.places.removed or ""),
+            {files[output] for output in self._copied},
+        )
+        try:
+            report = target.dedupe(
+                feed,
+                on_bad=reading.when_bad,
+                on_existing=policy.on_existing,
+                progress=bar.callback,
+                outcomes=splitting.settle,
+                **bound.of(target.kind),
+            )
+        except UsageError as error:
+            raise feed.placed(error) from error
+        counts: dict[str, Any] = feed.counted(
+            report,
+            kept=splitting.kept - report.replaced,
+            updated=report.replaced,
+            removed_old=report.duplicates_old,
+            removed_new=report.duplicates_new,
+        )
+        policy.require_few_removed(counts)
+        written = None if self._options.columns is None else self._options.read_names()
+        splitting.finish(self._sources if self._is_one else {}, written)
+        return counts
+
+    def _collection(self) -> simdb.Collection:
+        """Return the collection; make it where there is none."""
+        if self._present is not None:
+            return self._present
+        asked, settings = self._asked, self._asked.wanted.settings()
+        # The same file gives the same output only under the same hash functions.
+        seed = None if self._stays else content_seed(asked.inputs, asked.reading.pattern)
+        made = self._database.create_collection(asked.places.collection, **settings, seed=seed)
+        if self._stays:
+            asked.reading.require_keys(made, made.kind, self._sources)
+        return made
+
+
+def _targets(inputs: Sequence[str], sources: Mapping[str, str], output: str) -> list[str]:
+    """Return the output, or where it is a folder, one for each shard that the inputs are."""
+    alone = len(inputs) == 1 and list(sources) == inputs
+    if alone or not (output.endswith("/") or Path(output).is_dir()):
+        return [output]
+    if len(sources) > _MOST_SHARDS:
+        raise UsageError(
+            f"there are {len(sources):,} shards, and at most {_MOST_SHARDS} go to a folder: "
+            "name a file for the output"
+        )
+    targets = [str(Path(output, place)) for place in sources.values()]
+    twice = next((target for target in targets if targets.count(target) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two inputs would both go to {twice}: name a file for the output")
+    return targets
+
+
+def _common_forms(sources: Mapping[str, str], options: ReadingOptions) -> list[str]:
+    """Return the formats that the rows of all inputs can be written in, to one file."""
+    forms = [written_forms(source, options) for source in sources] or [("jsonl",)]
+    common = [form for form in forms[0] if all(form in others for others in forms)]
+    if not common:
+        told = " and ".join(sorted({names[0] for names in forms}))
+        raise UsageError(f"inputs of {told} have no output in common: take those of one format")
+    return common
 
 
 class _Splitting:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_origin, get_type_hints
 
 import typer
 
@@ -243,18 +243,39 @@ def key_from(text: str, *, integer_keys: bool) -> Key:
         raise UsageError(f"the key {text!r} is not a whole number") from None
 
 
-# The options of texts, for settings that any kind may have too.
-_TEXT_OPTIONS = {
-    name: f"--{name.replace('_', '-')}"
-    for name in ("shingles", "lowercase", "white_space", "unicode")
-}
-_shingles = _option("--shingles", "character:N|word:N|stop-word:N", "What texts are compared by")
-_lowercase = _option("--lowercase/--keep-case", None, "Compare without regard to case")
-_white_space = _option("--white-space", "collapse|keep", "Runs of white space")
-_unicode = _option("--unicode", "NFC|NFD|NFKC|NFKD|keep", "Normalise characters first")
+G = TypeVar("G")
+# The options that are settings of kinds.
+_OF_KINDS = {name: option for kind in kinds.OWN for name, option in kind.options.items()}
+
+
+def _with_settings_of_kinds(held: str | None = None) -> Callable[[type[G]], type[G]]:
+    """Let a group have the options that are settings of kinds.
+
+    Args:
+        held: what holds where one is not given, in the help; else the default of a new kind.
+    """
+
+    def with_them(group: type[G]) -> type[G]:
+        annotations = dict(group.__annotations__)
+        for name, option in _OF_KINDS.items():
+            both = "/".join(filter(None, (_named(name), option.off)))
+            taken = bool if option.form is None else str
+            told = _option(both, option.form, option.meaning)(held or option.default)
+            annotations[name] = Annotated[taken | None, told]
+            setattr(group, name, None)
+        group.__annotations__ = annotations
+        return group
+
+    return with_them
+
+
+def _named(setting: str) -> str:
+    """Return the option of a setting."""
+    return f"--{setting.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)
+@_with_settings_of_kinds()
 class KindOptions:
     """What the user says about the kind of a new collection."""
 
@@ -262,7 +283,7 @@ class KindOptions:
         str | None,
         typer.Option(
             "--kind",
-            metavar="text|set|bag|bits|vector|fingerprint|record",
+            metavar="|".join(map(kinds.name_of, kinds.OWN)),
             help="What the items are (text), also with settings: bag:maximum, bits:1024:tanimoto, "
             "vector:128:euclidean.",
         ),
@@ -275,10 +296,6 @@ class KindOptions:
             help="Settings of the kind, as JSON: a file, or {...} itself.",
         ),
     ] = None
-    shingles: Annotated[str | None, _shingles("character:9")] = None
-    lowercase: Annotated[bool | None, _lowercase("--keep-case")] = None
-    white_space: Annotated[str | None, _white_space("collapse")] = None
-    unicode: Annotated[str | None, _unicode("NFC")] = None
 
     def new(self) -> Kind:
         """Return the kind of a new collection; texts where nothing is said."""
@@ -318,30 +335,28 @@ class KindOptions:
     def _restored(self, known: type[Kind], chosen: dict[str, Any], base: dict[str, Any]) -> Kind:
         """Return a kind with the settings chosen, also by options, and the others as in base."""
         name = kinds.name_of(known)
-        told = {setting: getattr(self, setting) for setting in _TEXT_OPTIONS}
+        told = {setting: getattr(self, setting) for setting in _OF_KINDS}
         told = {setting: value for setting, value in told.items() if value is not None}
         for setting in told:
             if setting not in known.__struct_fields__:
+                owners = " and ".join(kind.plural for kind in kinds.OWN if setting in kind.options)
                 raise ConfigurationError(
-                    f"{_TEXT_OPTIONS[setting]} is a setting of texts, not of {known.plural}"
+                    f"{_named(setting)} is a setting of {owners}, not of {known.plural}"
                 )
         try:
             settings = known.prepared({**chosen, **told})
             return kinds.restore({**base, **settings, "kind": name})
         except UsageError as error:
-            options = " and ".join(map(_TEXT_OPTIONS.__getitem__, told)) or "--kind and --settings"
+            options = " and ".join(map(_named, told)) or "--kind and --settings"
             raise ConfigurationError(f"{options}: {error.problem}") from error
 
 
 @dataclass(frozen=True, slots=True)
+@_with_settings_of_kinds("unchanged")
 class OtherKindOptions(KindOptions):
     """What the user says about the kind of a collection there is; what is not named stays."""
 
     kind: str | None = None
-    shingles: Annotated[str | None, _shingles("unchanged")] = None
-    lowercase: Annotated[bool | None, _lowercase("unchanged")] = None
-    white_space: Annotated[str | None, _white_space("unchanged")] = None
-    unicode: Annotated[str | None, _unicode("unchanged")] = None
 
 
 def _known(option: str, name: object) -> type[Kind]:

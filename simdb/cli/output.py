@@ -20,9 +20,9 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.stores import settings_of
 from simdb.errors import UsageError
 from simdb.files.compression import STANDARD_STREAM
-from simdb.files.inputs import TABLES
 from simdb.files.tables import write_table
 from simdb.files.writing import (
+    TABLES,
     json_line,
     printable,
     promised_form,

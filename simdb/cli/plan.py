@@ -16,7 +16,8 @@ import numpy.typing as npt
 import typer
 
 import simdb
-from simdb.cli.inputs import Feed, InputOptions, SampleOptions
+from simdb.cli.feed import Feed
+from simdb.cli.inputs import InputOptions, SampleOptions
 from simdb.cli.options import Bound, KindOptions, PlanOptions, rational
 from simdb.cli.output import AsJson, print_json, print_table
 from simdb.errors import MissingExtraError, UsageError

@@ -13,7 +13,8 @@ import typer
 
 import simdb
 from simdb import arrow
-from simdb.cli.inputs import InputOptions, SampleOptions, noted, set_from
+from simdb.cli.feed import noted
+from simdb.cli.inputs import InputOptions, SampleOptions, set_from
 from simdb.cli.options import IntegerKeys, Question, key_from
 from simdb.cli.output import (
     Answering,
@@ -30,7 +31,8 @@ from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
-from simdb.files.inputs import database_of, format_of_name
+from simdb.files.databases import database_of
+from simdb.files.inputs import format_of_name
 from simdb.files.jsonl import item_of_json
 from simdb.files.rows import ReadingOptions
 from simdb.kinds import Kind

@@ -8,23 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from simdb.errors import ConfigurationError
-from simdb.files.arrays import ArrayReader
-from simdb.files.compression import STANDARD_STREAM, InputStream
-from simdb.files.databases import DatabaseReader
-from simdb.files.inputs import TABLES, database_of, require_there, told_format
-from simdb.files.jsonl import JsonLinesReader
-from simdb.files.rows import ReadingOptions, RowReader, StreamReader
-from simdb.files.separated import BasketReader, LinesReader, RatingsReader, SeparatedReader
-from simdb.files.tables import TableReader
-from simdb.files.texts import TextReader
-from simdb.kinds.base import Format
-
-_READERS: dict[Format, type[StreamReader]] = {
-    "jsonl": JsonLinesReader,
-    "csv": SeparatedReader,
-    "lines": LinesReader,
-    "baskets": BasketReader,
-}
+from simdb.files.compression import STANDARD_STREAM
+from simdb.files.databases import DatabaseReader, database_of
+from simdb.files.formats import FORMATS
+from simdb.files.inputs import require_there, told_format
+from simdb.files.rows import ReadingOptions, RowReader
 
 
 def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
@@ -39,20 +27,14 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
         FileNotFoundError: no such file or folder.
     """
     options = options or ReadingOptions()
-    chosen = told_format(source, options)
+    told = told_format(source, options)
     require_there(source)
     if database_of(source) is not None:
         return DatabaseReader(source, options)
-    if chosen == "text":
-        return TextReader(source, options)
-    if Path(source).is_dir() and source != STANDARD_STREAM:
+    is_folder = source != STANDARD_STREAM and Path(source).is_dir()
+    if is_folder and told != "text":
         wholly = (
             "" if "text" in options.kind.formats else f", of which none is a {options.kind.name}"
         )
         raise ConfigurationError(f"{source} is a folder: folders are read as text files{wholly}")
-    if chosen == "numpy":
-        return ArrayReader(source, options)
-    if chosen in TABLES:
-        return TableReader(source, options)
-    reader = RatingsReader if options.ratings is not None else _READERS[chosen]
-    return reader(InputStream(source), options)
+    return FORMATS[told].reader(source, options)

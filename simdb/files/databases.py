@@ -11,14 +11,31 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from simdb import arrow
-from simdb.errors import BadItemError, MissingExtraError
-from simdb.files.inputs import database_of
+from simdb.errors import BadItemError, MissingExtraError, UsageError
 from simdb.files.tables import BATCH_ROWS, Part, TableReader
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
+_DATABASE = re.compile("(sqlite|duckdb):([^:]*):(.+)", re.DOTALL)
 _QUERY = re.compile(r"\s*(select|with|from|values)\b", re.IGNORECASE)
+
+
+def database_of(source: str) -> tuple[str, str, str] | None:
+    """Return what ``sqlite:FILE:TABLE`` names: library, file, and a table or a query; else None.
+
+    Raises:
+        UsageError: it begins so, but does not name all of them.
+    """
+    found = _DATABASE.fullmatch(source)
+    if found is not None and (found[2] or found[1] == "duckdb"):
+        return found[1], found[2], found[3]
+    if source.startswith(("sqlite:", "duckdb:")) and not Path(source).exists():
+        raise UsageError(
+            f"{source} does not name a table: sqlite:FILE:TABLE, duckdb:FILE:TABLE or a query "
+            "(SELECT ...) in the place of the table; duckdb::QUERY needs no file"
+        )
+    return None
 
 
 class DatabaseReader(TableReader):

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from simdb.errors import ConfigurationError, UsageError
+from simdb.errors import ConfigurationError
 from simdb.files.compression import STANDARD_STREAM, plain_name
+from simdb.files.databases import database_of
+from simdb.files.formats import FORMATS
 from simdb.files.rows import ReadingOptions
 from simdb.files.separated import delimiter_of
 from simdb.files.texts import iter_files, leads_out
 from simdb.kinds.base import Format
 
-TABLES: tuple[Format, ...] = ("parquet", "arrow")
 # In folders of data sets of Hugging Face, and in those that Spark and its kin write.
 _BESIDE_SHARDS = {"dataset_info.json", "state.json", "dataset_dict.json"}
 _BESIDE_SHARDS |= {"_SUCCESS", "_metadata", "_common_metadata"}
-_DATABASE = re.compile("(sqlite|duckdb):([^:]*):(.+)", re.DOTALL)
-
-
-def database_of(source: str) -> tuple[str, str, str] | None:
-    """Return what ``sqlite:FILE:TABLE`` names: library, file, and a table or a query; else None.
-
-    Raises:
-        UsageError: it begins so, but does not name all of them.
-    """
-    found = _DATABASE.fullmatch(source)
-    if found is not None and (found[2] or found[1] == "duckdb"):
-        return found[1], found[2], found[3]
-    if source.startswith(("sqlite:", "duckdb:")) and not Path(source).exists():
-        raise UsageError(
-            f"{source} does not name a table: sqlite:FILE:TABLE, duckdb:FILE:TABLE or a query "
-            "(SELECT ...) in the place of the table; duckdb::QUERY needs no file"
-        )
-    return None
 
 
 def is_pattern(source: str) -> bool:
@@ -103,13 +85,15 @@ def format_of_name(source: str, options: ReadingOptions) -> Format | None:
 def written_forms(source: str, options: ReadingOptions) -> tuple[str, ...]:
     """Return the formats that rows of an input can be written in.
 
-    It is their own, in which ``"tsv"`` is told from ``"csv"``; tables may also become JSON lines,
-    and those of databases only these.
+    They are those of its own format, in which ``"tsv"`` is told from ``"csv"``; rows of databases
+    become lines of JSON.
     """
+    if database_of(source) is not None:
+        return ("jsonl",)
     told = told_format(source, options)
-    if told in TABLES:
-        return ("jsonl", *(TABLES if database_of(source) is None else ()))
-    return ("tsv" if told == "csv" and delimiter_of(source, options) == "\t" else told,)
+    if told == "csv" and delimiter_of(source, options) == "\t":
+        return ("tsv",)
+    return FORMATS[told].kept
 
 
 def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
@@ -166,7 +150,7 @@ def told_format(source: str, options: ReadingOptions) -> Format:
     told = format_of_name(source, options)
     if told is None:
         raise ConfigurationError(
-            f"the name of {source} does not tell its format: name it, one of {', '.join(formats)}"
+            f"cannot tell the format of {source} from its name; choose one of {', '.join(formats)}"
         )
     replace(options, format=told)  # it has to agree with the other options too
     return told

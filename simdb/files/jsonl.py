@@ -121,7 +121,7 @@ def item_of_json(text: str, options: ReadingOptions, name: str) -> Item:
 
 
 def _refused_constant(name: str) -> None:
-    raise RowProblemError(f"{name} is no number that JSON knows")
+    raise RowProblemError(f"{name} is not valid JSON")
 
 
 def _finite_number(text: str) -> float:

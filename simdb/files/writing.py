@@ -22,6 +22,7 @@ from simdb.unfinished import held, remove_abandoned, sync_folder
 _MAGIC_AT = 16
 _MAGIC = bytes.fromhex("dec0efbe")
 _BESIDE_A_STORE = re.compile("(?<=.)-(lock|turn)$")
+TABLES = ("parquet", "arrow")
 # What readers expect by the name of a file; other names promise nothing.
 _PROMISED = {
     ".jsonl": "jsonl",
@@ -146,9 +147,8 @@ def require_fitting_name(target: str, *written: str) -> None:
     """Raise if the name of an output promises another format than can be written there."""
     promised = promised_form(target)
     if promised is not None and promised not in written:
-        words = {"text": "a list of files", "numpy": "a list of keys"}.get(written[0], written[0])
-        raise UsageError(f"the name of {target} promises {promised}, but {words} is written")
-    if promised in ("parquet", "arrow") and plain_name(target) != target:
+        raise UsageError(f"the name of {target} promises {promised}, but {written[0]} is written")
+    if promised in TABLES and plain_name(target) != target:
         raise UsageError(f"{target}: tables are compressed inside, and nothing is around them")
 
 

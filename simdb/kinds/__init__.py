@@ -42,6 +42,7 @@ from simdb.lsh.family import (
 
 __all__ = [
     "ENGLISH_STOP_WORDS",
+    "OWN",
     "Bag",
     "BandedFamily",
     "Bits",
@@ -157,5 +158,6 @@ def require(kind: object) -> Kind:
     return kind
 
 
-for _kind in (Text, Set, Bag, Bits, Vector, Record, Fingerprint):
+OWN: tuple[type[Kind], ...] = (Text, Set, Bag, Bits, Vector, Record, Fingerprint)
+for _kind in OWN:
     register(_kind)

@@ -292,6 +292,22 @@ class PairedMeasure(Measure):
 # -- kinds ---------------------------------------------------------------------------------------
 
 
+class SettingOption(NamedTuple):
+    """A setting as an option of the command line of its own, named as the setting is.
+
+    Attributes:
+        meaning: in words, for the help.
+        default: what holds where it is not given, as the help tells it.
+        form: what it takes; None of what is on or off.
+        off: what turns off what is on or off, such as ``--keep-case``.
+    """
+
+    meaning: str
+    default: str
+    form: str | None = None
+    off: str | None = None
+
+
 class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     """What the items of a collection are, how they are compared, and how they are indexed.
 
@@ -305,6 +321,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
             seldom wait for the interpreter's lock between two kernels.
         in_the_name: the settings that may follow the name on the command line, in their order:
             ``bits:1024:tanimoto``.
+        options: the settings that are options of the command line, besides ``--settings``.
         suffixes: formats of files that items are read from, by the ends of their names.
         of_elements: items are collections of integers or of strings, cut from text into tokens.
         of_counts: such a collection may be an object of elements and counts.
@@ -318,6 +335,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     is_slow_to_read: ClassVar[bool] = False
     slice_bytes: ClassVar[int] = 2**20
     in_the_name: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[Mapping[str, SettingOption]] = {}
     suffixes: ClassVar[Mapping[str, Format]] = OBJECTS
     of_elements: ClassVar[bool] = False
     of_counts: ClassVar[bool] = False

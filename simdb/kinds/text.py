@@ -29,6 +29,7 @@ from simdb.kinds.base import (
     OBJECTS,
     Format,
     Items,
+    SettingOption,
     Settings,
     SymbolKind,
     joined,
@@ -146,6 +147,16 @@ class Text(SymbolKind, frozen=True):
 
     plural: ClassVar[str] = "texts"
     is_slow_to_read: ClassVar[bool] = True
+    options: ClassVar[Mapping[str, SettingOption]] = {
+        "shingles": SettingOption(
+            "What texts are compared by", "character:9", "character:N|word:N|stop-word:N"
+        ),
+        "lowercase": SettingOption(
+            "Compare without regard to case", "--keep-case", off="--keep-case"
+        ),
+        "white_space": SettingOption("Runs of white space", "collapse", "collapse|keep"),
+        "unicode": SettingOption("Normalise characters first", "NFC", "NFC|NFD|NFKC|NFKD|keep"),
+    }
     suffixes: ClassVar[Mapping[str, Format]] = {
         **OBJECTS,
         ".csv": "csv",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.cli.inputs import Feed
+from simdb.cli.feed import Feed
 from simdb.files.compression import zstandard
 from tests.support.cli_stores import likeness, text_of
 from tests.support.commands import done, run, write_rows

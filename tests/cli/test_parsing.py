@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from simdb.cli.app import app
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.inputs import Feed
+from simdb.cli.feed import Feed
 from simdb.cli.options import KindOptions, key_from
 from simdb.cli.output import ProgressBar, excerpt
 from simdb.errors import ConfigurationError, UsageError
@@ -143,7 +143,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2_and_leaves_nothing(arguments, t
 
 def test_shingles_are_named_by_kind_and_size():
     def shingles_from(text: str) -> Any:
-        kind = KindOptions(shingles=text).new()
+        kind = KindOptions(**{"shingles": text}).new()
         assert isinstance(kind, Text)
         return kind.shingles
 
@@ -161,9 +161,8 @@ def test_shingles_are_named_by_kind_and_size():
 def test_a_kind_keeps_what_was_not_named():
     base = Text(WordShingles(2), lowercase=True, white_space="keep", unicode="keep")
     assert KindOptions().changed(base) == base
-    changed = KindOptions(
-        shingles="word:4", lowercase=False, white_space="collapse", unicode="NFKC"
-    ).changed(base)
+    given: dict[str, Any] = {"shingles": "word:4", "lowercase": False}
+    changed = KindOptions(**given, **{"white_space": "collapse", "unicode": "NFKC"}).changed(base)
     assert changed == Text(WordShingles(4), lowercase=False, white_space="collapse", unicode="NFKC")
 
 

@@ -179,7 +179,7 @@ def test_marks_long_lines_and_wrong_bytes_are_told_by_line(tmp_path):
 
 def test_sets_and_texts_are_not_read_as_each_other(tmp_path):
     (tmp_path / "a.md").write_text("x")
-    with pytest.raises(ConfigurationError, match="name it, one of jsonl, parquet, arrow, csv"):
+    with pytest.raises(ConfigurationError, match="choose one of jsonl, parquet, arrow, csv"):
         open_rows(str(tmp_path / "a.md"), SETS)
     with pytest.raises(ConfigurationError, match="none is a set"):
         open_rows(str(tmp_path), SETS)

@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simdb.cli import dedupe
@@ -148,6 +149,14 @@ def test_an_option_that_does_nothing_is_refused(folder, tmp_path, options, told)
     refused = failed("dedupe", folder / "1.jsonl", "-o", tmp_path / "kept", *options)
     assert told in refused
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_separator_means_nothing_in_arrays(tmp_path):
+    np.save(tmp_path / "rows.npy", np.eye(3))
+    done("create", tmp_path / "s.simdb", "c", "--kind", "vector:3", "--max-distance", "1")
+    refused = failed("add", tmp_path / "s.simdb", "c", tmp_path / "rows.npy", "--separator", ",")
+    assert "--separator does nothing for " in refused
+    assert refused.rstrip().endswith("rows.npy: arrays")
 
 
 def test_a_link_out_of_a_folder_of_shards_is_refused(folder, tmp_path):

@@ -224,7 +224,7 @@ def test_a_check_that_finds_problems_is_exit_code_1(store, monkeypatch):
 
 
 def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatch):
-    from simdb.cli.inputs import Feed
+    from simdb.cli.feed import Feed
 
     more = write_rows(tmp_path / "more.jsonl", [{"id": "z", "text": text_of(50)}])
 

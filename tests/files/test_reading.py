@@ -164,7 +164,7 @@ def test_standard_input_is_json_lines_unless_told_otherwise(monkeypatch):
 def test_a_name_that_tells_no_format_needs_one(tmp_path):
     (tmp_path / "in.data").write_bytes(b'{"text": "x"}')
 
-    with pytest.raises(ConfigurationError, match="does not tell its format"):
+    with pytest.raises(ConfigurationError, match="cannot tell the format of"):
         open_rows(str(tmp_path / "in.data"))
     with open_rows(str(tmp_path / "in.data"), ReadingOptions(format="jsonl")) as reader:
         assert [row.item for row in reader] == ["x"]

@@ -1,0 +1,435 @@
+"""Rows of inputs on their way into a collection: handed over, and settled when it has them."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+import simdb
+from simdb import arrow
+from simdb.arrow import Part, Parts
+from simdb.cli.output import note
+from simdb.errors import BadItemError, KeyExistsError, UsageError
+from simdb.files import open_rows
+from simdb.files.formats import FORMATS
+from simdb.files.inputs import told_format
+from simdb.files.rows import ReadingOptions, Row, RowReader
+from simdb.files.tables import ColumnRows, RowLines, TableReader, part_of
+from simdb.files.writing import Output, json_line
+from simdb.ragged import Column
+from simdb.results import AddReport, Key, Outcome, Outcomes
+
+_LOOKED_AT = 1_000  # stored rows whose keys are read at once
+_BAD_ROWS_TOLD = 20
+
+
+def duplicate_fields(outcome: Outcome, line: int) -> dict[str, Any]:
+    """Return what a file tells of a row that duplicates another."""
+    measure = "similarity" if outcome.distance is None else "distance"
+    return {
+        "line": line,
+        "id": outcome.key,
+        "duplicate_of": outcome.duplicate_of,
+        measure: getattr(outcome, measure),
+        "within_input": outcome.within_input,
+    }
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Successive rows of an input that were handed over and whose outcomes are not known yet.
+
+    Attributes:
+        reader: of the input.
+        lines, keys: one for each row.
+        raws: the bytes of each, if they are kept.
+    """
+
+    reader: RowReader
+    lines: Sequence[int]
+    keys: Sequence[Key | None]
+    raws: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def cut(self, some: slice) -> Waiting:
+        """Return some of the rows."""
+        return Waiting(self.reader, self.lines[some], self.keys[some], self.raws[some])
+
+    def raw(self, place: int) -> bytes:
+        """Return the bytes of a row."""
+        return self.raws[place] if self.raws else b""
+
+    def about(self, place: int, problem: str) -> tuple[str, str]:
+        """Return where a row stands, and what is wrong with it, with its key if that is needed."""
+        key = self.keys[place]
+        naming = "" if key is None else self.reader.naming(key)
+        return self.reader.place(self.lines[place]), naming + problem
+
+
+def noted(reader: RowReader, rows: Iterable[Row] | None = None) -> Iterator[Row]:
+    """Yield the rows of a reader, or some of them, and tell how they were read where it matters."""
+    told = 0 if rows is None else len(reader.notes)
+    try:
+        for row in reader if rows is None else rows:
+            for text in reader.notes[told:]:
+                note(text)
+            told = len(reader.notes)
+            yield row
+    finally:
+        for text in reader.notes[told:]:
+            note(text)
+
+
+class _Rows(Part):
+    """Rows that are read one by one."""
+
+    def __init__(self, first: int, rows: Iterator[Any]) -> None:
+        self.first = first
+        self._rows = rows
+
+    def rows(self) -> Iterator[Any]:
+        return self._rows
+
+
+class _Columns(Part):
+    """Rows of tables in columns.
+
+    Args:
+        first: the position of the first.
+        pieces: those of one record batch each.
+        one_by_one: the same rows, read so.
+    """
+
+    def __init__(
+        self, first: int, pieces: list[ColumnRows], one_by_one: Callable[[], Iterator[Any]]
+    ) -> None:
+        self.first = first
+        self._pieces = pieces
+        self._one_by_one = one_by_one
+
+    def rows(self) -> Iterator[Any]:
+        return self._one_by_one()
+
+    def columns(self) -> tuple[Sequence[Any], Column, list[Any] | None] | None:
+        items = [piece.batch.column(piece.item) for piece in self._pieces]
+        joined = items[0] if len(items) == 1 else arrow.library().concat_arrays(items)
+        column = arrow.column_of(joined)
+        if column is None:
+            return None
+        metadata = [piece.metadata_of_rows() for piece in self._pieces]
+        keys = [piece.keys for piece in self._pieces]
+        known = [one for one in metadata if one is not None]
+        return (
+            keys[0] if len(keys) == 1 else list(chain.from_iterable(keys)),
+            column,
+            list(chain.from_iterable(known)) if known else None,
+        )
+
+
+def _fit(pieces: list[ColumnRows], piece: ColumnRows, most_rows: int, most_bytes: int) -> bool:
+    """Whether a piece can follow others in one part."""
+    if not pieces:
+        return True
+    last, rows = pieces[-1], sum(len(one.keys) for one in pieces)
+    alike = last.batch.schema.equals(piece.batch.schema) and last.item == piece.item
+    full = sum(one.batch.nbytes for one in pieces) >= most_bytes
+    return alike and not full and rows + len(piece.keys) <= most_rows
+
+
+class Feed(Parts):
+    """The rows of one input after the other, for ``add_many`` and ``dedupe``; tables in columns.
+
+    Rows that cannot be read never reach the collection: they are told on standard error and
+    counted, or end the work. The collection counts the others from 0; ``settled`` takes its
+    outcomes in the same order and gives them their rows back.
+
+    Args:
+        sources: names of files and folders, ``-`` for standard input.
+        options: how they are read.
+        on_bad: ``"error"`` or ``"skip"``.
+        keep_raw: keep the bytes of rows until they are settled.
+        keep_lines: give rows without their metadata, and remember their lines. The target has
+            nothing but these rows.
+        like: a stored key; what the first row has must be of its type.
+
+    Attributes:
+        target: the collection, where it may be asked for the number of an earlier row.
+        bad_file: where the bad rows are written, if they are.
+        bad: how many rows could not be read or stored so far.
+        done: how many rows have an outcome.
+        preambles: what stood before the rows of each input that was read.
+    """
+
+    def __init__(
+        self,
+        sources: Collection[str],
+        options: ReadingOptions,
+        *,
+        on_bad: str,
+        keep_raw: bool = False,
+        keep_lines: bool = False,
+        like: Key | None = None,
+    ) -> None:
+        self.target: simdb.CollectionView | None = None
+        self.bad_file: Output | None = None
+        self.preambles: dict[str, bytes] = {}
+        self.bad = 0
+        self.bad_rows: list[dict[str, str]] = []
+        self.done = 0
+        self.reader: RowReader | None = None
+        self._sources = sources
+        self._options = options
+        self._stop_at_bad = on_bad == "error"
+        self._keep_raw = keep_raw
+        self._keep_lines = keep_lines
+        self._like = like
+        # Of the rows stored, by their numbers: the lines, and where those of each input begin.
+        self._lines = array("q")
+        self._begun: list[tuple[int, RowReader]] = []
+        self._numbers: dict[Key, int] = {}  # known when a key is met twice
+        self._waiting: deque[Waiting] = deque()
+        self._handed = 0
+        self._finished = 0
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether there are several inputs, so that a line alone is no place."""
+        return len(self._sources) > 1
+
+    def parts(self, most_rows: int, most_bytes: int) -> Iterator[Part]:
+        """Yield the rows that can be stored; afterwards ``reader`` is the last input."""
+        for are_tables, sources in groupby(self._sources, self._is_table):
+            if are_tables:
+                yield from self._parts_of_tables(sources, most_rows, most_bytes)
+            else:
+                yield _Rows(self._handed, self._rows_of(sources))
+
+    def _is_table(self, source: str) -> bool:
+        return FORMATS[told_format(source, self._options)].is_table
+
+    def _opened(self, sources: Iterable[str]) -> Iterator[RowReader]:
+        """Yield a reader of each input, which is open until the next."""
+        for source in sources:
+            with open_rows(source, self._options) as reader:
+                self.reader = reader
+                yield reader
+                # The elements of the next input are what those of this one were.
+                self._options = replace(self._options, elements=reader.tokens.elements)
+                self.preambles[source] = reader.preamble
+            self._finished += 1
+
+    def _rows_of(self, sources: Iterable[str]) -> Iterator[Any]:
+        header = None
+        for before, reader in enumerate(self._opened(sources)):
+            for row in noted(reader):
+                if self._keep_raw and before and header != reader.header:
+                    raise BadItemError(
+                        f"{reader.source}: its header is not that of the input before it"
+                    )
+                header = reader.header
+                yield from self._handed_over(reader, row)
+
+    def _handed_over(self, reader: RowReader, row: Row) -> Iterator[tuple[Any, ...]]:
+        """Yield a row as the collection takes it, nothing where it is refused."""
+        if row.problem is not None or row.key is None or row.item is None:
+            self._refuse(Waiting(reader, [row.line], [row.key], [row.raw]), row.problem)
+            return
+        self._require_like(row.key)
+        last = self._waiting[-1] if self._waiting else None
+        if last is None or last.reader is not reader or not isinstance(last.lines, list):
+            last = Waiting(reader, [], [], [])
+            self._waiting.append(last)
+        self._handed += 1
+        raw = row.raw if self._keep_raw or self.bad_file is not None else b""
+        columns: tuple[Any, ...] = (last.lines, last.keys, last.raws)
+        for column, value in zip(columns, (row.line, row.key, raw), strict=True):
+            column.append(value)
+        bare = self._keep_lines or row.metadata is None
+        yield (row.key, row.item) if bare else (row.key, row.item, row.metadata)
+
+    def _parts_of_tables(
+        self, sources: Iterable[str], most_rows: int, most_bytes: int
+    ) -> Iterator[Part]:
+        """Yield the rows of tables in columns, as far as they can be read so."""
+        pieces: list[tuple[TableReader, ColumnRows]] = []
+        for reader in self._opened(sources):
+            assert isinstance(reader, TableReader)
+            if not reader.has_batches:
+                yield from self._joined(pieces)
+                yield _Rows(self._handed, self._rows_read(reader, noted(reader)))
+                continue
+            line = 1
+            for batch in reader.batches():
+                whole = reader.in_columns(batch, line)
+                line += batch.num_rows
+                if whole is None:
+                    yield from self._joined(pieces)
+                    rows = noted(reader, reader.rows_of(part_of(batch), line - batch.num_rows))
+                    yield _Rows(self._handed, self._rows_read(reader, rows))
+                    continue
+                for begin in range(0, batch.num_rows, most_rows):
+                    piece = whole.cut(begin, begin + most_rows)
+                    if not _fit([one for _, one in pieces], piece, most_rows, most_bytes):
+                        yield from self._joined(pieces)
+                    pieces.append((reader, piece))
+        yield from self._joined(pieces)
+
+    def _rows_read(self, reader: RowReader, rows: Iterator[Row]) -> Iterator[Any]:
+        for row in rows:
+            yield from self._handed_over(reader, row)
+
+    def _joined(self, pieces: list[tuple[TableReader, ColumnRows]]) -> Iterator[Part]:
+        """Hand pieces over as one part, if there are any, and forget them."""
+        if not pieces:
+            return
+        taken, pieces[:] = list(pieces), []
+        first = self._handed
+        for reader, piece in taken:
+            lines = range(piece.line, piece.line + len(piece.keys))
+            self._require_like(piece.keys[0])
+            self._waiting.append(Waiting(reader, lines, piece.keys, RowLines(piece.batch)))
+            self._handed += len(lines)
+
+        def one_by_one() -> Iterator[Any]:
+            self._handed = first
+            for _ in taken:
+                self._waiting.pop()
+            for reader, piece in taken:
+                rows = noted(reader, reader.rows_of(part_of(piece.batch), piece.line))
+                yield from self._rows_read(reader, rows)
+
+        yield _Columns(first, [piece for _, piece in taken], one_by_one)
+
+    def _require_like(self, key: Key) -> None:
+        """Raise if keys of the input are of another type than those stored.
+
+        Else every row that is stored under its own key would be removed as a copy of itself.
+        """
+        stored, self._like = self._like, None
+        if stored is None or isinstance(key, str) == isinstance(stored, str):
+            return
+        kinds = ["texts" if isinstance(one, str) else "whole numbers" for one in (stored, key)]
+        own = f"{kinds[1]}, such as {key!r}"
+        if self._options.id_field is None and self._options.made_keys is None:
+            own = "line numbers"
+        raise UsageError(
+            f"the keys in the collection are {kinds[0]}, such as {stored!r}, and those of this "
+            f"input are {own}: --id-field names the field of the key, and --integer-keys reads "
+            "numbers that are text"
+        )
+
+    def _refuse(self, row: Waiting, problem: str | None) -> None:
+        if self._stop_at_bad:
+            raise BadItemError(f"{row.reader.place(row.lines[0])}: {problem or 'not a row'}")
+        self._tell_bad(row, 0, row.reader.place(row.lines[0]), problem or "not a row")
+
+    def _tell_bad(self, rows: Waiting, number: int, place: str, problem: str) -> None:
+        self.bad += 1
+        if self.bad_file is not None:
+            source = {"input": rows.reader.source} if self.is_of_several else {}
+            text = rows.raw(number).decode(self._options.encoding, "backslashreplace")
+            fields = {"line": rows.lines[number], "id": rows.keys[number], "problem": problem}
+            self.bad_file.write(json_line({**source, **fields, "row": text.rstrip("\r\n")}))
+        if self.bad <= _BAD_ROWS_TOLD:
+            self.bad_rows.append({"place": place, "problem": problem})
+            note(f"{place}: {problem}")
+        elif self.bad == _BAD_ROWS_TOLD + 1:
+            note("further bad rows are only counted")
+
+    def settled(self, outcomes: Outcomes) -> Iterator[tuple[Waiting, dict[int, Outcome]]]:
+        """Yield the rows of a commit, those of one input together; the bad ones are told.
+
+        Beside them, by their places, are the outcomes of those that were not simply stored.
+        """
+        begin, apart = 0, sorted(outcomes.apart)
+        while begin < len(outcomes):
+            waiting = self._waiting[0]
+            end = min(begin + len(waiting), len(outcomes))
+            rows = waiting.cut(slice(end - begin))
+            if end - begin == len(waiting):
+                self._waiting.popleft()
+            else:
+                self._waiting[0] = waiting.cut(slice(end - begin, None))
+            places = apart[bisect_left(apart, begin) : bisect_left(apart, end)]
+            told = {place - begin: outcomes.apart[place] for place in places}
+            if self._keep_lines:
+                self._note_lines(rows, told)
+            self.done += len(rows)
+            for place, outcome in told.items():
+                if outcome.action == "bad":
+                    problem = outcome.problem or "cannot be stored"
+                    if outcome.within_input:
+                        problem += self._earlier(outcome.key)
+                    self._tell_bad(rows, place, *rows.about(place, problem))
+            yield rows, told
+            begin = end
+
+    def _note_lines(self, rows: Waiting, told: Mapping[int, Outcome]) -> None:
+        """Remember the lines of the rows that are stored."""
+        if not self._begun or self._begun[-1][1] is not rows.reader:
+            self._begun.append((len(self._lines), rows.reader))
+        left_out = [place for place, outcome in told.items() if outcome.action != "added"]
+        self._lines.extend(np.delete(np.array(rows.lines, np.int64), left_out).tolist())
+
+    def placed(self, error: UsageError) -> UsageError:
+        """Return an error about a row with the place of that row in its input."""
+        number = getattr(error, "row", None)
+        if not isinstance(number, int) or not self.done <= number < self._handed:
+            return error
+        # The row's number among those handed over means nothing to the user of a file.
+        place = number - self.done
+        for waiting in self._waiting:
+            if place < len(waiting):
+                break
+            place -= len(waiting)
+        problem = error.problem.removeprefix(f"row {number}: ")
+        text = ": ".join(waiting.about(place, problem))
+        if isinstance(error, KeyExistsError):
+            if error.within_input:
+                text += self._earlier(error.key)
+            if self._options.id_field is None and self._options.made_keys is None:
+                text += (
+                    " (keys are line numbers here; --id-field names a field instead, and "
+                    "--make-keys makes others)"
+                )
+        return UsageError(text, remedies=error.remedies)
+
+    def _earlier(self, key: Key | None) -> str:
+        """Return where the row of a key came before, as the end of a message."""
+        if not self._keep_lines or self.target is None or key is None:
+            return ""
+        for first in range(len(self._numbers), len(self._lines), _LOOKED_AT):
+            numbers = range(first, min(first + _LOOKED_AT, len(self._lines)))
+            self._numbers.update(zip(self.target.keys_of(numbers), numbers, strict=True))
+        number = self._numbers[key]
+        before = self._begun[bisect_right(self._begun, number, key=itemgetter(0)) - 1][1]
+        return f": {before.place(self._lines[number])}"
+
+    def counted(self, report: AddReport, **counts: int) -> dict[str, int]:
+        """Return how many rows there were, and what became of them."""
+        rows = self.done + self.bad - report.bad
+        return {"rows": rows, **counts, "bad": self.bad}
+
+    def share(self) -> float | None:
+        """Return what part of the inputs is done, from 0 to 1, None where it is unknown.
+
+        By the bytes read, less the share of the rows that were read ahead.
+        """
+        part = 0.0
+        if self.reader is not None and self._finished < len(self._sources):
+            total = self.reader.bytes_total
+            if not total:
+                return None
+            part = self.reader.bytes_read / total
+        read = min(1.0, (self._finished + part) / len(self._sources))
+        return read * self.done / max(1, self._handed)

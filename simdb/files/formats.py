@@ -1,0 +1,90 @@
+"""The formats of inputs: what reads each, what it is called, which options it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from simdb.files.arrays import ArrayReader
+from simdb.files.compression import InputStream
+from simdb.files.jsonl import JsonLinesReader
+from simdb.files.rows import ReadingOptions, RowReader, StreamReader
+from simdb.files.separated import BasketReader, LinesReader, RatingsReader, SeparatedReader
+from simdb.files.tables import TableReader
+from simdb.files.texts import TextReader
+from simdb.files.writing import TABLES
+from simdb.kinds.base import Format
+
+_OF_FIELDS = {"id_field", "text_field", "make_keys"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """What simdb knows of a format.
+
+    Attributes:
+        reader: opens an input by its name.
+        options: those of reading that mean something in it.
+        words: what an input of it is called in messages.
+        kept: what rows of it can be written as again, by what names of files promise; the first
+            where a name promises nothing.
+        is_table: its rows have columns of their own types.
+    """
+
+    reader: Callable[[str, ReadingOptions], RowReader]
+    options: frozenset[str]
+    words: str
+    kept: tuple[str, ...]
+    is_table: bool = False
+
+
+def _in_stream(
+    reader: Callable[[InputStream, ReadingOptions], StreamReader | RatingsReader],
+    source: str,
+    options: ReadingOptions,
+) -> RowReader:
+    return reader(InputStream(source), options)
+
+
+def _separated(stream: InputStream, options: ReadingOptions) -> SeparatedReader | RatingsReader:
+    return (SeparatedReader if options.ratings is None else RatingsReader)(stream, options)
+
+
+def _table(words: str) -> FileFormat:
+    options = frozenset(_OF_FIELDS | {"metadata_field", "columns"})
+    return FileFormat(TableReader, options, words, ("jsonl", *TABLES), is_table=True)
+
+
+FORMATS: Mapping[Format, FileFormat] = {
+    "jsonl": FileFormat(
+        partial(_in_stream, JsonLinesReader),
+        frozenset(_OF_FIELDS | {"metadata_field", "encoding"}),
+        "lines of JSON",
+        ("jsonl",),
+    ),
+    "parquet": _table("Parquet"),
+    "arrow": _table("Arrow"),
+    "csv": FileFormat(
+        partial(_in_stream, _separated),
+        frozenset(_OF_FIELDS | {"separator", "delimiter", "encoding"}),
+        "CSV",
+        ("csv",),
+    ),
+    "lines": FileFormat(
+        partial(_in_stream, LinesReader),
+        frozenset(_OF_FIELDS | {"separator", "encoding"}),
+        "lines of tokens",
+        ("lines",),
+    ),
+    "baskets": FileFormat(
+        partial(_in_stream, BasketReader),
+        frozenset(_OF_FIELDS | {"separator", "delimiter", "encoding"}),
+        "baskets",
+        ("baskets",),
+    ),
+    "text": FileFormat(TextReader, frozenset({"encoding"}), "each a text", ("a list of files",)),
+    "numpy": FileFormat(
+        ArrayReader, frozenset({"id_field", "text_field"}), "arrays", ("a list of keys",)
+    ),
+}
