@@ -20,13 +20,13 @@ from simdb.answers.choose import (
     Asked,
     AskedGuarantee,
     Question,
-    Verb,
     choose,
     explain,
     read_since,
     require_alike,
     require_resumable,
 )
+from simdb.answers.costs import Verb
 from simdb.answers.method import AnsweredBatch, Method
 from simdb.errors import (
     BadItemError,

@@ -419,8 +419,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/slabs.py",
-        "return Pigeonhole(self.bound).pairs(opened, since=since)",
-        "return Pigeonhole(self.bound).pairs(opened)",
+        "return self._sorting.pairs(opened, since=since)",
+        "return self._sorting.pairs(opened)",
         "tests/answers/test_chunk_index.py -k many_new",
     ),
     Fault(

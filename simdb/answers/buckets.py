@@ -20,9 +20,8 @@ from simdb.answers.compare import (
     compare_batch_with_stored,
     compare_probe_with_stored,
     compare_stored,
-    matches,
-    matches_of_many,
 )
+from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Forest, Method, ProgressCallback
 from simdb.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
@@ -51,6 +50,8 @@ NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBES_AT_ONCE = 2_000  # items of the left collection
 PROBED_AT_ONCE = 1_024  # items
 LARGE_BUCKET = 64  # entries
+# Seconds: a key is looked up in a run, an entry is swept, two signatures of a bucket are compared.
+KEY_IN_RUN, ENTRY_SWEPT, PAIR_MET = 2e-7, 3e-8, 2e-8
 # Base of a polynomial and a final word; signatures are keyed by the secret of the store already.
 _CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF58476D1CE4E5B9)
 
@@ -87,7 +88,7 @@ class Buckets(Method):
         candidates = propose(opened.reader, probing, needed)
         opened.work.looked_at += candidates.numbers.size
         found = compare_probe_with_stored(opened, probe, candidates.numbers, self.bound)
-        return matches(self, opened, found, limit)
+        return self.matches(opened, found, limit)
 
     def search_many(
         self, opened: Opened, items: Sequence[bytes], limit: int | None
@@ -103,7 +104,7 @@ class Buckets(Method):
             found = Similar.together(self._similar_to(opened, part, opened.work))
             compared = np.bincount(found.compared, minlength=len(part))
             pairs = found.probes, found.others, found.values
-            answers += matches_of_many(self, opened, pairs, compared.tolist(), limit)
+            answers += self.matches_of_many(opened, pairs, compared.tolist(), limit)
         return answers
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
@@ -189,6 +190,23 @@ class Buckets(Method):
                 _, met = self._compared(opened, left, right)
                 if met.any():
                     forest.connect(left[met], right[met])
+
+    def looked_at(self, task: Task) -> float:
+        """Estimate what is met in the buckets, by a sample of them."""
+        counts = task.counts
+        if not task.looks_up:
+            return counts.live * counts.keys_of_item * max(0.0, counts.met - 1) / 2
+        return task.probes * (counts.around + counts.met_under(counts.keys_of_item, counts.met))
+
+    def seconds(self, task: Task) -> float:
+        """Estimate how long it takes to find candidates, and to compare them."""
+        counts, found = task.counts, self.looked_at(task)
+        if task.looks_up:
+            entries = task.probes * counts.keys * counts.runs * KEY_IN_RUN
+        else:
+            entries = counts.live * counts.keys_of_item * ENTRY_SWEPT
+        compared = min(found, task.everything) * task.rates(self.bound).picked
+        return entries + found * PAIR_MET + compared
 
     def _compared(self, opened: Opened, left: UInt32s, right: UInt32s) -> tuple[Compared, Bools]:
         """Compare candidates in full; which are within the bound?"""

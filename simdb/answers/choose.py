@@ -16,12 +16,12 @@ Where the buckets miss nothing (bits by Hamming distance, planned for a recall o
 answers in the place of both, exactly.
 
 Where the measure compares two batches at once, ``Slabs`` takes the place of ``Scan``. Where it
-finds near pairs without comparing all (bits, by Hamming distance), ``Pigeonhole``
-takes the place of ``Scan`` for pairs, and of ``Buckets`` too where it is expected to be quicker.
+finds near pairs without comparing all (bits, by Hamming distance), ``Pigeonhole`` takes the place
+of ``Scan`` for pairs, and of ``Buckets`` too by ``"auto"``.
 
-That is the rule. Of a collection that is there, by ``"auto"``, the method of the rule and the exact
-ones that could take its place are weighed by what they are expected to cost (``costs``), and the
-cheapest answers: so never one that misses more. ``explain`` shows them all.
+That is the rule. Of a collection that is there, by ``"auto"``, the method of the rule and those
+that could take its place are weighed by what they say they cost (``Method.seconds``), and the
+cheapest answers: never one that finds less than the collection promises. ``explain`` shows them.
 
 ``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
 question is refused, and the message names its remedies.
@@ -35,8 +35,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from simdb.answers import costs
 from simdb.answers.buckets import Buckets
+from simdb.answers.costs import Task, Verb
 from simdb.answers.exact.method import SYMMETRIC, Exact, require_index, serves_exactly
 from simdb.answers.exact.whole import WholeSets
 from simdb.answers.method import Method
@@ -51,15 +51,10 @@ from simdb.opened.opened import Opened
 from simdb.results import Alternative, Explanation
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
-Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
 
 METHODS_KEPT = 256
 # What the chosen method may look at before a cheaper one is looked for.
 FEW_ITEMS, FEW_PAIRS = 1_000, 50_000
-KEY_IN_ITEMS = 8  # what a key looked up in an index of chunks counts, of which there may be many
-# Comparisons of one word in place that take as long as one candidate of the buckets; measured on
-# 60,000 vectors of 64 bits, 1,400 within 12 bits and 2,300 within 8.
-CANDIDATE_COST = 2_000
 
 
 @dataclass(frozen=True)
@@ -137,49 +132,40 @@ def choose(
     if method is None:
         method = _choose(settings, question)
         if right is not None:
-            method = _cheapest(method, question, left or right, right)
+            method = _cheapest(method, question, Task(question.verb, left or right, right))
         if len(settings.methods) >= METHODS_KEPT:
             settings.methods.clear()
         settings.methods[asked] = method
     return method
 
 
-def _cheapest(method: Method, question: Question, left: Opened, right: Opened) -> Method:
-    """Take the cheapest of those that miss no more; of equally cheap ones the one first named.
+def _cheapest(method: Method, question: Question, task: Task) -> Method:
+    """Take the cheaper of a method and its alternative; if both cost the same, the method.
 
-    Where little is to be looked at, nothing is estimated: what is quick stays what it is.
+    Where little is to be looked at, nothing is measured: what is quick stays what it is.
     """
-    others = _missing_no_more(method, question, right.settings)
-    if not others:
+    other = _alternative(method, question, task.right.settings)
+    if other is None or method.steps(task) <= (FEW_PAIRS if question.is_many_many else FEW_ITEMS):
         return method
-    looked_at = costs.looked_at(method, question.verb, left, right)
-    if isinstance(method, ChunkIndex):
-        looked_at += KEY_IN_ITEMS * costs.counts_of(right).keys
-    if looked_at <= (FEW_PAIRS if question.is_many_many else FEW_ITEMS):
-        return method
-    return min(
-        (method, *others),
-        key=lambda one: costs.estimate(one, question.verb, left, right).seconds,
-    )
+    return min(method, other, key=lambda one: one.seconds(task))
 
 
-def _missing_no_more(
-    method: Method, question: Question, settings: CollectionSettings
-) -> list[Method]:
-    """List exact methods that could answer in the place of a chosen one.
+def _alternative(method: Method, question: Question, settings: CollectionSettings) -> Method | None:
+    """What could answer in the place of a chosen method, as well as the collection promises.
 
     A set similarity join knows better than a scan, and to read all texts for one search is slow
     where few are equal to many. Connecting groups, buckets compare no more
     pairs of equal items than there are items. What is added is looked for in an index.
     """
-    bound, kind = method.bound, settings.kind
-    is_free = question.guarantee == "auto" and question.measure is Measure.JACCARD
+    is_free = question.guarantee == "auto" and not settings.kind.has_symbols
     if not is_free or question.verb in ("groups", "add"):
-        return []
-    if kind.has_symbols:
-        return []
-    other = _comparing(kind, bound, many=question.is_many_many)
-    return [] if type(other) is type(method) else [other]
+        return None
+    bound, own = method.bound, settings.bound
+    other = _comparing(settings.kind, bound, many=question.is_many_many)
+    if type(other) is not type(method):
+        return other
+    is_planned = settings.is_probable and admits(own, bound)
+    return Buckets(bound, settings.expected_recall(bound)) if is_planned else None
 
 
 def explain(question: Question, left: Opened, right: Opened) -> Explanation:
@@ -196,14 +182,17 @@ def explain(question: Question, left: Opened, right: Opened) -> Explanation:
         except SimdbError as error:
             refused[guarantee] = str(error)
             continue
-        for one in (method, *_missing_no_more(method, asked, settings)):
+        other = _alternative(method, asked, settings)
+        for one in (method, other or method):
             methods.setdefault(type(one), one)
+    task = Task(question.verb, left, right)
     alternatives = [
         Alternative(
             one.name,
             one.guarantee,
             one.recall,
-            *costs.estimate(one, question.verb, left, right),
+            one.looked_at(task),
+            one.seconds(task),
             chosen=one is chosen,
         )
         for one in methods.values()
@@ -266,15 +255,12 @@ def _choose_without_symbols(
     exact = _comparing(settings.kind, bound, many=question.is_many_many)
     if wanted == "exact" or not settings.is_probable:
         return exact
-    if wanted == "auto" and settings.is_complete and not adding:
-        return exact
-    is_free = wanted == "auto" and question.min_recall is None
-    # Connecting groups, buckets compare no more pairs of equal items than there are items.
-    is_pigeonhole = isinstance(exact, Pigeonhole) and question.verb != "groups"
-    if is_free and is_pigeonhole and _is_cheaper(settings, bound):
-        return exact
-    if is_free and question.verb == "search" and not admits(settings.bound, bound):
-        return exact
+    if wanted == "auto" and not adding:
+        is_beyond = question.verb == "search" and not admits(settings.bound, bound)
+        # Connecting groups, buckets compare no more pairs of equal items than there are items.
+        sorts = exact.sorts and question.verb != "groups"
+        if settings.is_complete or (question.min_recall is None and (is_beyond or sorts)):
+            return exact
     return _choose_buckets(settings, question, bound)
 
 
@@ -284,18 +270,6 @@ def _comparing(kind: Kind, bound: Bound, *, many: bool) -> Method:
     if share is None:
         return Scan(bound)
     return Pigeonhole(bound) if many and share < 1 else Slabs(bound)
-
-
-def _is_cheaper(settings: CollectionSettings, bound: Bound) -> bool:
-    """Whether to compare a share of all pairs costs less than what the buckets propose.
-
-    Most pairs are of items that have nothing to do with each other: those are half the largest
-    distance apart, as two bit vectors at random are.
-    """
-    share = settings.kind.share_looked_at(bound.fraction)
-    assert share is not None
-    proposed = settings.plan.expected_recall(settings.kind.largest_distance / 2)
-    return share <= CANDIDATE_COST * proposed
 
 
 def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from simdb.answers.method import Method
-from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.arrays import Float64s, Int64s, UInt8s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Compared, Items
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
-from simdb.results import Match, Matches
-from simdb.storage.collection.reader import CollectionReader, cut_rows
+from simdb.storage.collection.reader import CollectionReader, cut_rows, live_batches
 from simdb.storage.tables.blocks import slices_of
-from simdb.storage.tables.layout import Document, decode_user_key
+from simdb.storage.tables.layout import Document
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
-WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
 PAIRS_COMPARED = 131_072  # at once, of items that are slow to prepare
 
 
@@ -175,57 +169,31 @@ def read_items(
     return np.concatenate(positions), items
 
 
-# -- matches -----------------------------------------------------------------------------------
+# -- everything ---------------------------------------------------------------------------------
 
 
-def matches(method: Method, opened: Opened, found: Ranked, limit: int | None) -> Matches:
-    """Make an answer of what is within the bound: the best first, equal ones by item number."""
-    numbers, values, met, documents = found
-    best = met[np.argsort(method.bound.order(values[met]), kind="stable")][:limit].tolist()
-    if documents is None:
-        read = dict(opened.reader.documents_of(np.sort(numbers[best])))
-        if len(read) < len(best):
-            raise CorruptionError(WITHOUT_DOCUMENT)
-        rank = np.argsort(np.argsort(numbers[best])).tolist()  # of each among the ascending ones
-        chosen = [read[place] for place in rank]
-    else:
-        chosen = [documents[place] for place in best]
-    keys = [decode_user_key(document.key) for document in chosen]
-    kind, chosen_values = opened.settings.kind, values[best]
-    if kind.is_distance:
-        distances = chosen_values.tolist()
-        rows = [Match(key, distance=value) for key, value in zip(keys, distances, strict=True)]
-    else:
-        if method.measure is Measure.JACCARD:
-            chosen_values = kind.outer_values(chosen_values)
-        shown = chosen_values.tolist()
-        rows = list(map(Match, keys, shown))
-    return Matches(tuple(rows), method.guarantee, method.recall, values.size)
+def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[UInt32s, Any]]:
+    """Yield the numbers and the features of all live items from a number on, in bounded slices."""
+    if opened.reader.items is None:
+        weights = opened.signer.items.weights
+        for numbers, items in live_batches(opened.reader, start, weights=weights):
+            yield numbers, opened.signer.features(items)
+        return
+    for numbers, rows in _live_rows(opened.reader, start):
+        yield numbers, opened.signer.features_of_rows(rows)
 
 
-def matches_of_many(
-    method: Method,
-    opened: Opened,
-    found: tuple[Int64s, UInt32s, Float64s],
-    candidates: Sequence[int],
-    limit: int | None,
-) -> list[Matches]:
-    """Make the answers of several probes.
-
-    ``found`` is, of what is within the bound, the position of the probe, the number and the value;
-    ``candidates`` of each probe, with how many items it was compared.
-    """
-    probes, numbers, values = found
-    order = np.lexsort((numbers, probes))
-    probes, numbers, values = probes[order], numbers[order], values[order]
-    distinct, places = np.unique(numbers, return_inverse=True)
-    documents = dict(opened.reader.documents_of(distinct))
-    if len(documents) < distinct.size:
-        raise CorruptionError(WITHOUT_DOCUMENT)
-    cuts = np.searchsorted(probes, np.arange(len(candidates) + 1)).tolist()
-    answers = []
-    for (begin, end), count in zip(pairwise(cuts), candidates, strict=True):
-        own = [documents[place] for place in places[begin:end].tolist()]
-        ranked = Ranked(numbers[begin:end], values[begin:end], np.arange(end - begin), own)
-        answers.append(replace(matches(method, opened, ranked, limit), candidates=count))
-    return answers
+def _live_rows(reader: CollectionReader, start: int) -> Iterator[tuple[UInt32s, UInt8s]]:
+    """Yield items of one width where they lie in the map, without those that are deleted."""
+    for numbers, rows in reader.item_blocks() or ():
+        reader.transaction.require_open()
+        if not (start or reader.manifest.tombstones):
+            yield numbers, rows
+            continue
+        kept = reader.alive(numbers)
+        if start:
+            kept &= numbers >= start
+        if kept.all():
+            yield numbers, rows
+        elif kept.any():
+            yield numbers[kept], rows[kept]

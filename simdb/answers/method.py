@@ -1,7 +1,8 @@
 """What every way of answering does, and its answers as callers see them: their values, their keys.
 
 There are three: ``buckets`` (probable), ``exact`` (an index of symbols, or memory) and ``scan``
-(everything with everything). ``choose`` says which one answers a question.
+(everything with everything). ``choose`` says which one answers a question; each says of itself what
+that would cost.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from simdb.arrays import UInt32s
-from simdb.errors import KeyNotFoundError, WrongTypeError
+from simdb.answers.compare import Ranked
+from simdb.answers.costs import Task
+from simdb.answers.exact.probe import Prober
+from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.errors import CorruptionError, KeyNotFoundError, WrongTypeError
 from simdb.exact.measures import Measure
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Kind
@@ -26,6 +31,7 @@ from simdb.results import (
     Key,
     KeyColumn,
     KeysOf,
+    Match,
     Matches,
     PairBatch,
     Progress,
@@ -42,6 +48,8 @@ Batches: TypeAlias = Iterator[tuple[PairBatch, str | None]]
 # The same in values as callers know them, with what looks up the keys of each side.
 AnsweredBatch: TypeAlias = tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]
 
+WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
+
 
 @dataclass(frozen=True)
 class Method(ABC):
@@ -54,6 +62,7 @@ class Method(ABC):
     resume: str | None = None  # the token to go on after, of one that ``can_resume``
     guarantee: ClassVar[Guarantee] = "exact"
     name: ClassVar[str]  # what ``explain`` calls it
+    sorts: ClassVar[bool] = False  # near pairs of items at hand are found without comparing all
 
     @property
     def can_resume(self) -> bool:
@@ -89,6 +98,82 @@ class Method(ABC):
             if progress is not None:
                 progress(Progress("comparing", opened.work.looked_at, None))
         return forest.groups()
+
+    def prober(self, opened: Opened) -> Prober | None:
+        """What looks items up in the exact index, if that is what answers."""
+        return None
+
+    # -- what it would cost --------------------------------------------------------------------
+
+    def looked_at(self, task: Task) -> float:
+        """Estimate by counts how many items, or pairs, are looked at."""
+        return task.everything
+
+    def steps(self, task: Task) -> float:
+        """Estimate what is looked at, and what takes as long besides."""
+        return self.looked_at(task)
+
+    def seconds(self, task: Task) -> float:
+        """Estimate how long the answer takes one thread."""
+        return self.looked_at(task) * task.rates(self.bound).scanned
+
+    # -- matches -------------------------------------------------------------------------------
+
+    def matches(
+        self, opened: Opened, found: Ranked, limit: int | None, *, candidates: int | None = None
+    ) -> Matches:
+        """Make an answer of what is within the bound: the best first, equal ones by item number.
+
+        ``candidates`` is how many items were compared, if not those of ``found``.
+        """
+        numbers, values, met, documents = found
+        best = met[np.argsort(self.bound.order(values[met]), kind="stable")][:limit].tolist()
+        if documents is None:
+            read = dict(opened.reader.documents_of(np.sort(numbers[best])))
+            if len(read) < len(best):
+                raise CorruptionError(WITHOUT_DOCUMENT)
+            rank = np.argsort(np.argsort(numbers[best])).tolist()  # of each among the ascending
+            chosen = [read[place] for place in rank]
+        else:
+            chosen = [documents[place] for place in best]
+        keys = [decode_user_key(document.key) for document in chosen]
+        kind, chosen_values = opened.settings.kind, values[best]
+        if kind.is_distance:
+            distances = chosen_values.tolist()
+            rows = [Match(key, distance=value) for key, value in zip(keys, distances, strict=True)]
+        else:
+            if self.measure is Measure.JACCARD:
+                chosen_values = kind.outer_values(chosen_values)
+            rows = list(map(Match, keys, chosen_values.tolist()))
+        compared = values.size if candidates is None else candidates
+        return Matches(tuple(rows), self.guarantee, self.recall, compared)
+
+    def matches_of_many(
+        self,
+        opened: Opened,
+        found: tuple[Int64s, UInt32s, Float64s],
+        candidates: Sequence[int],
+        limit: int | None,
+    ) -> list[Matches]:
+        """Make the answers of several probes.
+
+        ``found`` is, of what is within the bound, the position of the probe, the number and the
+        value; ``candidates`` of each probe, with how many items it was compared.
+        """
+        probes, numbers, values = found
+        order = np.lexsort((numbers, probes))
+        probes, numbers, values = probes[order], numbers[order], values[order]
+        distinct, places = np.unique(numbers, return_inverse=True)
+        documents = dict(opened.reader.documents_of(distinct))
+        if len(documents) < distinct.size:
+            raise CorruptionError(WITHOUT_DOCUMENT)
+        cuts = np.searchsorted(probes, np.arange(len(candidates) + 1)).tolist()
+        answers = []
+        for (begin, end), count in zip(pairwise(cuts), candidates, strict=True):
+            own = [documents[place] for place in places[begin:end].tolist()]
+            ranked = Ranked(numbers[begin:end], values[begin:end], np.arange(end - begin), own)
+            answers.append(self.matches(opened, ranked, limit, candidates=count))
+        return answers
 
 
 # -- groups ----------------------------------------------------------------------------------

@@ -7,19 +7,18 @@ makes it quadratic. Items of one width lie in blocks of their own and are compar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from simdb.answers.compare import Ranked, joined, matches
+from simdb.answers.compare import Ranked, joined, live_features
 from simdb.answers.method import Batches, Method
-from simdb.arrays import UInt8s, UInt32s
+from simdb.arrays import UInt32s
 from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import Matches, PairBatch
-from simdb.storage.collection.reader import CollectionReader, Items, live_batches
+from simdb.storage.collection.reader import Items, live_batches
 from simdb.storage.file.environment import WriteTransaction
 
 WORTH_ARRANGING = 8  # probes that are compared with the same items
@@ -57,7 +56,7 @@ class Scan(Method):
             compared = joined(own_found)
             met = np.arange(compared.numerators.size)
             ranked = Ranked(np.concatenate(own_numbers), compared.values(), met, None)
-            answers.append(replace(matches(self, opened, ranked, limit), candidates=total))
+            answers.append(self.matches(opened, ranked, limit, candidates=total))
         return answers
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
@@ -127,30 +126,3 @@ def _arranged(opened: Opened, probes: int) -> Iterator[tuple[UInt32s, Any]]:
         ]
         caches[name] = state, slabs
     yield from slabs
-
-
-def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[UInt32s, Any]]:
-    """Yield the numbers and the features of all live items from a number on, in bounded slices."""
-    if opened.reader.items is None:
-        weights = opened.signer.items.weights
-        for numbers, items in live_batches(opened.reader, start, weights=weights):
-            yield numbers, opened.signer.features(items)
-        return
-    for numbers, rows in _live_rows(opened.reader, start):
-        yield numbers, opened.signer.features_of_rows(rows)
-
-
-def _live_rows(reader: CollectionReader, start: int) -> Iterator[tuple[UInt32s, UInt8s]]:
-    """Yield items of one width where they lie in the map, without those that are deleted."""
-    for numbers, rows in reader.item_blocks() or ():
-        reader.transaction.require_open()
-        if not (start or reader.manifest.tombstones):
-            yield numbers, rows
-            continue
-        kept = reader.alive(numbers)
-        if start:
-            kept &= numbers >= start
-        if kept.all():
-            yield numbers, rows
-        elif kept.any():
-            yield numbers[kept], rows[kept]

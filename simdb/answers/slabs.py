@@ -17,9 +17,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from simdb.answers.buckets import NEW_SHARE, Buckets, are_few
-from simdb.answers.compare import matches_of_many
+from simdb.answers.compare import live_features
+from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Forest, ProgressCallback
-from simdb.answers.scan import Scan, live_features
+from simdb.answers.scan import Scan
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
@@ -29,6 +30,8 @@ from simdb.work import Work
 WORTH_JOINING = 64  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for two slabs, sorted copies of them, and what they are sorted by
 BYTES_BESIDE = 64  # of a row, for its number, its places and its keys
+ROW_SORTED = 1e-7  # seconds, by a chunk
+KEY_IN_ITEMS = 8  # what a key looked up in an index of chunks counts, of which there may be many
 
 
 class Slab(NamedTuple):
@@ -58,7 +61,7 @@ class Slabs(Scan):
         columns = zip(nothing, *parts, strict=True)
         of_probe, others, distances = (np.concatenate(column) for column in columns)
         candidates = [opened.reader.manifest.live] * len(items)
-        return matches_of_many(self, opened, (of_probe, others, distances), candidates, limit)
+        return self.matches_of_many(opened, (of_probe, others, distances), candidates, limit)
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""
@@ -102,11 +105,35 @@ class Slabs(Scan):
                 for columns in _near(self.bound, right, left.work, ones, others):
                     yield PairBatch.of(*columns, is_distance=True), None
 
+    def seconds(self, task: Task) -> float:
+        """Estimate how long it takes to compare all, one probe or batches of them."""
+        rates = task.rates(self.bound)
+        return self.looked_at(task) * (rates.scanned if task.verb == "search" else rates.joined)
+
 
 class Pigeonhole(Slabs):
     """Answers by comparing in full what is equal in a chunk. None is missed."""
 
     name: ClassVar[str] = "pigeonhole"
+    sorts: ClassVar[bool] = True
+
+    def looked_at(self, task: Task) -> float:
+        """Estimate how many pairs are equal in a chunk, were all bits drawn."""
+        share = task.right.settings.kind.share_looked_at(self.bound.fraction)
+        return task.everything * (1.0 if share is None else share)
+
+    def steps(self, task: Task) -> float:
+        """Count the rows that are sorted too."""
+        return self.looked_at(task) + self._sorted(task)
+
+    def seconds(self, task: Task) -> float:
+        """Estimate how long it takes to sort, and to compare what is equal in a chunk."""
+        compared = self.looked_at(task) * task.rates(self.bound).scanned
+        return compared + self._sorted(task) * ROW_SORTED
+
+    def _sorted(self, task: Task) -> float:
+        rows = task.probes + (task.counts.live if task.verb == "join" else 0)
+        return rows * (int(self.bound.fraction) + 1.0)
 
 
 class ChunkIndex(Buckets):
@@ -114,22 +141,41 @@ class ChunkIndex(Buckets):
 
     guarantee: ClassVar[Guarantee] = "exact"
     name: ClassVar[str] = "chunk index"
+    sorts: ClassVar[bool] = True
+
+    @property
+    def _sorting(self) -> Pigeonhole:
+        return Pigeonhole(self.bound)
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Look new items up in the index if they are few; else sort all by each chunk."""
         if are_few(opened.reader, since):
             return super().pairs(opened, since=since)
-        return Pigeonhole(self.bound).pairs(opened, since=since)
+        return self._sorting.pairs(opened, since=since)
 
     def join(self, left: Opened, right: Opened) -> Batches:
         """Look left items up in the right index if they are few; else sort both by each chunk."""
         if left.reader.manifest.live * NEW_SHARE <= right.reader.manifest.live:
             return super().join(left, right)
-        return Pigeonhole(self.bound).join(left, right)
+        return self._sorting.join(left, right)
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect all pairs, but compare equal items once."""
-        return Pigeonhole(self.bound).groups(opened, progress)
+        return self._sorting.groups(opened, progress)
+
+    def looked_at(self, task: Task) -> float:
+        """Estimate a search by the buckets, all else as it is sorted."""
+        return super().looked_at(task) if task.verb == "search" else self._sorting.looked_at(task)
+
+    def steps(self, task: Task) -> float:
+        """Count the keys of a search too, of which there may be many."""
+        if task.verb == "search":
+            return self.looked_at(task) + KEY_IN_ITEMS * task.counts.keys
+        return self._sorting.steps(task)
+
+    def seconds(self, task: Task) -> float:
+        """Estimate a search by the buckets, all else as it is sorted."""
+        return super().seconds(task) if task.verb == "search" else self._sorting.seconds(task)
 
 
 # -- slabs, and their near pairs ------------------------------------------------------------------

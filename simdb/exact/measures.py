@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simdb import kernels
-from simdb.arrays import Bools, Float64s, Int64s
+from simdb.arrays import Bools, Float64s, Int64s, UInt64s
 from simdb.exact.thresholds import Threshold
+from simdb.ragged import Ragged
 
 if TYPE_CHECKING:
     from simdb.kernels.postings import Bounds
@@ -103,6 +104,12 @@ class Criterion:
         if self.measure is not Measure.COSINE:
             return np.ones(overlaps.size, np.bool_)
         return self._jaccard.meets_many(overlaps.astype(np.int64) ** 2, ones * others)
+
+    def met_by(self, probe: UInt64s, sets: Ragged) -> tuple[Int64s, Float64s]:
+        """Compare a set of symbols with many: the places of those that meet it, their values."""
+        shared, sizes, size = kernels.overlaps.probe_overlaps(probe, sets.values, sets.offsets)
+        met = np.flatnonzero(shared >= self.needed_overlaps(size, sizes))
+        return met, self.measure.values(shared[met], size, sizes[met])
 
     def smallest_size(self, probe_size: int) -> int:
         """Compute the size of the smallest stored set that can be similar enough."""

@@ -27,13 +27,12 @@ from simdb import kernels
 from simdb.answers.buckets import Candidates, as_probes, propose
 from simdb.answers.compare import compare_batch_with_stored, compare_items
 from simdb.answers.exact.memory import first_identical
-from simdb.answers.exact.method import Exact
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
-from simdb.answers.slabs import ChunkIndex
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
+from simdb.exact.thresholds import Threshold
 from simdb.kinds import Compared
 from simdb.kinds.base import Stored
 from simdb.lsh.family import BucketKeys
@@ -114,9 +113,7 @@ class Deduplicator:
         self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)
         self._dropped = np.zeros(len(items), np.bool_)
         self._decisions = Decisions.none(len(items))
-        self._prober: Prober | None = None
-        if isinstance(method, Exact):
-            self._prober = Prober(opened, method.criterion)
+        self._prober = method.prober(opened)
 
     def decide(self) -> Decisions | None:
         """Find what each row duplicates; None if the batch must be cut to find it.
@@ -231,9 +228,10 @@ class Deduplicator:
         rows = np.flatnonzero(takes_part)
         if rows.size > 1:
             wanted = decisions.stored[rows] < 0
-            if arranged is not None:
-                self._decide_by_pairs(rows, wanted, self._pairs_of_sets(arranged, rows))
-            elif isinstance(self._method, ChunkIndex):
+            if self._prober is not None and arranged is not None:
+                threshold = self._prober.criterion.threshold
+                self._decide_by_pairs(rows, wanted, _pairs_of_sets(arranged, rows, threshold))
+            elif self._method.sorts:
                 self._decide_by_pairs(rows, wanted, self._pairs_of_bits(rows))
             else:
                 self._decide_rows(rows, wanted)
@@ -299,12 +297,6 @@ class Deduplicator:
             if not self._keep:
                 status[left[met]] = DROPPED
             undecided = np.setdiff1d(undecided, np.append(left[met], alone), assume_unique=True)
-
-    def _pairs_of_sets(self, arranged: ArrangedSets, rows: Int64s) -> Iterator[_Pairs]:
-        """Find all similar pairs of the given rows, all different, as places among them."""
-        assert isinstance(self._method, Exact)
-        for found in joins.pairs(arranged.select(rows), self._method.threshold):
-            yield found.left, found.right, found.similarities
 
     def _pairs_of_bits(self, rows: Int64s) -> Iterator[_Pairs]:
         """Find all near pairs of the given rows, as places among them, the earlier first."""
@@ -381,6 +373,12 @@ class Deduplicator:
                 opened, self._items, rows[chosen], numbers[chosen]
             )
             met[chosen[read]] = self._meets(compared)
+
+
+def _pairs_of_sets(arranged: ArrangedSets, rows: Int64s, least: Threshold) -> Iterator[_Pairs]:
+    """Find all similar pairs of the given rows, all different, as places among them."""
+    for found in joins.pairs(arranged.select(rows), least):
+        yield found.left, found.right, found.similarities
 
 
 def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Candidates:

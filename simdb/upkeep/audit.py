@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from simdb.answers.buckets import as_probes, propose
+from simdb.answers.compare import live_features
 from simdb.answers.exact.memory import live_sets
-from simdb.answers.scan import live_features
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder

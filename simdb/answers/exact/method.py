@@ -15,7 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from simdb.answers.buckets import are_few
-from simdb.answers.compare import Ranked, compare_with_probe, matches
+from simdb.answers.compare import Ranked, compare_with_probe
+from simdb.answers.costs import Task
 from simdb.answers.exact.memory import InMemory, join_order, load
 from simdb.answers.exact.probe import Prober
 from simdb.answers.exact.sweep import Sweep, room_of
@@ -32,6 +33,7 @@ from simdb.results import Matches
 MEMORY, SWEPT, NEW = "m", "s", "n"  # ways of pairs
 SYMMETRIC = (Measure.JACCARD, Measure.DICE, Measure.COSINE)  # which have a floor to join at
 JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left items up
+POSTING_MET = 1e-8  # seconds
 
 
 class Exact(Method):
@@ -70,7 +72,7 @@ class Exact(Method):
         sizes = compared.denominators + compared.numerators - keys.size
         met = np.flatnonzero(compared.numerators >= criterion.needed_overlaps(keys.size, sizes))
         values = self.measure.values(compared.numerators, keys.size, sizes)
-        return matches(self, opened, Ranked(numbers, values, met, documents), limit)
+        return self.matches(opened, Ranked(numbers, values, met, documents), limit)
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Yield all pairs of live items, and tokens to go on after them.
@@ -141,6 +143,27 @@ class Exact(Method):
             if left.size:
                 forest.connect(left, right)
         return forest.groups()
+
+    def prober(self, opened: Opened) -> Prober:
+        """What looks items up in the exact index."""
+        return Prober(opened, self.criterion)
+
+    def looked_at(self, task: Task) -> float:
+        """Estimate what is met in the postings, by a sample of them."""
+        counts = task.counts
+        met, keys = counts.met_postings, counts.postings_of_item
+        if task.looks_up:
+            return task.probes * counts.met_under(keys, met)
+        return counts.live * keys * max(0.0, met - 1) / 2
+
+    def seconds(self, task: Task) -> float:
+        """Estimate how long it takes to meet candidates, and to read them, or to read all."""
+        found, rates = self.looked_at(task), task.rates(self.bound)
+        if task.looks_up:
+            read = min(found, task.everything) * rates.picked
+        else:
+            read = task.probes * rates.scanned
+        return found * POSTING_MET + read
 
     # -- which way -----------------------------------------------------------------------------
 

@@ -138,10 +138,8 @@ class Prober:
         similarities = [np.empty(0, np.float64)]
         for some, items in _in_parts(self._opened, candidates):
             sets = self.epoch.arrange(self._opened.signer.symbols(items))
-            shared, sizes, _ = kernels.overlaps.probe_overlaps(keys, sets.values, sets.offsets)
-            met = np.flatnonzero(shared >= self.criterion.needed_overlaps(keys.size, sizes))
+            met, values = self.criterion.met_by(keys, sets)
             numbers.append(some[met])
-            values = self.criterion.measure.values(shared[met], keys.size, sizes[met])
             similarities.append(values)
         return Similar(np.concatenate(numbers), np.concatenate(similarities))
 

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from simdb import kernels
-from simdb.answers.compare import Ranked, matches
+from simdb.answers import costs
+from simdb.answers.compare import Ranked
+from simdb.answers.costs import Task
 from simdb.answers.exact.memory import join_order, live_sets, load, sampled_order
 from simdb.answers.exact.method import Exact, require_index
 from simdb.answers.method import Batches
@@ -23,6 +24,10 @@ from simdb.opened.opened import Opened
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import live_batches
 
+# How much longer it takes to read a set, bring it into an order and look all of it up, than to
+# compare it with another one.
+ARRANGED = 8
+
 
 class WholeSets(Exact):
     """Answers by reading all sets of symbols. None is missed."""
@@ -31,24 +36,20 @@ class WholeSets(Exact):
 
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Compare an item with all stored ones."""
-        signer, reader, work = opened.signer, opened.reader, opened.work
+        signer = opened.signer
         probe = signer.symbols([item]).values
         numbers = [np.empty(0, np.uint32)]
         values = [np.empty(0)]
         total = 0
-        for stored, items in live_batches(reader, weights=signer.items.weights):
-            symbols = signer.symbols(items)
-            shared, sizes, size = kernels.overlaps.probe_overlaps(
-                probe, symbols.values, symbols.offsets
-            )
+        for stored, items in live_batches(opened.reader, weights=signer.items.weights):
+            met, similarities = self.criterion.met_by(probe, signer.symbols(items))
             total += stored.size
-            met = np.flatnonzero(shared >= self.criterion.needed_overlaps(size, sizes))
             numbers.append(stored[met])
-            values.append(self.measure.values(shared[met], size, sizes[met]))
-        work.looked_at += total
+            values.append(similarities)
+        opened.work.looked_at += total
         found = np.concatenate(values)
         ranked = Ranked(np.concatenate(numbers), found, np.arange(found.size), None)
-        return replace(matches(self, opened, ranked, limit), candidates=total)
+        return self.matches(opened, ranked, limit, candidates=total)
 
     def join(self, left: Opened, right: Opened) -> Batches:
         """Load what is to be contained, or refuse if that is too much; look all others up."""
@@ -73,3 +74,14 @@ class WholeSets(Exact):
                 one, other = sides[::-1] if is_right else sides
                 if one.size:
                     yield PairBatch(one, other, found.overlaps / sizes[found.inner]), None
+
+    def looked_at(self, task: Task) -> float:
+        """Count what is read: of a join, what is met is known only when it is done."""
+        return float(task.counts.live + (task.probes if task.verb == "join" else 0))
+
+    def seconds(self, task: Task) -> float:
+        """Estimate how long it takes to read all; of a join, each side once."""
+        if task.verb != "join":
+            return self.looked_at(task) * task.rates(self.bound).scanned
+        rates = ((side, costs.rates_of(side, self.bound)) for side in (task.left, task.right))
+        return ARRANGED * sum(side.reader.manifest.live * each.scanned for side, each in rates)

@@ -304,7 +304,7 @@ def largest_bucket(view: RunView) -> LargestBucket:
     if not total:
         return LargestBucket(0, 0)
     step = 1 if total <= COUNTED else -(-total // SAMPLED)
-    samples = np.concatenate([part for chunks in runs for part in _every(chunks, step)])
+    samples = np.concatenate([part for chunks in runs for part in every(chunks, step)])
     met, counts = np.unique(samples, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     if step == 1:
@@ -318,7 +318,7 @@ def largest_bucket(view: RunView) -> LargestBucket:
     return LargestBucket(largest, max(largest, step * (most_met_of_others + len(runs))))
 
 
-def _every(chunks: list[UInt64s], step: int) -> Iterator[UInt64s]:
+def every(chunks: list[UInt64s], step: int) -> Iterator[UInt64s]:
     """Yield every n-th key of a run, counted over all of its chunks."""
     passed = 0
     for keys in chunks:
