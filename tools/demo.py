@@ -126,7 +126,7 @@ def _fill(
         f"{SHORTEST_SOURCE} characters on, cut into shingles of 9 characters."
     )
     began = time.monotonic()
-    with ProgressBar(quiet=quiet) as bar:
+    with ProgressBar(form=None if quiet else "bar") as bar:
         report = functions.add_many(rows(), on_existing="skip", progress=bar.callback)
     if not len(functions):
         raise NothingToShowError("the sources of the standard library are not installed here")

@@ -18,7 +18,7 @@ from simdb.cli.options import grouped
 GUIDE = Path(__file__).parents[1] / "docs" / "command-line.md"
 MARK = "<!-- what follows is made by tools/make_help.py -->\n"
 WIDTH = 100
-OF_ALL = {"as_json", "quiet"}  # told once, for all commands
+OF_ALL = {"as_json", "quiet", "progress"}  # told once, for all commands
 
 
 def whole_help() -> str:

@@ -12,7 +12,7 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, require_no_input
 from simdb.cli.options import Bound, SyncMode
-from simdb.cli.output import Telling
+from simdb.cli.output import Working
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 from simdb.files.inputs import require_there
@@ -44,7 +44,7 @@ def add(
     ] = None,
     bound: Bound,
     sync: SyncMode = "full",
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Add the rows of files and folders to a collection.
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from simdb.cli.options import Bound
-from simdb.cli.output import Telling, print_fields, print_json, print_table
+from simdb.cli.output import Working, print_fields, print_json, print_table
 from simdb.cli.stores import StoredCollection
 from simdb.results import AuditReport
 
@@ -22,7 +22,7 @@ def audit(
     ] = 200,
     bound: Bound,
     seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Measure the recall of a collection on a sample.
 

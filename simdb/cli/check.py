@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS
-from simdb.cli.output import Telling, counted, print_json
+from simdb.cli.output import Working, counted, print_json
 from simdb.cli.stores import StoreOrCollection
 from simdb.files.writing import printable
 
@@ -19,7 +19,7 @@ def check(
     deep: Annotated[
         bool, typer.Option("--deep", help="Also sign every item again and compare.")
     ] = False,
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Read every record of a store and tell what is wrong.
 

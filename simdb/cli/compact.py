@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.output import Telling, print_fields, print_json
+from simdb.cli.output import Working, print_fields, print_json
 from simdb.cli.stores import StoreOrCollection
 
 
 def compact(
     *,
     compacted: StoreOrCollection,
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Merge the index and drop what is deleted, in place."""
     with (

@@ -22,7 +22,7 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
-from simdb.cli.output import ProgressBar, Telling
+from simdb.cli.output import ProgressBar, Working
 from simdb.cli.stores import Store
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.inputs import require_there, written_forms
@@ -141,7 +141,7 @@ def dedupe(
     recall: Recall = None,
     reading: InputOptions,
     policy: Policy,
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Copy a file without its near duplicates.
 
@@ -167,7 +167,7 @@ def dedupe(
     _tell(telling, counts, job.feed)
 
 
-def _tell(telling: Telling, counts: dict[str, Any], feed: Feed) -> None:
+def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
     text = (
         "{rows:,} rows: {kept:,} kept, {updates}{removed:,} removed ({removed_old:,} like rows "
         "stored before, {removed_new:,} like rows of this input), {bad:,} bad; {seconds:.1f} s"
@@ -217,7 +217,7 @@ class _Asked:
     wanted: _Wanted
     reading: InputOptions
 
-    def require_sound(self, telling: Telling) -> None:
+    def require_sound(self, telling: Working) -> None:
         """Raise for what is wrong whatever the store holds, before anything is made."""
         output, *others = telling.require_files(*self._outputs())
         require_there(*self.inputs)

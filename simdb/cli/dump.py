@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.output import Telling, counted
+from simdb.cli.output import Working, counted
 from simdb.cli.stores import Store
 
 
@@ -15,7 +15,7 @@ def dump(
     *,
     store: Store,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The new folder.")],
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Write a whole store as a folder of Parquet files, to be loaded elsewhere.
 

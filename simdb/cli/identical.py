@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS
-from simdb.cli.output import ProgressBar, Telling, counted, note, print_json
+from simdb.cli.output import Working, counted, note, print_json
 from simdb.exact.identical import IdenticalReport, identical_files
 from simdb.files.inputs import require_there
 from simdb.files.writing import printable
@@ -23,7 +23,7 @@ def identical(
     positions: Annotated[
         int, typer.Option("--positions", min=1, help="Places to look at before reading in full.")
     ] = 8,
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Print the groups of files that are byte for byte the same.
 
@@ -32,7 +32,7 @@ def identical(
     --json one object. Exit code 1 if something could not be read.
     """
     require_there(*files)
-    with ProgressBar(quiet=telling.quiet or telling.as_json) as bar:
+    with telling.bar() as bar:
         report = identical_files(files, positions=positions, progress=bar.callback)
     if telling.as_json:
         unreadable = [{"path": str(path), "problem": why} for path, why in report.unreadable]

@@ -42,7 +42,7 @@ def join(
     is printed on standard error.
     """
     others = Store(store.context, right_store or store.path)
-    with store.view(left) as source, others.view(right) as other:
+    with store.view(left) as source, others.view(right) as other, telling.bar() as bar:
         asked = question.of(other.kind)
         found = source.join(other, measure=measure, resume=resume, budget=budget, **asked)
-        show_pairs(found, other.kind, telling, of_join=True)
+        show_pairs(found, other.kind, telling, bar, of_join=True)

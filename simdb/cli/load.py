@@ -8,7 +8,7 @@ import typer
 
 import simdb
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.output import Telling
+from simdb.cli.output import Working
 from simdb.cli.stores import settings_of
 
 
@@ -17,7 +17,7 @@ def load(
     *,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="What 'simdb dump' wrote.")],
     store: Annotated[str, typer.Argument(metavar="STORE", help="The new store.")],
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Make a store of a folder that 'simdb dump' wrote; it appears when it is complete."""
     with (

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 import typer
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
 
+T = TypeVar("T")
+_BETWEEN = 2.0  # seconds between two lines that tell how far work is
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
 
@@ -70,10 +73,6 @@ class Telling:
         if not self.quiet:
             note(text)
 
-    def bar(self, share: Callable[[], float | None] | None = None) -> ProgressBar:
-        """Return the bar of a long call, if it is wanted; see ``ProgressBar``."""
-        return ProgressBar(share, quiet=self.quiet)
-
     def require_files(self, *outputs: str | None) -> list[str]:
         """Return the outputs that are named, beside which JSON has standard output for itself."""
         named = [name for name in outputs if name is not None]
@@ -83,7 +82,36 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Answering(Telling):
+class Working(Telling):
+    """How a command tells what it did that may take long."""
+
+    progress: Annotated[
+        bool | None,
+        typer.Option(
+            "--progress/--no-progress",
+            help="How far it is, on standard error (a bar on terminals); elsewhere lines, which "
+            "are JSON with --json.",
+        ),
+    ] = None
+
+    def bar(self, share: Callable[[], float | None] | None = None) -> ProgressBar:
+        """Return what shows how far a long call is, if that is wanted; see ``ProgressBar``."""
+        if self.quiet and self.progress:
+            raise UsageError("--quiet and --progress contradict each other")
+        wanted = not self._fills_terminal() if self.progress is None else self.progress
+        if self.quiet or not wanted:
+            return ProgressBar(share, None)
+        if self.progress and (self.as_json or not sys.stderr.isatty()):
+            return ProgressBar(share, "json" if self.as_json else "lines")
+        return ProgressBar(share)
+
+    def _fills_terminal(self) -> bool:
+        """Whether the answer itself goes to the terminal, where a bar would be in its way."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Answering(Working):
     """How a command tells an answer, which may go to a file."""
 
     output: Annotated[
@@ -100,11 +128,16 @@ class Answering(Telling):
         for name in self.require_files(self.output):
             require_fitting_name(name, "jsonl", *TABLES)
 
+    def _fills_terminal(self) -> bool:
+        return self.output in (None, STANDARD_STREAM) and sys.stdout.isatty()
+
     def write(
         self,
         rows: Iterable[Mapping[str, Any]],
         table: Callable[[], Any],
         line: Callable[[Mapping[str, Any]], bytes] = json_line,
+        *,
+        told: Callable[[int], None] | None = None,
     ) -> int | None:
         """Write an answer to its file; return how many rows it has there, None without a file.
 
@@ -112,6 +145,7 @@ class Answering(Telling):
             rows: as lines of JSON have them.
             table: makes the Arrow reader of the rows.
             line: makes a line of a row.
+            told: called with the number of rows of a table that are written so far.
         """
         if self.output is None:
             return None
@@ -121,7 +155,7 @@ class Answering(Telling):
         ):
             form = promised_form(self.output)
             if form in TABLES:
-                return write_table(table(), file.file, as_parquet=form == "parquet")
+                return write_table(table(), file.file, as_parquet=form == "parquet", told=told)
             count = 0
             for row in rows:
                 file.write(line(row))
@@ -210,6 +244,11 @@ def note(text: str) -> None:
     print(printable(text), file=sys.stderr)
 
 
+def note_json(fields: Mapping[str, Any]) -> None:
+    """Print one object as a line of JSON beside the output, on standard error."""
+    print(json_line(fields).decode(), end="", file=sys.stderr, flush=True)
+
+
 def print_json_line(fields: Mapping[str, Any]) -> None:
     """Print one object as one line of JSON."""
     sys.stdout.buffer.write(json_line(fields))
@@ -249,50 +288,86 @@ def _shown(value: Any) -> str:
 
 
 class ProgressBar:
-    """A bar with rate and time left for a long call, to be handed to it as ``progress=``.
+    """How far a long call is, which is handed to it as ``progress=``.
 
     Args:
         share: tells what part of the work is done, from 0 to 1, where the call itself cannot know
             (of an input, by its bytes); None where that is unknown too.
-        quiet: show nothing.
+        form: a bar with rate and time left, of which nothing is shown where standard error is no
+            terminal; or lines, of words or of JSON: one at the first news, one every few seconds,
+            one at the end. None shows nothing.
 
-    ``callback`` is None, and nothing is shown, where standard error is no terminal.
+    ``callback`` is None where nothing is shown.
     """
 
     def __init__(
-        self, share: Callable[[], float | None] | None = None, *, quiet: bool = False
+        self,
+        share: Callable[[], float | None] | None = None,
+        form: Literal["bar", "lines", "json"] | None = "bar",
     ) -> None:
         self._share = share
+        self._form = None if form == "bar" and not sys.stderr.isatty() else form
         self._bar: RichProgress | None = None
-        self._shown = not quiet and sys.stderr.isatty()
+        self._began = self._told = 0.0
 
     @property
     def callback(self) -> Callable[[Progress], None] | None:
         """What to hand to the long call."""
-        return self._update if self._shown else None
+        return self._update if self._form is not None else None
 
     def advance(self, task: str, done: int, total: int | None = None) -> None:
         """Show how far work has come that is no one long call."""
         self._update(Progress(task, done, total))
 
+    def each(self, task: str, found: Iterable[T]) -> Iterator[T]:
+        """Yield what is found, and show how much it is."""
+        for count, one in enumerate(found):
+            if count % 1_000 == 0:
+                self.advance(task, count)
+            yield one
+
     def _update(self, progress: Progress) -> None:
-        if self._bar is None:
-            return
-        (task,), name = self._bar.tasks, printable(progress.task)
+        if self._bar is not None:
+            self._move(self._bar, progress)
+        elif self._form is not None and (not self._told or self._since(self._told) >= _BETWEEN):
+            self._told = time.monotonic()
+            self._tell(progress)
+
+    def _part(self, progress: Progress) -> float | None:
+        """Return what part of the work is done, None where nobody knows."""
+        if progress.total:
+            return progress.done / progress.total
+        return self._share() if self._share is not None else None
+
+    def _move(self, bar: RichProgress, progress: Progress) -> None:
+        (task,), name = bar.tasks, printable(progress.task)
         if task.description not in ("", name):
-            self._bar.reset(task.id, total=None)
+            bar.reset(task.id, total=None)
         passed = task.elapsed or 0.0
         rate = f", {progress.done / passed:,.0f}/s" if passed > 0.5 else ""
+        part = self._part(progress)
         total: float | None = progress.total
         completed: float = progress.done
-        share = self._share() if self._share is not None else None
-        if total is None and share is not None:
-            total, completed = 1.0, share
+        if total is None and part is not None:
+            total, completed = 1.0, part
         count = f"{progress.done:,}{rate}"
-        self._bar.update(task.id, description=name, total=total, completed=completed, count=count)
+        bar.update(task.id, description=name, total=total, completed=completed, count=count)
+
+    def _tell(self, progress: Progress) -> None:
+        part, seconds = self._part(progress), self._since(self._began)
+        if self._form == "json":
+            told = {"task": progress.task, "done": progress.done, "total": progress.total}
+            note_json({**told, "share": part, "seconds": round(seconds, 3)})
+        else:
+            of_all = "" if part is None else f", {part:.0%}"
+            note(f"{progress.task}: {progress.done:,}{of_all}; {seconds:.1f} s")
+
+    def _since(self, moment: float) -> float:
+        return time.monotonic() - moment
 
     def __enter__(self) -> Self:
-        if self._shown:
+        self._began = time.monotonic()
+        if self._form == "bar":
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as RichProgress
 
@@ -308,7 +383,13 @@ class ProgressBar:
             self._bar.start()
         return self
 
-    def __exit__(self, *_raised: object) -> None:
+    def __exit__(self, kind: object, *_raised: object) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+        elif kind is None and self._form is not None:
+            seconds = round(self._since(self._began), 3)
+            if self._form == "json":
+                note_json({"task": "done", "share": 1.0, "seconds": seconds})
+            else:
+                note(f"done in {seconds:.1f} s")

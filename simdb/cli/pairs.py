@@ -10,6 +10,7 @@ import typer
 from simdb.cli.options import Budget, Question
 from simdb.cli.output import (
     Answering,
+    ProgressBar,
     counted,
     measured,
     note,
@@ -54,30 +55,34 @@ def pairs(
     With --json one object a line: left, right, and similarity or distance. If an exact answer is
     interrupted or fails, the token to go on with, by --resume, is printed on standard error.
     """
-    with stored.viewed() as source:
+    with stored.viewed() as source, telling.bar() as bar:
         asked = question.of(source.kind)
         found = source.pairs(measure=measure, since=since, resume=resume, budget=budget, **asked)
-        show_pairs(found, source.kind, telling)
+        show_pairs(found, source.kind, telling, bar)
 
 
-def show_pairs(found: Pairs, kind: Kind, telling: Answering, *, of_join: bool = False) -> None:
+def show_pairs(
+    found: Pairs, kind: Kind, telling: Answering, bar: ProgressBar, *, of_join: bool = False
+) -> None:
     """Print pairs as they are found, and then how many there were, and what may be missing.
 
     What ends an answer early says how to go on.
     """
     lines = ({"left": pair.left, "right": pair.right, **measured(pair)} for pair in found)
-    count = telling.write(lines, found.to_reader)
+    count = telling.write(
+        bar.each("pairs", lines), found.to_reader, told=lambda count: bar.advance("pairs", count)
+    )
     if count is None:
-        count = _print_pairs(found, telling)
+        count = _print_pairs(found, telling, bar)
     words = f"{counted(count, 'pair', 'pairs')}; {promise(found, kind, of_join=of_join)}"
     telling.told(count, words, **promised(found))
 
 
-def _print_pairs(found: Pairs, telling: Answering) -> int:
+def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar) -> int:
     token = found.token
     count = again = 0  # pairs printed, and those of them that come again after the token
     try:
-        for pair in found:
+        for pair in bar.each("pairs", found):
             if token != found.token:
                 sys.stdout.flush()  # a token must not stand for what could not be written
                 token, again = found.token, 0

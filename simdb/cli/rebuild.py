@@ -8,7 +8,7 @@ import typer
 
 from simdb.cli.create import indexes_of, report_of
 from simdb.cli.options import Bound, OtherIndexOptions, OtherKindOptions
-from simdb.cli.output import Telling
+from simdb.cli.output import Working
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 
@@ -31,7 +31,7 @@ def rebuild(
     drop_probable: Annotated[
         bool, typer.Option("--drop-probable", help="Leave the probable index out.")
     ] = False,
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Index the stored items anew under other settings.
 

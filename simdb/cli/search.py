@@ -138,12 +138,12 @@ def search(
         )
     own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
     asked = limit if limit is None or own is None else limit + 1
-    with stored.viewed() as source:
+    with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
         answers: list[simdb.Matches] = []
 
         def found() -> Iterator[tuple[Key | None, simdb.Match]]:
-            for probe, item in given.probes(source, reading):
+            for probe, item in bar.each("searching", given.probes(source, reading)):
                 answer = source.search(item, limit=asked, measure=measure, **question.of(kind))
                 answers[:] = [answer]
                 matches = [match for match in answer if own is None or match.key != own]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -462,8 +462,20 @@ def copy_rows(
                         writer.write(_with_columns(taken, added))
 
 
-def write_table(found: Any, target: IO[bytes], *, as_parquet: bool) -> int:
+def write_table(
+    found: Any,
+    target: IO[bytes],
+    *,
+    as_parquet: bool,
+    told: Callable[[int], None] | None = None,
+) -> int:
     """Write what a reader of record batches reads as a file; return how many rows it has.
+
+    Args:
+        found: the reader.
+        target: where to.
+        as_parquet: which of the two forms.
+        told: called with the number of rows so far.
 
     Raises:
         UsageError: a type of a column has no place in such a file.
@@ -474,6 +486,8 @@ def write_table(found: Any, target: IO[bytes], *, as_parquet: bool) -> int:
             for batch in found:
                 count += batch.num_rows
                 writer.write(arrow.library().Table.from_batches([batch]))
+                if told is not None:
+                    told(count)
     except arrow.library().ArrowNotImplementedError as error:
         raise UsageError(f"a column cannot be written: {error}") from error
     return count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -43,14 +44,57 @@ def test_quiet_stands_before_or_after_the_command(store, tmp_path):
         assert run(*command[:place], "-q", *command[place:]).stderr == ""
 
 
-def test_every_command_that_writes_a_summary_takes_quiet():
-    silent = {"get", "stats", "plan", "repair"}  # what they print is the answer
+SILENT = {"get", "stats", "plan", "repair"}  # what they print is the answer
+# What they do is one step, or a copy by LMDB itself; what repair reads has no end that is known.
+SHORT = {"backup", "create", "delete", "explain", "get", "plan", "repair", "restore", "stats"}
+
+
+def test_every_command_has_the_options_that_mean_something_for_it():
     import typer.main
 
     for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
         options = {option for parameter in command.params for option in parameter.opts}
-        assert ("--quiet" in options) == (name not in silent), name
         assert "--json" in options, name
+        assert ("--quiet" in options) == (name not in SILENT), name
+        assert ("--progress" in options) == (name not in SHORT), name
+
+
+def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
+    rows = tmp_path / "in.jsonl"
+    rows.write_text(THREE_ROWS)
+    commands: dict[str, list[object]] = {
+        "add": [store, "news", rows, "--on-existing", "skip", "--id-field", "id"],
+        "audit": [store, "news"],
+        "check": [store],
+        "compact": [store],
+        "dedupe": [rows, "-o", tmp_path / "kept.jsonl"],
+        "dump": [store, tmp_path / "dumped"],
+        "export": [store, "news", "-o", tmp_path / "out.jsonl"],
+        "groups": [store, "news"],
+        "identical": [tmp_path],
+        "join": [store, "news", "news", "-o", tmp_path / "joined.parquet"],
+        "load": [tmp_path / "dumped", tmp_path / "loaded.simdb"],
+        "pairs": [store, "news"],
+        "rebuild": [store, "news"],
+        "search": [store, "news", "--input", rows, "--id-field", "id"],
+    }
+    import typer.main
+
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert sorted([*commands, *SHORT]) == sorted(known)
+    for name, arguments in commands.items():
+        made = [tmp_path / "dumped", tmp_path / "loaded.simdb"]
+        plain = run(name, *arguments, "--progress")
+        assert plain.exit_code == 0, plain.stderr
+        assert "\ndone in " in "\n" + plain.stderr, name
+        for place in made[: (name == "dump")] + made[1:] * (name == "load"):
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+        told = run(name, *arguments, "--progress", "--json").stderr.splitlines()
+        steps = [json.loads(line) for line in told if line.startswith('{"task"')]
+        assert steps[-1]["task"] == "done", name
+        assert all(0 <= step["share"] <= 1 for step in steps if step["share"] is not None)
+    assert "adding: 3, 100%" in run("add", *commands["add"], "--progress").stderr
+    assert "contradict" in failed("add", *commands["add"], "--progress", "--quiet")
 
 
 def test_reports_for_programs_are_one_line(store, tmp_path):

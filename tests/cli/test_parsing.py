@@ -69,7 +69,7 @@ def test_every_command_has_help_and_is_documented(command):
     assert parsed.help
     assert f"\n### simdb {command}\n" in guide
     section = guide.split(f"\n### simdb {command}\n")[1].split("\n### ")[0]
-    section += "`--quiet`"  # the one that all have is told once, for all
+    section += "`--quiet` `--progress`"  # which many have, and are told once
     for parameter in parsed.params:
         if parameter.name == "help":
             continue
