@@ -76,6 +76,7 @@ from simdb.kinds import (
     Vector,
     WordShingles,
 )
+from simdb.lsh.amplification import And, Or
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan, plan, plan_exact
 from simdb.recovery.repair import repair
@@ -110,6 +111,7 @@ from simdb.upkeep.calibrate import Calibration
 __all__ = [
     "AddReport",
     "Alternative",
+    "And",
     "Answers",
     "AuditBin",
     "AuditReport",
@@ -147,6 +149,7 @@ __all__ = [
     "MissingExtraError",
     "NotADatabaseError",
     "OperationInterruptedError",
+    "Or",
     "Outcome",
     "Outcomes",
     "Pair",

@@ -42,6 +42,7 @@ from simdb.ingest import add
 from simdb.ingest.add import AddPolicy
 from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
+from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
@@ -940,19 +941,22 @@ class Collection(CollectionView):
         containment: bool | None = None,
         row_budget: int | None = None,
         false_candidates: ThresholdLike = 1,
+        cascade: Construction | None = None,
         drop_exact: bool = False,
         drop_probable: bool = False,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         """Index all stored items anew under other settings, in bounded steps.
 
-        What is not given stays; bands and rows are planned anew unless both are given. Others may
-        read and write meanwhile, and see the old index until one transaction switches.
+        What is not given stays; bands and rows are planned anew unless both are given, and stand in
+        the place of a cascade, as a row_budget does. Others may read and write meanwhile, and see
+        the old index until one transaction switches.
 
         Args:
             kind: what the items are; the same kind with other settings.
-            threshold, max_distance, recall, bands, rows, sketch, row_budget, false_candidates: of
-                the probable index, which a threshold or a distance adds where there is none.
+            threshold, max_distance, recall, bands, rows, sketch, row_budget, false_candidates,
+                cascade: of the probable index, which a threshold or a distance adds where there is
+                none.
             seed: of all hashes.
             exact_floor: of the exact index, which a floor adds where there is none.
             containment: whether the exact index posts all symbols.
@@ -963,7 +967,9 @@ class Collection(CollectionView):
         present = self._present.settings
         recall = present.recall if recall is None else recall
         sketch = present.sketch if sketch is None else sketch
-        plan = plan_request(recall, bands, rows, row_budget, false_candidates)
+        plan = plan_request(
+            recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
+        )
         asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
         settings = changed_settings(
             present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable

@@ -15,6 +15,7 @@ from simdb.collection import Collection, CollectionView, require_whole
 from simdb.errors import ConfigurationError, CorruptionError, StorageError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds.base import plan_request
+from simdb.lsh.amplification import Construction
 from simdb.opened import catalogue
 from simdb.opened.opened import Handle
 from simdb.opened.request import IndexRequest, new_settings, require_absent, require_same
@@ -153,6 +154,7 @@ class Database:
         containment: bool = False,
         row_budget: int | None = None,
         false_candidates: ThresholdLike = 1,
+        cascade: Construction | None = None,
     ) -> Collection:
         """Open a collection, or create it if there is none of that name.
 
@@ -176,6 +178,8 @@ class Database:
                 floor asks for, and serves every threshold and every measure of ``search``.
             row_budget, false_candidates: of planning, as for ``simdb.plan``; for thresholds so low
                 that 128 rows are too few, and for fewer comparisons in vain.
+            cascade: of AND and OR, as ``simdb.And(4, simdb.Or(4))``, in the place of bands and
+                rows; ``simdb.Or(bands, simdb.And(rows))`` is these (MMDS 3.6.3).
 
         Raises:
             ConfigurationError: it exists with other settings; ``rebuild`` changes them.
@@ -185,7 +189,9 @@ class Database:
             with self._handle.read() as transaction:
                 catalogue.require_settings(transaction, name)
             return self[name]
-        plan = plan_request(recall, bands, rows, row_budget, false_candidates)
+        plan = plan_request(
+            recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
+        )
         asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
         wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:
@@ -214,13 +220,16 @@ class Database:
         containment: bool = False,
         row_budget: int | None = None,
         false_candidates: ThresholdLike = 1,
+        cascade: Construction | None = None,
     ) -> Collection:
         """Create a collection; see ``collection``.
 
         Raises:
             ConfigurationError: there is one of that name.
         """
-        plan = plan_request(recall, bands, rows, row_budget, false_candidates)
+        plan = plan_request(
+            recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
+        )
         asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
         wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:

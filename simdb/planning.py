@@ -15,6 +15,7 @@ from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.kinds import Items, Kind
 from simdb.kinds.base import plan_request
 from simdb.lsh import planning
+from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import Plan
 from simdb.storage.tables.runs import POSTING_BYTES
 
@@ -29,6 +30,7 @@ def plan(
     rows: int | None = None,
     row_budget: int | None = None,
     false_candidates: ThresholdLike = 1,
+    cascade: Construction | None = None,
 ) -> Plan:
     """Choose bands and rows for a threshold, as ``Database.collection`` does.
 
@@ -42,15 +44,19 @@ def plan(
             more. With a budget of its own a band may be a single row.
         false_candidates: the largest probability that a pair below the threshold is a candidate,
             which costs a comparison; the mean over all similarities below.
+        cascade: of AND and OR, in the place of bands and rows (MMDS 3.6.3); the plan has its
+            ``fixed_points`` and its ``sensitivity``.
 
     Raises:
-        ConfigurationError: a value is out of range, or no plan reaches the recall.
+        ConfigurationError: a value is out of range, or no plan, or the cascade, reaches the recall.
 
     >>> chosen = plan(0.8)
     >>> chosen.bands, chosen.rows
     (16, 6)
     """
-    request = plan_request(recall, bands, rows, row_budget, false_candidates)
+    request = plan_request(
+        recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
+    )
     return planning.plan(Threshold.parse(threshold).fraction, request)
 
 

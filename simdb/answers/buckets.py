@@ -28,7 +28,7 @@ from simdb.errors import CorruptionError
 from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys, polynomial_base
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signed, Signer
+from simdb.opened.signer import Agreement, Signed, Signer
 from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
 from simdb.storage.tables.blocks import slices_of
@@ -83,7 +83,7 @@ class Buckets(Method):
         signer = opened.signer
         probe = signer.features([item])
         hashed = probe if signer.kind.signs_what_it_compares else signer.hashed([item])
-        needed = signer.needed_matches(self.bound)
+        needed = signer.agreement(self.bound)
         probing = as_probes(signer, signer.sign_hashed(hashed))
         candidates = propose(opened.reader, probing, needed)
         opened.work.looked_at += candidates.numbers.size
@@ -144,7 +144,7 @@ class Buckets(Method):
         self, opened: Opened, items: Sequence[bytes | memoryview], work: Work
     ) -> Iterator[Similar]:
         """Look items up in the buckets, and compare what is found there in full."""
-        needed = opened.signer.needed_matches(self.bound)
+        needed = opened.signer.agreement(self.bound)
         features, signed = _signed(opened.signer, items, opened.resources.pool())
         for probes, others, _ in _candidates_of_probes(opened.reader, signed, needed):
             work.spend(others.size)
@@ -176,7 +176,7 @@ class Buckets(Method):
         self, opened: Opened, part: BucketSlice, forest: Forest, *, only_first: bool
     ) -> None:
         by_group = _by_class(part.buckets, forest.roots(part.numbers).astype(np.int64))
-        needed = opened.signer.needed_matches(self.bound)
+        needed = opened.signer.agreement(self.bound)
         for one, other in candidate_pairs(
             part._replace(buckets=by_group),
             needed,
@@ -217,7 +217,7 @@ class Buckets(Method):
         return compared, met
 
     def _candidates_of_all(self, opened: Opened) -> Iterator[NumberPairs]:
-        needed = opened.signer.needed_matches(self.bound)
+        needed = opened.signer.agreement(self.bound)
         at_once = _pairs_at_once(opened)
         for part in map(_by_signature, bucket_slices(opened)):
             for one, other in candidate_pairs(part, needed, opened.work, at_once=at_once):
@@ -226,7 +226,7 @@ class Buckets(Method):
     def _candidates_of_new(self, opened: Opened, since: int) -> Iterator[NumberPairs]:
         """Look new items up in the buckets, and pair each with those before it."""
         signer, reader = opened.signer, opened.reader
-        needed = signer.needed_matches(self.bound)
+        needed = signer.agreement(self.bound)
         for numbers in _live_numbers(reader, since, min(PROBED_AT_ONCE, _most_indexed(opened))):
             signatures, present = stored_signatures(reader, numbers)
             own = Signed(signatures, signer.bucket_keys(signatures), present)
@@ -288,7 +288,7 @@ def as_probes(signer: Signer, signed: Signed) -> Signed:
 
 
 def _candidates_of_probes(
-    right: CollectionReader, signed: Signed, needed: int
+    right: CollectionReader, signed: Signed, needed: Agreement
 ) -> Iterator[Candidates]:
     """Look probes up; those with a large bucket in parts of about ``JOINED_AT_ONCE`` candidates."""
     found = propose(right, signed, needed, limit=LARGE_BUCKET)
@@ -318,9 +318,9 @@ class Candidates(NamedTuple):
 
 
 def propose(
-    reader: CollectionReader, signed: Signed, needed: int, *, limit: int = NO_LIMIT
+    reader: CollectionReader, signed: Signed, needed: Agreement, *, limit: int = NO_LIMIT
 ) -> Candidates:
-    """Find the live items that share a bucket, and ``needed`` signature words, with each probe.
+    """Find the live items that share a bucket with each probe, and agree with it as is needed.
 
     Of one bucket at most ``limit`` items, the oldest first. Of a probe with a bucket that holds
     more, the candidates end with the last item that was seen of every such bucket.
@@ -365,8 +365,8 @@ def propose(
     if reader.manifest.tombstones:
         alive = reader.alive(numbers)
         probes, numbers = probes[alive], numbers[alive]
-    if needed:
-        promising = _enough_words(reader, signed, probes, numbers, needed)
+    if needed.words or needed.family is not None:
+        promising = _agreeing(reader, signed, probes, numbers, needed)
         probes, numbers = probes[promising], numbers[promising]
     return Candidates(probes, numbers, cut)
 
@@ -400,10 +400,10 @@ def _unpacked(packed: UInt64s) -> tuple[Int64s, UInt32s]:
     return (packed >> np.uint64(32)).astype(np.int64), packed.astype(np.uint32)
 
 
-def _enough_words(
-    reader: CollectionReader, signed: Signed, probes: Int64s, numbers: UInt32s, needed: int
+def _agreeing(
+    reader: CollectionReader, signed: Signed, probes: Int64s, numbers: UInt32s, needed: Agreement
 ) -> Bools:
-    """Return which candidates agree with their probe in enough words of signature."""
+    """Return which candidates agree with their probe in as much of the signature as is needed."""
     if not numbers.size:
         return np.empty(0, np.bool_)
     places: Int64s | slice = slice(None)
@@ -411,8 +411,9 @@ def _enough_words(
     if signed.comparable.size > 1:  # several probes may propose one item
         distinct, places = np.unique(numbers, return_inverse=True)
     words, present = stored_signatures(reader, distinct)
-    matches = kernels.sketches.matching_rows(signed.signatures[probes], words[places])
-    enough: Bools = (matches >= needed) & present[places]
+    left, right = signed.signatures[probes], words[places]
+    enough: Bools = (kernels.sketches.matching_rows(left, right) >= needed.words) & present[places]
+    enough[enough] = needed.holds(left[enough], right[enough])
     return enough
 
 
@@ -503,11 +504,11 @@ def _bands_of(signer: Signer, keys: UInt64s, signatures: UInt16s) -> Int32s:
 
 
 def candidate_pairs(
-    part: BucketSlice, needed: int, work: Work, *, only_first: bool = False, at_once: int
+    part: BucketSlice, needed: Agreement, work: Work, *, only_first: bool = False, at_once: int
 ) -> Iterator[tuple[UInt32s, UInt32s]]:
     """List the candidates of a slice, ``at_once`` at a time, by their item numbers.
 
-    Pairs within a class are left out, and those of fewer equal words of signature than needed.
+    Pairs within a class are left out, and those whose signatures do not agree as is needed.
     ``only_first`` lists the pairs of the first member of each bucket, in every bucket they share.
     """
     buckets = part.buckets
@@ -519,11 +520,16 @@ def candidate_pairs(
         left, right = np.empty(at_once, np.int64), np.empty(at_once, np.int64)
         counts = np.zeros(2, np.int64)
         written = kernels.buckets.bucket_pairs(
-            buckets, part.items, needed, only_first, cursor, left, right, counts
+            buckets, part.items, needed.words, only_first, cursor, left, right, counts
         )
+        left, right = left[:written], right[:written]
+        signatures = part.items.signatures
+        if needed.family is not None:
+            agreeing = needed.holds(signatures[left], signatures[right])
+            left, right = left[agreeing], right[agreeing]
         work.note(int(counts[0]))
-        work.too_unlike += int(counts[1])
-        yield part.numbers[left[:written]], part.numbers[right[:written]]
+        work.too_unlike += int(counts[1]) + written - left.size
+        yield part.numbers[left], part.numbers[right]
 
 
 def _by_class(

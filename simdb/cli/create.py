@@ -13,6 +13,7 @@ from simdb.cli.output import Telling, note
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
+from simdb.kinds import Kind
 from simdb.planning import expected_weight
 
 
@@ -67,7 +68,7 @@ def indexes_of(collection: simdb.CollectionView) -> str:
         bound = f"max. distance {MaximumDistance(collection.max_distance or Fraction())}"
         if collection.threshold is not None:
             bound = f"threshold {Threshold(collection.threshold)}"
-        words = collection.kind.index_in_words(settings["bands"], settings["rows"])
+        words = index_in_words(collection.kind, collection.plan)
         described.append(f"{bound}, {words}")
     if collection.exact_floor is not None:
         text = f"exact from {Threshold(collection.exact_floor)} on"
@@ -75,6 +76,13 @@ def indexes_of(collection: simdb.CollectionView) -> str:
     if not described:
         return "none: answers come from comparing with all items"
     return "; ".join(described)
+
+
+def index_in_words(kind: Kind, plan: simdb.Plan) -> str:
+    """Return what a probable index is made of."""
+    if plan.cascade is not None:
+        return f"cascade {plan.cascade}, {plan.keys:,} bucket keys an item"
+    return kind.index_in_words(plan.bands, plan.rows)
 
 
 def _warn_of_weight(collection: simdb.CollectionView, *, containment: bool) -> None:

@@ -21,6 +21,7 @@ from simdb import kinds
 from simdb.errors import ConfigurationError, UnknownKindError, UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
 from simdb.kinds import Kind
+from simdb.lsh.amplification import parse_construction
 from simdb.results import Key
 
 
@@ -191,6 +192,14 @@ class PlanOptions:
             help="Of pairs that are not similar, the share that may be compared (any).",
         ),
     ] = None
+    cascade: Annotated[
+        str | None,
+        typer.Option(
+            "--cascade",
+            metavar="AND-OR",
+            help="In the place of bands and rows, as 'And(4, Or(4, And(2)))'.",
+        ),
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """Return what was given, under its name in the Python API."""
@@ -200,6 +209,8 @@ class PlanOptions:
             if values[name] is not None:
                 option = told.get(name, f"--{name.replace('_', '-')}")
                 values[name] = rational(values[name], name=option)
+        if self.cascade is not None:
+            values["cascade"] = parse_construction(self.cascade)
         return {name: value for name, value in values.items() if value is not None}
 
 

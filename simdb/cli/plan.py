@@ -16,6 +16,7 @@ import numpy.typing as npt
 import typer
 
 import simdb
+from simdb.cli.create import index_in_words
 from simdb.cli.feed import Feed
 from simdb.cli.inputs import InputOptions, SampleOptions
 from simdb.cli.options import Bound, KindOptions, PlanOptions, rational
@@ -24,7 +25,8 @@ from simdb.errors import MissingExtraError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.files.inputs import require_there
 from simdb.kinds import Kind
-from simdb.lsh.amplification import And, Construction, Or, fixed_point, steepest
+from simdb.lsh.amplification import Construction, fixed_point, steepest
+from simdb.lsh.curves import Sensitivity
 from simdb.lsh.planning import Plan, PlanRequest
 from simdb.planning import ExactPlan, posted_symbols
 
@@ -156,6 +158,16 @@ class _Planned:
             return float(self.kind.outer_similarity(Fraction(1)))
         return min(3 * self.bound or 1.0, float(self.kind.largest_distance))
 
+    def sensitivity(self) -> Sensitivity | None:
+        """Tell items at the bound from those at half the similarity, or twice the distance."""
+        near, far = self.bound, 2 * self.bound
+        if not self.kind.is_distance:
+            near, far = 1 - self.bound, 1 - self.bound / 2
+        if not near < far or isnan(self.plan.family.probability(self.bound)):
+            return None
+        found = self.plan.sensitivity(near, far)
+        return None if isnan(found.far_probability) else found
+
 
 def _planned(kind: Kind, bound: Bound, request: PlanRequest) -> _Planned:
     """Return the index that a new collection would have."""
@@ -172,9 +184,8 @@ def _draw(path: Path, planned: _Planned) -> None:
     plan = planned.plan
     if isnan(plan.expected_recall(planned.bound)):
         raise UsageError("no probability is known that could be drawn")
-    construction = Or(plan.bands, And(plan.rows))
-    curve = curve_of(construction, planned.end, plan.family.probability, bound=planned.bound)
-    title = planned.kind.index_in_words(plan.bands, plan.rows)
+    curve = curve_of(plan.construction, planned.end, plan.family.probability, bound=planned.bound)
+    title = index_in_words(planned.kind, plan)
     draw_curve(path, curve, title, planned.axis)
 
 
@@ -185,22 +196,47 @@ def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
     curve = [(value, float(plan.expected_recall(value))) for value in values]
     known = not all(isnan(recall) for _, recall in curve)
     expected = plan.expected_recall(planned.bound)
+    sensitivity = planned.sensitivity()
     if as_json:
         listed = [{measured: x, "probability": y} for x, y in curve] if known else []
+        told = None if sensitivity is None else dataclasses.asdict(sensitivity)
         print_json(
-            {"bands": plan.bands, "rows": plan.rows, "expected_recall": expected, "curve": listed}
+            {
+                "bands": plan.bands,
+                "rows": plan.rows,
+                "cascade": None if plan.cascade is None else str(plan.cascade),
+                "keys": plan.keys,
+                "expected_recall": expected,
+                "fixed_points": plan.fixed_points(),
+                "sensitivity": told,
+                "curve": listed,
+            }
         )
         return
-    print(planned.kind.index_in_words(plan.bands, plan.rows))
+    print(index_in_words(planned.kind, plan))
     if isnan(expected):
         print(f"no recall can be stated at the {bounded_by}: simdb audit measures it")
     else:
         print(f"expected recall at the {bounded_by} {planned.bound:g}: {expected:.6f}")
+    if sensitivity is not None:
+        print(_in_words(plan.fixed_points(), sensitivity))
     if known:
         print_table(
             (f"{measured} ", "probability to be found "),
             [(f"{x:.3f}", "not known" if isnan(y) else f"{y:.6f}") for x, y in curve],
         )
+
+
+def _in_words(points: list[float], sensitivity: Sensitivity) -> str:
+    values = (
+        sensitivity.near,
+        sensitivity.far,
+        sensitivity.near_probability,
+        sensitivity.far_probability,
+    )
+    shown = ", ".join(f"{value:.4g}" for value in values)
+    fixed = " and ".join(f"{point:.4f}" for point in points) or "none"
+    return f"({shown})-sensitive; probability of one function left as it is: {fixed}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ class Deduplicator:
     def _propose(self, rows: Bools, limit: int) -> Candidates:
         signed = self._probes._replace(comparable=rows)
         if self._prober is None:
-            needed = self._signer.needed_matches(self._bound)
+            needed = self._signer.agreement(self._bound)
             candidates = propose(self._opened.reader, signed, needed, limit=limit)
         else:
             assert signed.prefixes is not None
@@ -268,7 +268,7 @@ class Deduplicator:
         buckets = _Buckets(keys)
         status = np.full(rows.size, KEPT if self._keep else UNDECIDED, np.uint8)
         last_compared = np.full(rows.size, -1, np.int64)
-        needed = self._signer.needed_matches(self._bound)
+        needed = self._signer.agreement(self._bound)
         undecided = np.flatnonzero(wanted & buckets.shared)
         status[~buckets.shared] = KEPT
         while undecided.size:
@@ -281,7 +281,7 @@ class Deduplicator:
                 last_compared,
                 status,
                 signatures,
-                needed,
+                needed.words,
                 earlier,
             )
             alone = undecided[earlier == NONE_LEFT]
@@ -291,6 +291,7 @@ class Deduplicator:
             last_compared[left] = right
             compared = compare_items(self._signer, self._items, rows[left], rows[right])
             met = self._meets(compared) & _in_every_group(keys, left, right)
+            met[met] = needed.holds(signatures[left[met]], signatures[right[met]])
             met[met] = self._confirmed(rows[left[met]], rows[right[met]])
             self._decisions.row[rows[left[met]]] = rows[right[met]]
             self._decisions.value[rows[left[met]]] = compared.values()[met]

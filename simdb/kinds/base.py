@@ -14,6 +14,7 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
@@ -28,6 +29,7 @@ from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy
 from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
+from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, PlanRequest, plan
@@ -540,8 +542,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         curve = self.outer_curve(planned.family)
         if curve is planned.family:
             return planned
-        threshold = self.outer_similarity(planned.threshold)
-        return Plan(threshold, planned.bands, planned.rows, curve)
+        return replace(planned, threshold=self.outer_similarity(planned.threshold), family=curve)
 
     def index_remedy(self, threshold: Fraction) -> Remedy:
         """Return what adds a probable index to a collection without one."""
@@ -649,15 +650,17 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
 
 def plan_request(
     recall: ThresholdLike,
+    false_candidates: ThresholdLike,
+    *,
     bands: int | None,
     rows: int | None,
     row_budget: int | None,
-    false_candidates: ThresholdLike,
+    cascade: Construction | None,
 ) -> PlanRequest:
     """Read what a caller asks of a plan; ConfigurationError: a value is out of range."""
     least = Threshold.parse(recall, name="recall").fraction
     most = Threshold.parse(false_candidates, name="false_candidates").fraction
-    return PlanRequest(least, bands, rows, row_budget, most)
+    return PlanRequest(least, bands, rows, row_budget, most, cascade)
 
 
 def name_of(kind: type[Kind]) -> str:

@@ -2,15 +2,18 @@
 
 A construction is a function of the probability p that one function of the family calls two items a
 candidate pair: ``And(rows)`` gives p^rows, ``Or(bands)`` gives 1 - (1 - p)^bands, and each may hold
-another inside, so that banding is ``Or(bands, And(rows))``.
+another inside, so that banding is ``Or(bands, And(rows))``. ``lsh/cascades.py`` makes buckets of
+any of them.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +21,9 @@ from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 
 Probability = TypeVar("Probability", float, Fraction, Float64s)
+
+_LONGEST = 256  # characters of a cascade as text
+_LAYER = re.compile(r"\s*(And|Or)\s*\(\s*(\d{1,9})\s*", re.IGNORECASE)
 
 _GRID = 4096
 _REFINEMENTS = 4  # of a grid between two of its points, after which these are next to each other
@@ -33,6 +39,18 @@ class Construction(ABC):
     @abstractmethod
     def slope(self, single: Probability) -> Probability:
         """Return the derivative of ``probability``."""
+
+    @property
+    def layers(self) -> list[Layer]:
+        """What it is made of, the outermost first; layers of one member change nothing."""
+        return []
+
+
+class Layer(NamedTuple):
+    """So many members of which all must agree (``And``), or one (``Or``)."""
+
+    combine: type[And] | type[Or]
+    members: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,15 @@ class And(Construction):
     inner: Construction = Single()
 
     def __post_init__(self) -> None:
-        _require_members("And", self.rows)
+        _require_members(self, self.rows, self.inner)
+
+    def __str__(self) -> str:
+        return _written(self, self.rows, self.inner)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """This layer, then those inside."""
+        return _layered(And, self.rows, self.inner)
 
     def probability(self, single: Probability) -> Probability:
         """Return q^rows for the inner probability q."""
@@ -76,7 +102,15 @@ class Or(Construction):
     inner: Construction = Single()
 
     def __post_init__(self) -> None:
-        _require_members("Or", self.bands)
+        _require_members(self, self.bands, self.inner)
+
+    def __str__(self) -> str:
+        return _written(self, self.bands, self.inner)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """This layer, then those inside."""
+        return _layered(Or, self.bands, self.inner)
 
     def probability(self, single: Probability) -> Probability:
         """Return 1 - (1 - q)^bands for the inner probability q."""
@@ -88,9 +122,58 @@ class Or(Construction):
         return self.inner.slope(single) * self.bands * (1 - inner) ** (self.bands - 1)
 
 
-def _require_members(name: str, members: int) -> None:
+def _require_members(construction: Construction, members: object, inner: object) -> None:
+    name = type(construction).__name__
+    if type(members) is not int:
+        raise ConfigurationError(f"{name} needs a whole number of members, not {members!r}")
     if members < 1:
         raise ConfigurationError(f"{name} needs at least one member, not {members}")
+    if not isinstance(inner, Construction):
+        raise ConfigurationError(f"{name} holds another And or Or, not {inner!r}")
+
+
+def _written(construction: Construction, members: int, inner: Construction) -> str:
+    inside = "" if isinstance(inner, Single) else f", {inner}"
+    return f"{type(construction).__name__}({members}{inside})"
+
+
+def _layered(combine: type[And] | type[Or], members: int, inner: Construction) -> list[Layer]:
+    """Put a layer around others, as one with the next of these if that is of its kind."""
+    inside = inner.layers
+    if members == 1:
+        return inside
+    if inside and inside[0].combine is combine:
+        return [Layer(combine, members * inside[0].members), *inside[1:]]
+    return [Layer(combine, members), *inside]
+
+
+def of_layers(layers: Sequence[Layer]) -> Construction:
+    """Return the construction of layers, the outermost first."""
+    construction: Construction = Single()
+    for layer in reversed(layers):
+        if layer.members > 1:
+            construction = layer.combine(layer.members, construction)
+    return construction
+
+
+def parse_construction(text: str) -> Construction:
+    """Return the construction that a text spells; ConfigurationError for none.
+
+    >>> parse_construction("And(4, Or(4, And(2)))").probability(0.5)
+    0.21836967789568007
+    """
+    remaining, found = text, []
+    while layer := _LAYER.match(remaining) if len(text) <= _LONGEST else None:
+        found.append(Layer(And if layer[1].lower() == "and" else Or, int(layer[2])))
+        remaining = remaining[layer.end() :]
+        if not remaining.startswith(","):
+            break
+        remaining = remaining[1:]
+    if not found or remaining.replace(" ", "") != ")" * len(found):
+        raise ConfigurationError(
+            f"a cascade is written as And(4, Or(4, And(2))), not {text[:_LONGEST]!r}"
+        )
+    return of_layers(found)
 
 
 def s_curve(construction: Construction, points: int = 101) -> Float64s:
@@ -99,20 +182,41 @@ def s_curve(construction: Construction, points: int = 101) -> Float64s:
     return np.column_stack((single, construction.probability(single)))
 
 
-def fixed_point(construction: Construction) -> float | None:
-    """Return the p in (0, 1) that the construction leaves as it is, or None without one.
+def fixed_points(construction: Construction) -> list[float]:
+    """Return the p in (0, 1) that the construction leaves as they are, rising.
 
-    Above it amplification raises probabilities, below it lowers them (MMDS 3.6.3). It lies between
-    the first two points of ever finer grids where the curve crosses the diagonal.
+    Above one of them amplification raises probabilities, below it lowers them, or the other way
+    round where several curves cross (MMDS 3.6.3). Each lies between two points of ever finer grids
+    where the curve crosses the diagonal.
     """
-    single = np.linspace(0.0, 1.0, _GRID + 1)[1:-1]
-    for _ in range(_REFINEMENTS):
-        above = construction.probability(single) > single
-        crossings = np.flatnonzero(above[1:] != above[:-1])
-        if crossings.size == 0:
-            return None
-        single = np.linspace(single[crossings[0]], single[crossings[0] + 1], _GRID + 1)
+    return [
+        _crossing(construction, float(left), float(right))
+        for left, right in _crossings(construction, np.linspace(0.0, 1.0, _GRID + 1)[1:-1])
+    ]
+
+
+def fixed_point(construction: Construction) -> float | None:
+    """Return the first of ``fixed_points``, or None without one."""
+    points = fixed_points(construction)
+    return points[0] if points else None
+
+
+def _crossing(construction: Construction, left: float, right: float) -> float:
+    single = np.array([left, right])
+    for _ in range(_REFINEMENTS - 1):
+        grid = np.linspace(single[0], single[1], _GRID + 1)
+        closer = _crossings(construction, grid)
+        if not len(closer):
+            break
+        single = closer[0]
     return float(single[0])
+
+
+def _crossings(construction: Construction, single: Float64s) -> Float64s:
+    """Return the neighbours on a grid between which the curve crosses the diagonal: (n, 2)."""
+    above = construction.probability(single) > single
+    places = np.flatnonzero(above[1:] != above[:-1])
+    return np.column_stack((single[places], single[places + 1]))
 
 
 def steepest(construction: Construction) -> tuple[float, float]:

@@ -12,7 +12,7 @@ Bits of a chunk that are left out change nothing of this: fewer bits differ in f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -82,9 +82,10 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
     or bands and rows that are given cannot be.
     """
     most, bands, rows = int(distance), request.bands, request.rows
-    if request.row_budget is not None or request.false_candidates < 1:
+    if not replace(request, bands=None, rows=None).is_free:
         raise ConfigurationError(
-            "recall 1 has chunks of bits, not row_budget or false_candidates; leave these out"
+            "recall 1 has chunks of bits, not row_budget, false_candidates or a cascade; leave "
+            "these out"
         )
     choices = [
         (chunks, bits)

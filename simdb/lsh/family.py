@@ -103,11 +103,13 @@ class Family(Protocol):
         band_words: words of a band, where each of an item's bands is so many successive words of
             its signature and one bucket key; 0 where keys come otherwise.
         looks_around: whether a probe looks into more buckets than those that it would be in.
+        decides: whether items that share a bucket are candidates is for ``are_candidates`` to say.
     """
 
     words: int
     band_words: int = 0
     looks_around: bool = False
+    decides: bool = False
 
     @abstractmethod
     def sign(self, features: Any) -> UInt16s:
@@ -124,6 +126,10 @@ class Family(Protocol):
     def needed_matches(self, bound: Any) -> int:
         """Return how many equal words a similar pair has with near certainty; 0 for no such."""
         return 0
+
+    def are_candidates(self, left: UInt16s, right: UInt16s) -> Bools:
+        """Return which pairs of signatures, of items that share a bucket, are candidates."""
+        return np.ones(len(left), np.bool_)
 
 
 # -- banding -------------------------------------------------------------------------------------

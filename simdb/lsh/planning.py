@@ -9,12 +9,11 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf, isnan, nan, nextafter
 
-import numpy as np
-
 from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
-from simdb.lsh.amplification import And, Or, s_curve
-from simdb.lsh.curves import Curve, JaccardCurve, UnstatedCurve
+from simdb.lsh.amplification import And, Construction, Or, fixed_points, s_curve
+from simdb.lsh.cascades import Cascade, mean_probability
+from simdb.lsh.curves import Curve, JaccardCurve, Sensitivity, UnstatedCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS
 
 JACCARD = JaccardCurve()
@@ -37,12 +36,24 @@ class Plan:
         threshold: the similarity, or the distance, that it was made for.
         bands, rows: groups of base functions, one bucket key each, and functions of a group.
         family: the collision probability of a base function.
+        cascade: what says which bands two items must agree in, if not any one of them.
     """
 
     threshold: Fraction
     bands: int
     rows: int
     family: Curve = JACCARD
+    cascade: Cascade | None = None
+
+    @property
+    def construction(self) -> Construction:
+        """What is made of base functions: ``Or(bands, And(rows))``, or the cascade."""
+        return Or(self.bands, And(self.rows)) if self.cascade is None else self.cascade.construction
+
+    @property
+    def keys(self) -> int:
+        """Bucket keys of an item."""
+        return self.bands if self.cascade is None else self.cascade.key_count
 
     @property
     def signature_rows(self) -> int:
@@ -52,17 +63,17 @@ class Plan:
     def expected_recall(self, value: float | Fraction) -> float:
         """Return the probability that a pair of this similarity, or distance, is found.
 
-        1 - (1 - p^rows)^bands (MMDS 3.4.2), p being the collision probability of the family; less
-        the probability, at most 1 in 10,000, that the pair, when searched at or below its
-        similarity, is dropped for sharing too few rows. Identical items are never lost. nan where
-        the family states no probability.
+        1 - (1 - p^rows)^bands (MMDS 3.4.2), p being the collision probability of the family, or
+        what AND and OR of a cascade make of p (MMDS 3.6.3); less the probability, at most 1 in
+        10,000, that the pair, when searched at or below its similarity, is dropped for sharing too
+        few rows. Identical items are never lost. nan where the family states no probability.
         """
         single = self.family.probability(float(value))
         if isnan(single):
             return nan
         if single >= 1:
             return 1.0
-        shared = Or(self.bands, And(self.rows)).probability(single)
+        shared = self.construction.probability(single)
         return max(0.0, shared - self.family.loss)
 
     def curve(self, points: int = 101) -> Float64s:
@@ -70,7 +81,18 @@ class Plan:
 
         For Jaccard similarity the collision probability is the similarity itself.
         """
-        return s_curve(Or(self.bands, And(self.rows)), points)
+        return s_curve(self.construction, points)
+
+    def fixed_points(self) -> list[float]:
+        """Return the collision probabilities that stay as they are (MMDS 3.6.3), rising."""
+        return fixed_points(self.construction)
+
+    def sensitivity(self, near: float, far: float) -> Sensitivity:
+        """State how items at a near distance are told from those at a far one (MMDS 3.6.1).
+
+        Of a similarity, the distance is 1 minus it.
+        """
+        return self.family.sensitivity(near, far).amplified(self.construction)
 
     def false_candidates(self) -> float:
         """Return the probability that a pair that is not similar enough is a candidate.
@@ -78,11 +100,7 @@ class Plan:
         The collision probability is taken as uniform between that of unrelated items and that at
         the threshold, and the S-curve integrated by the trapezoidal rule.
         """
-        near = self.family.probability(float(self.threshold))
-        far = self.family.unrelated(float(self.threshold))
-        single = np.linspace(far, near, 201)
-        area = np.trapezoid(Or(self.bands, And(self.rows)).probability(single), single)
-        return float(area) / max(near - far, 1e-9)
+        return mean_probability(self.construction, self.family, float(self.threshold))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +113,8 @@ class PlanRequest:
     row_budget: int | None = None  # base functions of an item; None for that of the family
     # The largest probability that a pair beyond the threshold is a candidate.
     false_candidates: Fraction = Fraction(1)
+    # Taken as given, if it finds enough; the rest but the recall is then not to be asked for.
+    cascade: Construction | None = None
 
     def __post_init__(self) -> None:
         for name in ("bands", "rows", "row_budget"):
@@ -107,6 +127,17 @@ class PlanRequest:
                 raise ConfigurationError(
                     f"{name} is {value:,}, more than the {MAXIMUM_FUNCTIONS:,} of a signature"
                 )
+        if self.cascade is None:
+            return
+        if not isinstance(self.cascade, Construction):
+            raise ConfigurationError(
+                f"a cascade is made of simdb.And and simdb.Or, not {self.cascade!r}"
+            )
+        if not replace(self, cascade=None).is_free:
+            raise ConfigurationError(
+                "a cascade says what an index is made of: leave out bands, rows, row_budget and "
+                "false_candidates"
+            )
 
     @property
     def is_free(self) -> bool:
@@ -129,6 +160,8 @@ def plan(
         raise ConfigurationError(f"threshold must be above 0 and at most 1, not {threshold}")
     if not 0 < request.recall < 1:
         raise ConfigurationError(f"recall must be above 0 and below 1, not {float(request.recall)}")
+    if request.cascade is not None:
+        return _plan_cascade(threshold, request.cascade, request.recall, family)
     bands, rows = request.bands, request.rows
     if bands is not None and rows is not None:
         if bands * rows > MAXIMUM_FUNCTIONS:
@@ -169,6 +202,26 @@ def plan(
             f"{best.false_candidates():.4f}: ask for more, lower the recall, or raise row_budget"
         )
     return min(few, key=_cost)
+
+
+def _plan_cascade(
+    threshold: Fraction, construction: Construction, recall: Fraction, family: Curve
+) -> Plan:
+    """Take a cascade, keyed as costs least; ConfigurationError if it does not find enough."""
+    cascade = Cascade.of(construction)
+    chosen = Plan(threshold, cascade.atoms, cascade.rows, family)
+    if not cascade.is_banding:
+        cascade = cascade.planned(family, float(threshold))
+        chosen = replace(chosen, cascade=cascade)
+    reached = chosen.expected_recall(threshold)
+    if reached < recall:  # where none is stated, as much as can be known is reached
+        bound = "distance" if family.falls else "threshold"
+        raise ConfigurationError(
+            f"the cascade {construction} finds {reached:.4f} at {bound} {float(threshold):g}, less "
+            f"than the recall {float(recall):g}: ask for recall={int(reached * 1000) / 1000:g}, or "
+            "give its OR more members, or its AND fewer"
+        )
+    return chosen
 
 
 def _enough(

@@ -17,6 +17,7 @@ from simdb.errors import (
 )
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.kinds import Kind, SketchScheme, restore
+from simdb.lsh.cascades import Cascade, CascadeFamily
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
@@ -52,6 +53,7 @@ class CollectionSettings:
     containment: bool = False  # it posts all symbols, and serves every threshold and measure
     finds_equal: bool = False  # equal items share a bucket, though the family has none for them
     key_sources: tuple[str, ...] = ()  # where the keys of the rows come from, if anyone has said
+    cascade: Cascade | None = None  # in which of its bands items must agree, if not any one
     # How questions are answered under them; see answers/choose.py. Not part of the settings.
     methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -89,7 +91,8 @@ class CollectionSettings:
             problem = f"collection {self.name!r} has no probable index"
             raise ConfigurationError(problem, remedies=[self.kind.index_remedy(self.threshold)])
         make_curve = self.kind.make_complete_curve if self.is_complete else self.kind.make_curve
-        return Plan(self.threshold, self.bands, self.rows, make_curve(self.threshold))
+        curve = make_curve(self.threshold)
+        return Plan(self.threshold, self.bands, self.rows, curve, self.cascade)
 
     def expected_recall(self, bound: Bound) -> float:
         """Return the share of the pairs at a bound that the probable index finds."""
@@ -110,7 +113,23 @@ class CollectionSettings:
             sketch=self.sketch,
             secret=self.secret,
         )
+        if self.cascade is not None:
+            return CascadeFamily(family, self.cascade)
         return self.kind.finding_equals(family) if self.finds_equal else family
+
+    @property
+    def expected_keys(self) -> int:
+        """About how many bucket keys an item has, by which merges are paced."""
+        if self.cascade is not None:
+            return self.cascade.key_count
+        return self.kind.expected_keys(self.bands)
+
+    @property
+    def most_keys(self) -> int:
+        """How many bucket keys an item has at most, by which batches are cut."""
+        if self.cascade is not None:
+            return self.cascade.key_count
+        return self.kind.most_keys(self.bands, self.rows)
 
     def require_possible_banding(self) -> None:
         """Raise ValueError for a banding that planning never gives: it would take memory."""
@@ -119,6 +138,8 @@ class CollectionSettings:
         if not whole or not (bands == rows == 0 or self.kind.can_have(bands, rows)):
             kind = type(self.kind).__name__
             raise ValueError(f"no index of {kind} has {bands!r} bands of {rows!r} rows")
+        if self.cascade is not None and (bands, rows) != (self.cascade.atoms, self.cascade.rows):
+            raise ValueError(f"no cascade {self.cascade} has {bands} bands of {rows} rows")
 
     def encode(self) -> bytes:
         """Return the payload of the settings record."""
@@ -128,7 +149,9 @@ class CollectionSettings:
         floor = [] if self.exact_floor is None else ["exact_floor"]
         for part in ("threshold", "recall", *floor):
             stored[part] = str(stored[part])
-        for later in ("finds_equal", "key_sources"):
+        if self.cascade is not None:
+            stored["cascade"] = self.cascade.encode()
+        for later in ("finds_equal", "key_sources", "cascade"):
             if not stored[later]:  # as in what was made before there was this setting
                 del stored[later]
         return layout.pack(stored)
@@ -143,6 +166,8 @@ class CollectionSettings:
             for part in ("threshold", "recall", *floor):
                 stored[part] = Fraction(stored[part])
             stored["key_sources"] = tuple(map(str, stored.get("key_sources", ())))
+            if "cascade" in stored:
+                stored["cascade"] = Cascade.decode(stored["cascade"])
             settings = cls(name=name, **stored)
             settings.require_possible_banding()
         except UnknownKindError as error:
@@ -284,7 +309,7 @@ def new_index(transaction: WriteTransaction, settings: CollectionSettings) -> In
     index = IndexManifest(
         number=number,
         signature_width=0 if family is None else family.words * BYTES_A_WORD,
-        entries_per_item=settings.kind.expected_keys(settings.bands),
+        entries_per_item=settings.expected_keys,
         bands=RunDirectory(next_number=transaction.identity << 8),
     )
     if settings.is_exact:

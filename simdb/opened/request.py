@@ -66,7 +66,8 @@ def _planned(
     if bound is not None:
         planned = kind.plan(bound.fraction, request.plan)
     elif not request.plan.is_free:
-        raise ConfigurationError("bands and rows need a threshold, or a max_distance")
+        what = "bands and rows need" if request.plan.cascade is None else "a cascade needs"
+        raise ConfigurationError(f"{what} a threshold, or a max_distance")
     wanted = planned.threshold if planned is not None else floor.fraction if floor else None
     if wanted is None:
         if kind.has_symbols:
@@ -86,6 +87,7 @@ def _planned(
         exact_floor=None if floor is None else floor.fraction,
         containment=bool(request.containment),
         finds_equal=kind.may_miss_equals and planned is not None,
+        cascade=None if planned is None else planned.cascade,
     )
 
 
@@ -122,6 +124,9 @@ def changed_settings(
                 f"{'max_distance' if wanted.is_distance else 'threshold'}"
             )
         bound = wanted.bound_of(present.threshold)
+    if bound is not None and present.cascade is not None and request.plan.is_free:
+        plan = replace(request.plan, cascade=present.cascade.construction)
+        request = replace(request, plan=plan)
     floor = wanted.parse_floor(request.exact_floor)
     if floor is None and present.exact_floor is not None and not drop_exact:
         floor = Threshold(present.exact_floor)
@@ -146,7 +151,7 @@ def require_absent(transaction: ReadTransaction, name: str) -> None:
 
 def require_same(present: CollectionSettings, wanted: CollectionSettings, *, seeded: bool) -> None:
     """Refuse to open a collection under other settings than its own; ConfigurationError."""
-    names = ["kind", "threshold", "recall", "bands", "rows", "sketch"]
+    names = ["kind", "threshold", "recall", "cascade", "bands", "rows", "sketch"]
     names += ["exact_floor", "containment", *["secret"] * seeded]
     differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
     if differing:

@@ -112,6 +112,24 @@ class Signed(NamedTuple):
         return Signed(self.signatures[rows], buckets, self.comparable[rows], prefixes)
 
 
+class Agreement(NamedTuple):
+    """What the signatures of two items must have in common for these to be compared.
+
+    Attributes:
+        words: how many words must be equal.
+        family: decides by both signatures; None where it takes all.
+    """
+
+    words: int
+    family: Family | None
+
+    def holds(self, left: UInt16s, right: UInt16s) -> Bools:
+        """Return which pairs of signatures the family takes."""
+        if self.family is None:
+            return np.ones(len(left), np.bool_)
+        return self.family.are_candidates(left, right)
+
+
 class Signer:
     """Signs the items of one collection. Safe to use from several threads."""
 
@@ -146,13 +164,14 @@ class Signer:
         """
         if self.family is None:
             return max(1, most)
-        settings = self.settings
-        keys = self.kind.most_keys(settings.bands, settings.rows)
-        return max(1, 8 * most // (2 * self.family.words + 8 * keys))
+        return max(1, 8 * most // (2 * self.family.words + 8 * self.settings.most_keys))
 
-    def needed_matches(self, bound: Bound) -> int:
-        """Return how many equal words of signature a candidate must have to be compared."""
-        return 0 if self.family is None else self.family.needed_matches(bound.fraction)
+    def agreement(self, bound: Bound) -> Agreement:
+        """Return what candidates must have in common, beside a bucket, to be compared."""
+        family = self.family
+        if family is None:
+            return Agreement(0, None)
+        return Agreement(family.needed_matches(bound.fraction), family if family.decides else None)
 
     def sign_hashed(self, features: Any, epoch: Epoch | None = None) -> Signed:
         """Return what the indexes store of items, by what ``hashed`` returned of them."""

@@ -51,7 +51,7 @@ def audit(
         if progress is not None:
             progress(Progress("comparing with all items", done, collection.manifest.live))
     probing = as_probes(signer, signer.sign(items))
-    candidates = propose(collection, probing, signer.needed_matches(bound))
+    candidates = propose(collection, probing, signer.agreement(bound))
     proposed = set(zip(candidates.probes.tolist(), candidates.numbers.tolist(), strict=True))
     own = list(enumerate(sampled.tolist()))
     proposed.difference_update(own)

@@ -45,6 +45,7 @@ def describe(opened: Opened) -> dict[str, Any]:
             "recall": float(settings.recall),
             "bands": settings.bands,
             "rows": settings.rows,
+            "cascade": None if settings.cascade is None else str(settings.cascade),
             "sketch": settings.sketch,
             "unicode_version": settings.unicode_version,
             "exact_floor": (

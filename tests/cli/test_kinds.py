@@ -155,6 +155,26 @@ def test_the_wrong_bound_is_refused_by_name(case, store, tmp_path):
     assert not (tmp_path / "new.simdb").exists()
 
 
+def test_a_cascade_is_planned_created_and_rebuilt_on_the_command_line(tmp_path):
+    store, cascade = tmp_path / "a.simdb", "And(2, Or(20, And(4)))"
+    told = done("plan", "--cascade", cascade).stdout
+    assert f"cascade {cascade}, 20 bucket keys an item" in told
+    assert "(0.2, 0.6, 0.9999, 0.1638)-sensitive" in told
+    assert "left as it is: 0.4921" in told
+    plan = json.loads(done("plan", "--cascade", cascade, "--json").stdout)
+    assert (plan["cascade"], plan["keys"], plan["bands"], plan["rows"]) == (cascade, 20, 40, 4)
+    assert plan["fixed_points"] == [pytest.approx(0.4921, abs=1e-4)]
+    assert plan["sensitivity"]["near"] == pytest.approx(0.2)
+    made = done("create", store, "c", "--kind", "set", "--cascade", cascade).stderr
+    assert f"threshold 0.8, cascade {cascade}, 20 bucket keys" in made
+    assert "16 bands of 6 rows" in done("rebuild", store, "c", "--cascade", "or(16, and(6))").stderr
+    refused = run("create", store, "d", "--cascade", "And(4, 4)")
+    assert refused.exit_code == 2
+    assert "a cascade is written as And(4, Or(4, And(2))), not 'And(4, 4)'" in refused.stderr
+    refused = run("plan", "--cascade", "And(4, Or(4))", "--rows", 3)
+    assert "leave out bands, rows" in refused.stderr
+
+
 def test_a_plan_is_shown_for_every_kind(case):
     plan = json.loads(done("plan", *case.new, "--json").stdout)
     assert plan["bands"] >= 1

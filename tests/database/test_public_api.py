@@ -16,6 +16,7 @@ from tests.support.processes import interpreted
 NAMES = [
     "AddReport",
     "Alternative",
+    "And",
     "Answers",
     "AuditBin",
     "AuditReport",
@@ -53,6 +54,7 @@ NAMES = [
     "MissingExtraError",
     "NotADatabaseError",
     "OperationInterruptedError",
+    "Or",
     "Outcome",
     "Outcomes",
     "Pair",
