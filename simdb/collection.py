@@ -481,7 +481,7 @@ class CollectionView:
 
         Raises:
             ConfigurationError: the kinds of items differ.
-            WrongTypeError: the other is no collection.
+            WrongTypeError: the other is not a collection.
             OperationInterruptedError: while iterating: the budget is spent.
         """
         if not isinstance(other, CollectionView):

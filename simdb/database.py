@@ -444,7 +444,7 @@ def load(
         progress: called now and then.
 
     Raises:
-        StorageError: the folder is no dump, or is damaged; or the store exists.
+        StorageError: the folder is not a dump, or is damaged; or the store exists.
         FormatVersionError: a newer version wrote the folder.
         MissingExtraError: pyarrow is not installed.
     """

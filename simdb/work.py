@@ -43,7 +43,7 @@ class Work:
     def _require(self, pairs: int) -> None:
         if self.budget is not None and pairs > self.budget:
             raise OperationInterruptedError(
-                f"at least {pairs:,} pairs have to be looked at, more than the budget of "
-                f"{self.budget:,}; what was given before is right, but not all",
+                f"budget of {self.budget:,} pairs exceeded: at least {pairs:,} have to be looked "
+                "at; the answers given before are right, but not all of them",
                 remedies=[Remedy("budget", ..., "permits more")],
             )

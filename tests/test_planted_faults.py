@@ -613,11 +613,11 @@ FAULTS = (
         "tests/answers/exact/test_threads.py",
     ),
     Fault(
-        "exact",
-        "exact/identical.py",
+        "files",
+        "files/identical.py",
         "    while more and len(content) < width:",
         "    while False:",
-        "tests/exact/test_identical.py",
+        "tests/files/test_identical.py",
     ),
     Fault(
         "exact",

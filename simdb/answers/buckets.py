@@ -252,8 +252,8 @@ def _pairs_at_once(opened: Opened) -> int:
     """
     if not opened.signer.measure.is_slow_to_prepare:
         return PAIRS_AT_ONCE
-    state = opened.reader.manifest
-    average = state.item_bytes // max(1, state.live)
+    manifest = opened.reader.manifest
+    average = manifest.item_bytes // max(1, manifest.live)
     return min(max(PAIRS_AT_ONCE, COMPARED_BYTES // max(1, average)), PAIRS_COMPARED)
 
 

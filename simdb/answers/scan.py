@@ -18,7 +18,7 @@ from simdb.kinds import Compared
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
 from simdb.results import Matches, PairBatch
-from simdb.storage.collection.reader import Items, live_batches
+from simdb.storage.collection.reader import LiveBatch, live_batches
 from simdb.storage.file.environment import WriteTransaction
 
 WORTH_ARRANGING = 8  # probes that are compared with the same items
@@ -76,7 +76,12 @@ class Scan(Method):
                 yield from self._compared(right.signer, probes, stored)
 
     def _compared(
-        self, signer: Signer, probes: Items, stored: tuple[UInt32s, Any], *, ordered: bool = False
+        self,
+        signer: Signer,
+        probes: LiveBatch,
+        stored: tuple[UInt32s, Any],
+        *,
+        ordered: bool = False,
     ) -> Batches:
         lefts, rights, values = [], [], []
         others, features = stored

@@ -10,7 +10,7 @@ import typer
 
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.output import Working, counted, note, print_json
-from simdb.exact.identical import IdenticalReport, identical_files
+from simdb.files.identical import IdenticalReport, identical_files
 from simdb.files.inputs import require_there
 from simdb.files.writing import printable
 

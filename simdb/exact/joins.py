@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simdb.kernels.order import Classes
     from simdb.kernels.postings import Candidates, Postings, Sets
 
-CHUNK = 65_536
+CHUNK = 65_536  # candidates, and pairs of a batch, at the most
 RANGES = 64
 RANGE_WEIGHT = 2**18  # pairs of postings, so that a range is worth the handing over
 RESULT_BYTES = 24  # of a pair that waits to be delivered
@@ -144,14 +144,12 @@ class _Join:
         sides: tuple[_Side, _Side],  # the same one twice to join a collection with itself
         prefixes: tuple[Int64s, Int64s],
         threshold: Threshold,
-        chunk: int,
         work: Work | None,
     ) -> None:
         self.sides = sides
         self.same = sides[0] is sides[1]
         # Representatives with the first symbols that are posted, or probed.
         self.left, self.right = sides[0].sets(prefixes[0]), sides[1].sets(prefixes[1])
-        self.chunk = chunk
         self.work = work or Work()
         self.left_postings, self.right_postings = kernels.postings.prefix_buckets(
             self.left, self.right, same=self.same
@@ -202,7 +200,7 @@ class _Join:
         classes = pairs[0].astype(np.int64), pairs[1].astype(np.int64)
         unions = left.sizes[classes[0]] + right.sizes[classes[1]] - overlaps
         members = left.classes, right.classes
-        for rows, one, other in expanded(classes, members, same=self.same, chunk=self.chunk):
+        for rows, one, other in expanded(classes, members, same=self.same):
             yield PairColumns(one, other, overlaps[rows], unions[rows])
 
 
@@ -224,8 +222,8 @@ class _Range:
         """Join on; return the number of the range, what it cost, and chunks of pairs."""
         postings, join = kernels.postings, self.join
         if self.room is None:
-            columns = (np.empty(join.chunk, np.uint32) for _ in range(4))
-            self.room = postings.Candidates(*columns), np.empty(join.chunk, np.int64)
+            columns = (np.empty(CHUNK, np.uint32) for _ in range(4))
+            self.room = postings.Candidates(*columns), np.empty(CHUNK, np.int64)
         found, overlaps = self.room
         counts = np.zeros(4, np.int64)
         chunks: list[Represented] = []
@@ -263,17 +261,15 @@ def pairs(
     sets: ArrangedSets,
     threshold: Threshold,
     *,
-    chunk: int = CHUNK,
     work: Work | None = None,
     workers: Workers = ALONE,
     start: Place = BEGINNING,
 ) -> Iterator[PairColumns]:
     """Find every pair of sets with at least the threshold of Jaccard similarity.
 
-    Exact; each pair comes once, in an order that depends on the sets, the threshold and
-    ``chunk`` alone: the most candidates, and pairs in one batch, of which none is empty. Memory is
-    that of the prefixes and of one chunk (with threads, of what they may work ahead), however many
-    pairs there are. Empty sets are similar to nothing.
+    Exact; each pair comes once, in an order that depends on the sets and the threshold alone. No
+    batch is empty. Memory is that of the prefixes and of one chunk (with threads, of what they may
+    work ahead), however many pairs there are. Empty sets are similar to nothing.
 
     ``start`` is ``after`` of the last columns that were had. Identical sets are found and prefixes
     posted again; the ranges before are not joined, of the range itself only the batches that were
@@ -282,7 +278,7 @@ def pairs(
     side = _Side.of(sets)
     # The smaller set of a pair is on the left, and against a set no smaller it needs fewer symbols.
     prefixes = threshold.posted_prefix_lengths(side.sizes), threshold.prefix_lengths(side.sizes)
-    return _Join((side, side), prefixes, threshold, chunk, work).batches(workers, start)
+    return _Join((side, side), prefixes, threshold, work).batches(workers, start)
 
 
 def join(
@@ -290,7 +286,6 @@ def join(
     right: ArrangedSets,
     threshold: Threshold,
     *,
-    chunk: int = CHUNK,
     work: Work | None = None,
     workers: Workers = ALONE,
     start: Place = BEGINNING,
@@ -298,11 +293,11 @@ def join(
     """Find similar pairs of a left and a right set, in the *same* order, as ``pairs`` does."""
     sides = _Side.of(left), _Side.of(right)
     prefixes = threshold.prefix_lengths(sides[0].sizes), threshold.prefix_lengths(sides[1].sizes)
-    return _Join(sides, prefixes, threshold, chunk, work).batches(workers, start)
+    return _Join(sides, prefixes, threshold, work).batches(workers, start)
 
 
 def expanded(
-    pairs: tuple[Int64s, Int64s], members: tuple[Classes, Classes], *, same: bool, chunk: int
+    pairs: tuple[Int64s, Int64s], members: tuple[Classes, Classes], *, same: bool
 ) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
     """Write out pairs of classes: the place of the pair and a member of each, a chunk at a time.
 
@@ -310,7 +305,7 @@ def expanded(
     the smaller member comes first. The next chunk overwrites the places.
     """
     state = np.zeros(3, np.int64)
-    room = np.empty((3, chunk), np.int64)
+    room = np.empty((3, CHUNK), np.int64)
     found = room[0], room[1], room[2]
     while state[0] < pairs[0].size:
         count = kernels.order.expand_pairs(pairs, *members, same=same, state=state, found=found)

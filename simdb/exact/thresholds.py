@@ -77,7 +77,7 @@ class Threshold(_Rational):
         return cls(fraction)
 
     def order(self, values: Float64s) -> Float64s:
-        """Return what rises from the best of the values to the worst."""
+        """Sort keys of values: the best comes first."""
         return -values
 
     def needed_overlap(self, total_size: int) -> int:
@@ -203,7 +203,7 @@ class MaximumDistance(_Rational):
         return quotient * denominators + denominators - _ceiling_products(1 - rest, denominators)
 
     def order(self, values: Float64s) -> Float64s:
-        """Return what rises from the best of the values to the worst."""
+        """Sort keys of values: the best comes first."""
         return values
 
 

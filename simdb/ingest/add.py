@@ -18,7 +18,7 @@ from simdb.answers.choose import Question, choose
 from simdb.answers.method import ProgressCallback
 from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
-from simdb.ingest import postings as exact_indexing
+from simdb.ingest import postings
 from simdb.ingest.dedupe import Decisions, Deduplicator
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.base import Stored
@@ -151,7 +151,7 @@ class BatchAdder:
             writer = CollectionWriter(transaction, self._settings.number)
             if self._first_new is None:
                 self._first_new = writer.manifest.next_number
-            prefixes = exact_indexing.present_prefixes(writer, self._signer, batch.items, signed)
+            prefixes = postings.present_prefixes(writer, self._signer, batch.items, signed)
             signed = signed._replace(prefixes=prefixes)
             stored = [-1 if found is None else found for found in writer.find_many(batch.keys)]
             fates = Fates(batch, stored, self._actions(writer, batch, stored))
@@ -253,16 +253,16 @@ class BatchAdder:
         if self._policy.on_existing in OF_CONTENT:
             self._seen.add(range(first, first + len(kept)))
         writer.index_writer(writer.manifest.index).merge_after(len(kept) + len(replaced))
-        exact_indexing.advance(writer, self._signer, len(kept))
+        postings.advance(writer, self._signer, len(kept))
         writer.save()
 
     def _measure(self, writer: CollectionWriter, first: int, prefixes: Prefixes) -> None:
         """Note now and then how many postings an item of the batch scans in the store before it."""
         exact = writer.manifest.index.exact
-        if exact is not None and exact_indexing.measured_rows(first, prefixes).size:
+        if exact is not None and postings.measured_rows(first, prefixes).size:
             with self._access.read() as snapshot:
                 before = CollectionReader(snapshot, self._settings.number)
-                exact_indexing.measure(before, exact, first, prefixes)
+                postings.measure(before, exact, first, prefixes)
 
     # -- telling --------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept:
         signed = signed.select(np.array(kept, np.int64))
     first = writer.insert(keys, items, metadata)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
-    exact_indexing.insert(writer, writer.manifest.index, current_epoch(writer), numbers, signed)
+    postings.insert(writer, writer.manifest.index, current_epoch(writer), numbers, signed)
     return first
 
 

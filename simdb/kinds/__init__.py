@@ -147,7 +147,7 @@ def restore(described: object) -> Kind:
 
 
 def require(kind: object) -> Kind:
-    """Return what is a registered kind; WrongTypeError for anything else."""
+    """Check that ``kind`` is of a registered kind, and return it; WrongTypeError if it is not."""
     if not isinstance(kind, Kind):
         some = ", ".join(f"simdb.{one.__name__}" for one in _KINDS.values())
         raise WrongTypeError(f"a collection's kind must be one of {some}, not {kind!r}")

@@ -349,7 +349,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     # -- what a kind must have -------------------------------------------------------------------
 
     def make_items(self, secret: bytes) -> Items:
-        """Return what encodes items and makes features of them, under a collection's secret."""
+        """The codec of the kind's items, keyed by the collection's secret."""
         raise NotImplementedError
 
     def make_measure(self) -> Measure:
@@ -731,7 +731,7 @@ def utf8(text: str, what: str) -> bytes:
     except UnicodeEncodeError as error:
         raise BadItemError(
             f"{what} holds half a surrogate pair, U+{ord(text[error.start]):04X}, at position "
-            f"{error.start}, which is no character"
+            f"{error.start}, which is not a character"
         ) from None
 
 

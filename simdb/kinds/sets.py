@@ -327,7 +327,7 @@ def stored_elements(data: bytes | memoryview) -> list[int] | list[str]:
         return integers
     width = form - _STRINGS
     if width not in UNSIGNED:
-        raise ValueError(f"{form} is no form of elements")
+        raise ValueError(f"{form} is not a form of elements")
     (count,) = struct.unpack_from("<I", data, 1)
     lengths = struct.unpack_from(f"<{count}{UNSIGNED[width]}", data, 5)
     strings = bytes(data[5 + count * width :])

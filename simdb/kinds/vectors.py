@@ -183,7 +183,7 @@ class VectorItems(Items):
         if not np.isfinite(vector).all():
             position = int(np.flatnonzero(~np.isfinite(vector))[0])
             wrong = given[position]
-            why = "is beyond float32" if math.isfinite(wrong) else "is no finite number"
+            why = "is beyond float32" if math.isfinite(wrong) else "is not a finite number"
             raise BadItemError(f"the component {wrong} of a vector, at position {position}, {why}")
         if self._directed and not vector.any():
             what = "all its components are 0"
@@ -273,7 +273,7 @@ def _require_numbers(item: Sequence[object]) -> None:
 
 def _number(component: object) -> float:
     if isinstance(component, _NO_NUMBERS) or not hasattr(component, "__float__"):
-        raise ValueError(f"{shown(component)} is no number")
+        raise ValueError(f"{shown(component)} is not a number")
     return float(component)
 
 

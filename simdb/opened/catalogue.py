@@ -196,8 +196,8 @@ def check_name(name: object) -> str:
         raise WrongTypeError(f"a collection's name must be str, not {type(name).__name__}")
     if not name or not name.isprintable() or len(name.encode()) > layout.LONGEST_NAME:
         raise ConfigurationError(
-            f"a collection's name has 1 to {layout.LONGEST_NAME} bytes of printable text, "
-            f"which {name[:60]!r} has not"
+            f"a collection's name must be 1 to {layout.LONGEST_NAME} bytes of printable text, "
+            f"not {name[:60]!r}"
         )
     return name
 

@@ -120,7 +120,7 @@ def changed_settings(
     if bound is None and present.is_probable and not drop_probable:
         if wanted.is_distance != present.kind.is_distance:
             raise ConfigurationError(
-                f"{wanted} is compared otherwise than {present.kind}: give "
+                f"{wanted} and {present.kind} use different measures: give "
                 f"{'max_distance' if wanted.is_distance else 'threshold'}"
             )
         bound = wanted.bound_of(present.threshold)

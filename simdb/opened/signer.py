@@ -174,7 +174,7 @@ class Signer:
         return Agreement(family.needed_matches(bound.fraction), family if family.decides else None)
 
     def sign_hashed(self, features: Any, epoch: Epoch | None = None) -> Signed:
-        """Return what the indexes store of items, by what ``hashed`` returned of them."""
+        """Make what the indexes store of items, of their features as ``hashed`` returned them."""
         if isinstance(features, SymbolSets):
             comparable = features.offsets[1:] > features.offsets[:-1]
         else:

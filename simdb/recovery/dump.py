@@ -184,7 +184,7 @@ def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
             )
         return [_collection(source, one) for one in document["collections"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StorageError(f"{source} is no dump of a store: {error!r}") from error
+        raise StorageError(f"{source} is not a dump of a store: {error!r}") from error
 
 
 def _collection(source: Path, described: dict[str, Any]) -> DumpedCollection:

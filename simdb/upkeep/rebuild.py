@@ -14,7 +14,7 @@ from simdb.answers.method import ProgressCallback
 from simdb.arrays import UInt32s
 from simdb.errors import DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
-from simdb.ingest import postings as exact_indexing
+from simdb.ingest import postings
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Known, WriteAccess
@@ -51,7 +51,7 @@ def compact(access: WriteAccess, known: Known, progress: ProgressCallback | None
     steps = 0
 
     def finish_epoch(writer: CollectionWriter) -> bool:
-        return exact_indexing.finish(writer, known.refreshed(writer.transaction).signer)
+        return postings.finish(writer, known.refreshed(writer.transaction).signer)
 
     def merge(writer: CollectionWriter) -> bool:
         return writer.index_writer(writer.manifest.index).step()
@@ -148,7 +148,7 @@ def rebuild(
     with access.read() as snapshot:
         _require_unchanged(snapshot, before)
         present = CollectionReader(snapshot, settings.number)
-        if settings.is_exact and present.manifest.live >= exact_indexing.FIRST_TABLE:
+        if settings.is_exact and present.manifest.live >= postings.FIRST_TABLE:
             order, made_at = sampled_order(present, signer.items), present.manifest.live
     with ExitStack() as reserved:
         with access.write() as transaction:
@@ -168,7 +168,7 @@ def rebuild(
                 now = _require_unchanged(transaction, before)
                 writer = CollectionWriter(transaction, settings.number)
                 if numbers.size:  # of which some have tombstones since, as in every index
-                    exact_indexing.insert(writer, index, signer.epoch, numbers, signed)
+                    postings.insert(writer, index, signer.epoch, numbers, signed)
                     writer.index_writer(index).merge_after(numbers.size)
                 if position == writer.manifest.next_number:
                     catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))

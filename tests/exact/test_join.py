@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterable
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from simdb import kernels
 from simdb.exact import joins
 from simdb.exact.joins import PairColumns
-from simdb.exact.measures import Criterion, Measure
+from simdb.exact.measures import Criterion, SetMeasure
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.work import Work
@@ -62,9 +63,9 @@ def check_self_join(generator: random.Random, threshold: Fraction) -> int:
     sets = adversarial_sets(generator, threshold)
     arranged = some_order(generator, sets).arrange(*columns(sets))
     chunk = generator.choice([1, 2, 7, 1000])
-    batches = joins.pairs(arranged, Threshold(threshold), chunk=chunk)
     expected = similar_pairs(sets, threshold)
-    assert collected(batches) == expected
+    with mock.patch.object(joins, "CHUNK", chunk):
+        assert collected(joins.pairs(arranged, Threshold(threshold))) == expected
     return sum(exact == threshold for exact in expected.values())
 
 
@@ -74,8 +75,9 @@ def check_two_sided_join(generator: random.Random, threshold: Fraction) -> None:
     order = some_order(generator, left + right)
     arranged = order.arrange(*columns(left)), order.arrange(*columns(right))
     chunk = generator.choice([1, 2, 7, 1000])
-    batches = joins.join(*arranged, Threshold(threshold), chunk=chunk)
-    assert collected(batches) == similar_across(left, right, threshold)
+    expected = similar_across(left, right, threshold)
+    with mock.patch.object(joins, "CHUNK", chunk):
+        assert collected(joins.join(*arranged, Threshold(threshold))) == expected
 
 
 def check_search(generator: random.Random, threshold: Fraction) -> None:
@@ -84,7 +86,7 @@ def check_search(generator: random.Random, threshold: Fraction) -> None:
     arranged = order.arrange(*columns(sets))
     place = generator.randrange(len(sets))
     probe = arranged.values[arranged.offsets[place] : arranged.offsets[place + 1]].tolist()
-    criterion = Criterion(Measure.JACCARD, Threshold(threshold))
+    criterion = Criterion(SetMeasure.JACCARD, Threshold(threshold))
     floor = generator.choice([threshold, threshold / 2, threshold * Fraction(3, 4)])
     candidates = slow_search(arranged, probe, criterion, Threshold(floor))
     similar = {k for k, one in enumerate(sets) if jaccard(one, sets[place]) >= threshold}
@@ -216,11 +218,12 @@ def test_postings_stand_in_buckets_by_size_with_position_and_suffix():
     assert [column.tolist() for column in left] == [column.tolist() for column in right]
 
 
-def test_identical_sets_are_one_class_until_their_pairs_are_asked_for():
+def test_identical_sets_are_one_class_until_their_pairs_are_asked_for(monkeypatch):
+    monkeypatch.setattr(joins, "CHUNK", 50_000)
     sets = [{1, 2, 3}] * 2_000 + [{1, 2, 3, 4}] * 10
     arranged = SymbolOrder().arrange(*columns(sets))
     counters = Work()
-    batches = joins.pairs(arranged, Threshold.parse(0.75), chunk=50_000, work=counters)
+    batches = joins.pairs(arranged, Threshold.parse(0.75), work=counters)
     first = next(batches)
     assert len(first) == 50_000
     total = len(first) + sum(len(batch) for batch in batches)

@@ -18,14 +18,14 @@ from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.exact import joins
 from simdb.exact.joins import BEGINNING, Place, Workers, in_order
-from simdb.exact.measures import Criterion, Measure
+from simdb.exact.measures import Criterion, SetMeasure
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
-from simdb.kinds import Items as Forms
+from simdb.kinds import Items
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Epoch, Signer, open_epoch
 from simdb.results import PairBatch
-from simdb.storage.collection.reader import CollectionReader, Items, chosen_items, live_batches
+from simdb.storage.collection.reader import CollectionReader, LiveBatch, chosen_items, live_batches
 from simdb.storage.tables.blocks import slices_of
 
 T = TypeVar("T")
@@ -58,14 +58,14 @@ def join_order(opened: Opened) -> SymbolOrder:
     return sampled_order(opened.reader, opened.signer.items)
 
 
-def sampled_order(collection: CollectionReader, forms: Forms) -> SymbolOrder:
+def sampled_order(collection: CollectionReader, forms: Items) -> SymbolOrder:
     """Make an order of symbols from items at equal distances; empty without items.
 
     Reads ``SAMPLED_BYTES`` of items and ``SAMPLED_ITEMS`` of them at most, however many there are;
     of all others only the heads of their blocks. Counts about ``SAMPLED_SYMBOLS`` at most.
     """
-    state = collection.manifest
-    average = max(1, state.item_bytes // max(1, state.live))
+    manifest = collection.manifest
+    average = max(1, manifest.item_bytes // max(1, manifest.live))
     wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
     numbers = collection.live_numbers()
     numbers = numbers[:: max(1, -(-numbers.size // wanted))]
@@ -91,7 +91,7 @@ def live_sets(opened: Opened, order: SymbolOrder, start: int = 0) -> Iterator[Lo
     return in_order(works, workers)
 
 
-def _arranged(signer: Signer, order: SymbolOrder, batch: Items) -> Loaded:
+def _arranged(signer: Signer, order: SymbolOrder, batch: LiveBatch) -> Loaded:
     symbols = signer.symbols(batch.items)
     sets = order.arrange(symbols.values, symbols.offsets)
     return Loaded(batch.numbers, sum(map(len, batch.items)), sets)
@@ -186,7 +186,7 @@ class InMemory:
         measure = self._criterion.measure
         for columns in join(threshold, work=self._work, workers=workers, start=start):
             ones, others, values = columns.left, columns.right, columns.similarities
-            if measure is not Measure.JACCARD:
+            if measure is not SetMeasure.JACCARD:
                 sizes = left.sets.sizes[ones], right.sets.sizes[others]
                 met = self._criterion.are_met(columns.overlaps, *sizes)
                 values = measure.values(columns.overlaps, *sizes)[met]

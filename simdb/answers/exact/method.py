@@ -24,14 +24,15 @@ from simdb.answers.method import Batches, Forest, Method, ProgressCallback
 from simdb.arrays import UInt32s
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.joins import BEGINNING, Place, Workers
-from simdb.exact.measures import Criterion, Measure
+from simdb.exact.measures import Criterion, SetMeasure
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.results import Matches
 
 MEMORY, SWEPT, NEW = "m", "s", "n"  # ways of pairs
-SYMMETRIC = (Measure.JACCARD, Measure.DICE, Measure.COSINE)  # which have a floor to join at
+# Which have a floor to join at.
+SYMMETRIC = (SetMeasure.JACCARD, SetMeasure.DICE, SetMeasure.COSINE)
 JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left items up
 POSTING_MET = 1e-8  # seconds
 
@@ -55,7 +56,7 @@ class Exact(Method):
     @property
     def can_resume(self) -> bool:
         """Pairs by Jaccard similarity come with tokens to go on after."""
-        return self.measure is Measure.JACCARD
+        return self.measure is SetMeasure.JACCARD
 
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Look an item up in the exact index."""
@@ -245,7 +246,7 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
     """Raise, with the remedy, unless the collection has an exact index that serves a criterion."""
     needed = criterion.floor
     shown = needed
-    if needed is not None and criterion.measure is Measure.JACCARD:
+    if needed is not None and criterion.measure is SetMeasure.JACCARD:
         shown = Threshold(settings.kind.outer_similarity(needed.fraction))
     if not settings.is_exact:
         floor = shown or criterion.threshold
@@ -257,11 +258,11 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
         return
     if needed is None:
         raise ThresholdTooLowError(
-            f"{criterion.measure} needs an exact index of all symbols, which collection "
-            f"{settings.name!r} has not",
+            f"{criterion.measure} needs an exact index of all symbols; collection "
+            f"{settings.name!r} has none",
             remedies=[Remedy("containment", value=True, effect="makes it one", method="rebuild")],
         )
-    at = "" if criterion.measure is Measure.JACCARD else f" ({criterion.measure}: floor {shown})"
+    at = "" if criterion.measure is SetMeasure.JACCARD else f" ({criterion.measure}: floor {shown})"
     raise ThresholdTooLowError(
         f"threshold {criterion.threshold}{at} is below the floor {settings.posted_floor} of the "
         f"exact index of collection {settings.name!r}",

@@ -28,7 +28,6 @@ from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
 from simdb.exact.joins import (
     ALONE,
     BEGINNING,
-    CHUNK,
     OWN_PAIRS,
     Place,
     Workers,
@@ -36,7 +35,7 @@ from simdb.exact.joins import (
     in_order,
     numbered,
 )
-from simdb.exact.measures import Criterion, Measure
+from simdb.exact.measures import Criterion, SetMeasure
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
 from simdb.opened.opened import Opened
@@ -361,20 +360,20 @@ class Sweep:
         )
         left, right = numbers[local.left[:kept]], numbers[local.right[:kept]]
         pairs = ClassPairs(number, left, right, overlaps[:kept])
-        if self._criterion.measure is not Measure.JACCARD:
+        if self._criterion.measure is not SetMeasure.JACCARD:
             sizes = self._classes.sizes[left], self._classes.sizes[right]
             met = self._criterion.are_met(pairs.overlaps, *sizes)
             pairs = ClassPairs(number, left[met], right[met], pairs.overlaps[met])
         return pairs, counts
 
 
-def _members(measure: Measure, classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
+def _members(measure: SetMeasure, classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
     chosen = np.unique(np.concatenate([pairs.left, pairs.right]))
     members = classes.members(chosen)
     places = np.searchsorted(chosen, pairs.left), np.searchsorted(chosen, pairs.right)
     sizes = classes.sizes[pairs.left], classes.sizes[pairs.right]
     similarities = measure.values(pairs.overlaps, *sizes)
-    for rows, one, other in expanded(places, (members, members), same=True, chunk=CHUNK):
+    for rows, one, other in expanded(places, (members, members), same=True):
         yield PairBatch(one.astype(np.uint32), other.astype(np.uint32), similarities[rows])
 
 
@@ -490,9 +489,9 @@ def classify(opened: Opened, epoch: Epoch, postings: Iterable[KeysAndColumns]) -
     Texts have to be cut into shingles to be read, so only those are read that may be identical. Of
     other items all are: that is quick, and brings their bitmaps, which tell most of small sets.
     """
-    state = opened.reader.manifest.next_number
+    items = opened.reader.manifest.next_number
     classes = ItemClasses(
-        np.zeros(state, np.int64), np.zeros(state, np.uint64), np.arange(state, dtype=np.uint32)
+        np.zeros(items, np.int64), np.zeros(items, np.uint64), np.arange(items, dtype=np.uint32)
     )
     if opened.settings.kind.is_slow_to_read:
         numbers, digests = _alike_by_postings(opened, epoch, classes, postings)

@@ -161,7 +161,7 @@ def plain_value(name: str, value: object) -> Value | None:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise BadItemError(
-                f"the field {name!r} is {value}, which is no number; a missing value is None"
+                f"the field {name!r} is {value}, not a number; use None for a missing value"
             )
         return float(value)
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
@@ -233,8 +233,7 @@ def read_day(name: str, value: Value) -> Fraction | None:
         return Fraction(datetime.date(int(found[1]), int(found[3]), int(found[4])).toordinal())
     except ValueError as error:
         raise BadItemError(
-            f"the field {name!r} is {reprlib.repr(value)}, which is no date of the calendar: "
-            f"{error}"
+            f"the field {name!r} is {reprlib.repr(value)}, which is not a valid date: {error}"
         ) from None
 
 

@@ -48,7 +48,7 @@ class CollectionReader:
     def __init__(self, transaction: ReadTransaction, number: int) -> None:
         self.transaction = transaction
         self.number = number
-        self.manifest = manifest = self._read_state()
+        self.manifest = manifest = self._read_manifest()
         self.documents = self._open(Table.DOCUMENTS, manifest.document_tail, 0)
         self.items = None
         if manifest.item_width:
@@ -61,29 +61,29 @@ class CollectionReader:
         self._bands: RunView | None = None
         self._tombstones: UInt8s | None = None
 
-    def _read_state(self) -> Manifest:
-        """Read the state, or take it from the cache if it has not changed.
+    def _read_manifest(self) -> Manifest:
+        """Read the manifest, or take it from the cache if it has not changed.
 
         It is known by its checksum. A transaction's number would not do: between taking a number
         and reading the roots LMDB lets others commit twice, and then shows what they wrote.
         """
         caches = self.transaction.environment.caches
         name = f"state {self.number}"
-        record = self._state_record()
+        record = self._record()
         checksum = bytes(record[: layout.CHECKSUM_SIZE])
         known: tuple[bytes, Manifest] | None = caches.get(name)
         if known is None or known[0] != checksum:
-            known = checksum, self._load_state(record)
+            known = checksum, self._decoded(record)
             caches[name] = known
         return known[1]
 
-    def _state_record(self) -> memoryview:
+    def _record(self) -> memoryview:
         record = self.transaction.get(Table.META, manifest_key(self.number))
         if record is None:
-            raise CorruptionError(f"the state of collection {self.number} is missing")
+            raise CorruptionError(f"the manifest of collection {self.number} is missing")
         return record
 
-    def _load_state(self, record: memoryview) -> Manifest:
+    def _decoded(self, record: memoryview) -> Manifest:
         return Manifest.decode(layout.unseal(Table.META, manifest_key(self.number), record))
 
     def _open(self, table: Table, _tail: Tail, width: int) -> BlockReader:
@@ -163,7 +163,7 @@ class CollectionReader:
     def item_blocks(self, *, only_known: bool = False) -> ItemBlocks | None:
         """Return all blocks of items of one width, None if there are none.
 
-        They are cached by commit, and known by the state as well: see ``_read_state``. With
+        They are cached by commit, and known by the state as well: see ``_read_manifest``. With
         ``only_known`` they are not looked for.
         """
         assert self.items is not None
@@ -268,7 +268,7 @@ CHOSEN_AT_ONCE = 4_096
 BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
 
 
-class Items(NamedTuple):
+class LiveBatch(NamedTuple):
     """Some live items: their numbers, uint32 ascending, and their bytes."""
 
     numbers: UInt32s
@@ -282,7 +282,7 @@ def live_batches(
     most_items: int | None = None,
     most_bytes: int = BYTES_AT_ONCE,
     weights: Callable[[list[bytes]], Int64s] | None = None,
-) -> Iterator[Items]:
+) -> Iterator[LiveBatch]:
     """Yield the live items from a number on in batches of bounded size; every one is verified.
 
     A batch has at most so many items, and bytes, unless a block of the store has more. Where
@@ -308,13 +308,13 @@ def live_batches(
             size += added
             taken += len(part)
             if size >= most_bytes or len(items) == most_items:
-                yield Items(np.concatenate(numbers), items)
+                yield LiveBatch(np.concatenate(numbers), items)
                 numbers, items, size = [], [], 0
     if items:
-        yield Items(np.concatenate(numbers), items)
+        yield LiveBatch(np.concatenate(numbers), items)
 
 
-def _live_blocks(collection: CollectionReader, start: int) -> Iterator[Items]:
+def _live_blocks(collection: CollectionReader, start: int) -> Iterator[LiveBatch]:
     collection.load_tombstones()
     live = 0
     blocks = collection.documents if collection.items is None else collection.items
@@ -328,7 +328,7 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[Items]:
         else:
             collection.items.verify(block.key)
             items = cut_rows(block.as_rows(np.uint8)[places])
-        yield Items(block.numbers[places].copy(), items)
+        yield LiveBatch(block.numbers[places].copy(), items)
     if not start:
         collection.require_all(live)
 

@@ -117,14 +117,14 @@ class CollectionWriter(CollectionReader):
     def __init__(self, transaction: WriteTransaction, number: int) -> None:
         super().__init__(transaction, number)
 
-    def _read_state(self) -> Manifest:
-        """Read the state; it will be changed, so it cannot be one that readers share."""
+    def _read_manifest(self) -> Manifest:
+        """Read the manifest; it will be changed, so it cannot be one that readers share."""
         written = self.transaction.environment.caches.pop("written manifests", None)
         if written is not None and written[0] + 1 == self.transaction.identity:
-            state: Manifest | None = written[1].get(self.number)
-            if state is not None:
-                return state
-        return self._load_state(self._state_record())
+            manifest: Manifest | None = written[1].get(self.number)
+            if manifest is not None:
+                return manifest
+        return self._decoded(self._record())
 
     def _open(self, table: Table, tail: Tail, width: int) -> BlockWriter:
         size = blocks.ITEM_BLOCK_BYTES if table is Table.ITEMS else blocks.TARGET_BYTES

@@ -126,7 +126,7 @@ class Fields(msgspec.Struct, array_like=True, eq=False, forbid_unknown_fields=Tr
         try:
             return msgspec.msgpack.decode(stored, type=cls)
         except msgspec.DecodeError as error:
-            raise CorruptionError(f"the state of a collection cannot be read: {error}") from error
+            raise CorruptionError(f"a collection's manifest cannot be read: {error}") from error
 
 
 class Run(Fields):
@@ -157,7 +157,7 @@ class Merge(Fields):
 
 
 class RunDirectory(Fields):
-    """All runs of one index, oldest first; stored in the state of its collection."""
+    """All runs of one index, oldest first; stored in the manifest of its collection."""
 
     next_number: int = 1
     runs: list[Run] = []

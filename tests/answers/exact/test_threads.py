@@ -33,6 +33,7 @@ ANSWERS = ("memory", "counted", "sliced")
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joins, "RANGE_WEIGHT", 8)
+    monkeypatch.setattr(joins, "CHUNK", 4)
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +61,8 @@ def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: 
     sets = corpus(1, HALF.fraction, 90)
     arranged = SymbolOrder().arrange(*columns(sets))
     alone, together = Work(), Work()
-    expected = rows_of(joins.pairs(arranged, HALF, chunk=4, work=alone))
-    found = rows_of(joins.pairs(arranged, HALF, chunk=4, work=together, workers=workers))
+    expected = rows_of(joins.pairs(arranged, HALF, work=alone))
+    found = rows_of(joins.pairs(arranged, HALF, work=together, workers=workers))
     assert found == expected
     assert {row[:2] for row in found} == similar_pairs(sets, HALF.fraction).keys()
     assert together == alone
@@ -70,13 +71,13 @@ def test_a_join_gives_the_same_rows_in_the_same_order_with_any_workers(workers: 
 
 def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Workers) -> None:
     arranged = SymbolOrder().arrange(*columns(corpus(2, HALF.fraction, 50)))
-    batches = list(joins.pairs(arranged, HALF, chunk=4))
+    batches = list(joins.pairs(arranged, HALF))
     whole = Work()
-    list(joins.pairs(arranged, HALF, chunk=4, work=whole))
+    list(joins.pairs(arranged, HALF, work=whole))
     scanned = []
     for done in sorted({*range(1, len(batches), 3), len(batches)}):
         left, start = Work(), batches[done - 1].after
-        rest = joins.pairs(arranged, HALF, chunk=4, start=start, workers=workers, work=left)
+        rest = joins.pairs(arranged, HALF, start=start, workers=workers, work=left)
         assert rows_of(rest) == rows_of(batches[done:])
         scanned.append(left.looked_at)
     assert scanned == sorted(scanned, reverse=True)
@@ -87,12 +88,12 @@ def test_a_join_goes_on_at_every_place_without_joining_what_is_done(workers: Wor
 def test_a_join_of_two_sides_goes_on_at_every_place(workers: Workers) -> None:
     left, right = corpus(3, HALF.fraction, 35), corpus(4, HALF.fraction, 35)
     sides = [SymbolOrder().arrange(*columns(side)) for side in (left, right)]
-    batches = list(joins.join(sides[0], sides[1], HALF, chunk=4))
+    batches = list(joins.join(sides[0], sides[1], HALF))
     expected = similar_across(left, right, HALF.fraction)
     assert {row[:2] for row in rows_of(batches)} == expected.keys()
     for done in sorted({*range(0, len(batches), 3), len(batches)}):
         start = batches[done - 1].after if done else BEGINNING
-        rest = joins.join(sides[0], sides[1], HALF, chunk=4, start=start, workers=workers)
+        rest = joins.join(sides[0], sides[1], HALF, start=start, workers=workers)
         assert rows_of(rest) == rows_of(batches[done:])
 
 

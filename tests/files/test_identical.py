@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from simdb.errors import ConfigurationError
-from simdb.exact import identical
-from simdb.exact.identical import IdenticalReport, identical_files
+from simdb.files import identical
+from simdb.files.identical import IdenticalReport, identical_files
 from simdb.results import Progress
 
 
