@@ -87,6 +87,8 @@ class Buckets(Method):
         probing = as_probes(signer, signer.sign_hashed(hashed))
         candidates = propose(opened.reader, probing, needed)
         opened.work.looked_at += candidates.numbers.size
+        if not candidates.numbers.size:  # as of most items that are like no other
+            return Matches((), self.guarantee, self.recall, 0)
         found = compare_probe_with_stored(opened, probe, candidates.numbers, self.bound)
         return self.matches(opened, found, limit)
 

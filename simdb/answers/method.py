@@ -127,6 +127,9 @@ class Method(ABC):
         ``candidates`` is how many items were compared, if not those of ``found``.
         """
         numbers, values, met, documents = found
+        compared = values.size if candidates is None else candidates
+        if not met.size:
+            return Matches((), self.guarantee, self.recall, compared)
         best = met[np.argsort(self.bound.order(values[met]), kind="stable")][:limit].tolist()
         if documents is None:
             read = dict(opened.reader.documents_of(np.sort(numbers[best])))
@@ -145,7 +148,6 @@ class Method(ABC):
             if self.measure is SetMeasure.JACCARD:
                 chosen_values = kind.outer_values(chosen_values)
             rows = list(map(Match, keys, chosen_values.tolist()))
-        compared = values.size if candidates is None else candidates
         return Matches(tuple(rows), self.guarantee, self.recall, compared)
 
     def matches_of_many(
