@@ -15,7 +15,7 @@ from datetime import date, time
 from decimal import Decimal
 from itertools import chain, islice
 from math import isfinite, isnan
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from simdb.ragged import ByteStrings, Column
 BATCH_ROWS = 10_000
 BATCH_BYTES = 2**24
 Key = str | int
+# Of rows: numbers, the UTF-8 of texts, or whatever is given.
+Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
 MIXED_KEYS = (
     "some keys are texts and some are numbers, which one Arrow column cannot hold: iterate over "
     "the answer instead, or write lines of JSON"
@@ -279,7 +281,7 @@ class Part(ABC):
     def rows(self) -> Iterator[Any]:
         """Yield each row as ``add_many`` takes it."""
 
-    def columns(self) -> tuple[Sequence[Any], Column, list[Any] | None] | None:
+    def columns(self) -> tuple[Keys, Column, list[Any] | None] | None:
         """Return the keys, the items as they lie in a table, and the metadata if there are any.
 
         None where the rows are to be read one by one.
@@ -348,12 +350,25 @@ class _TablePart(Part):
         single = [name for name in (self.named.key, self.named.item) if isinstance(name, str)]
         return any(self.batch.column(name).null_count for name in single)
 
-    def columns(self) -> tuple[Sequence[Any], Column, list[Any] | None] | None:
+    def columns(self) -> tuple[Keys, Column, list[Any] | None] | None:
         item = self.named.item
         if not isinstance(item, str) or self.has_nulls:
             return None
-        column = column_of(self.batch.column(item))
-        return None if column is None else (self._keys(), column, self._metadata())
+        keys, column = self._key_column(), column_of(self.batch.column(item))
+        return None if keys is None or column is None else (keys, column, self._metadata())
+
+    def _key_column(self) -> Int64s | ByteStrings | None:
+        """Return the keys as they lie in the table, None where one of them is none."""
+        if self.named.key is None:
+            return np.arange(self.first, self.first + self.batch.num_rows)
+        array = self.batch.column(self.named.key)
+        if library().types.is_integer(_plain_type(array.type)):
+            given = array.dictionary_decode() if array.type != _plain_type(array.type) else array
+            found: npt.NDArray[Any] = given.to_numpy(zero_copy_only=False)
+            fits = found.dtype != np.uint64 or not (found >> np.uint64(63)).any()
+            return found.astype(np.int64) if fits else None
+        texts = column_of(array)
+        return None if texts is None else ByteStrings(texts.values, texts.offsets)
 
     def _keys(self) -> Sequence[Any]:
         if self.named.key is not None:

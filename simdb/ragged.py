@@ -112,6 +112,20 @@ class ByteStrings(Sequence[memoryview]):
     offsets: npt.NDArray[np.int64]  # string i is ``values[offsets[i]:offsets[i + 1]]``
 
     @classmethod
+    def of(cls, strings: Sequence[bytes | memoryview]) -> ByteStrings:
+        """Put byte strings one after the other, if they are not."""
+        if isinstance(strings, ByteStrings):
+            return strings
+        sizes = np.fromiter(map(len, strings), np.int64, len(strings))
+        return cls(np.frombuffer(b"".join(strings), np.uint8), offsets_of(sizes))
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[ByteStrings]) -> ByteStrings:
+        """Put several columns of byte strings, at least one, together."""
+        sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+        return cls(np.concatenate([part.values for part in parts]), offsets_of(sizes))
+
+    @classmethod
     def of_rows(cls, rows: npt.NDArray[Any]) -> ByteStrings:
         """Return the bytes of each row of a contiguous array."""
         width = rows.itemsize * int(np.prod(rows.shape[1:]))

@@ -120,7 +120,7 @@ class _Columns(Part):
     def rows(self) -> Iterator[Any]:
         return self._one_by_one()
 
-    def columns(self) -> tuple[Sequence[Any], Column, list[Any] | None] | None:
+    def columns(self) -> tuple[arrow.Keys, Column, list[Any] | None] | None:
         items = [piece.batch.column(piece.item) for piece in self._pieces]
         joined = items[0] if len(items) == 1 else arrow.library().concat_arrays(items)
         column = arrow.column_of(joined)

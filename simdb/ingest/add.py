@@ -25,11 +25,11 @@ from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.opened import Known, Opened, WriteAccess
 from simdb.opened.signer import Prefixes, Signed, Signer, Signing, current_epoch
-from simdb.ragged import as_bytes
+from simdb.ragged import ByteStrings
 from simdb.results import Action, AddReport, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.tables.layout import decode_user_key
+from simdb.storage.tables.layout import decode_user_key, picked
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4
@@ -153,7 +153,8 @@ class BatchAdder:
                 self._first_new = writer.manifest.next_number
             prefixes = postings.present_prefixes(writer, self._signer, batch.items, signed)
             signed = signed._replace(prefixes=prefixes)
-            stored = [-1 if found is None else found for found in writer.find_many(batch.keys)]
+            batch.keys = ByteStrings.of(batch.keys)
+            stored = writer.find_many(batch.keys).tolist()
             fates = Fates(batch, stored, self._actions(writer, batch, stored))
             if self._policy.bound is not None:
                 fates.decisions = self._decisions(fates, signed, self._policy.bound)
@@ -327,12 +328,12 @@ def _targets(writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
 
 def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
-    keys, items, metadata = batch.keys, as_bytes(batch.items), batch.metadata
+    columns = list(map(ByteStrings.of, (batch.keys, batch.items, batch.metadata)))
     if len(kept) < len(batch.rows):
-        keys, metadata = ([column[place] for place in kept] for column in (keys, metadata))
-        items = [items[place] for place in kept]
-        signed = signed.select(np.array(kept, np.int64))
-    first = writer.insert(keys, items, metadata)
+        places = np.array(kept, np.int64)
+        columns = [picked(column, places) for column in columns]
+        signed = signed.select(places)
+    first = writer.insert(*columns)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
     postings.insert(writer, writer.manifest.index, current_epoch(writer), numbers, signed)
     return first

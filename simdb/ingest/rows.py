@@ -6,12 +6,15 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, overload
 
-from simdb import arrow
+import numpy as np
+
+from simdb import arrow, kernels
 from simdb.errors import BadItemError, UsageError
 from simdb.kinds import Items
 from simdb.kinds.base import Stored
+from simdb.ragged import ByteStrings
 from simdb.results import Key
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import slices_of
@@ -26,13 +29,32 @@ ELEMENT_BYTES = 64  # about what Python takes for an element of a set
 _PLAIN = frozenset((list, tuple, set, frozenset))  # collections whose elements are looked at
 
 
+@dataclass(frozen=True, slots=True)
+class DecodedKeys(Sequence[Key]):
+    """Keys as they were given, which become objects where they are asked for."""
+
+    encoded: ByteStrings
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    @overload
+    def __getitem__(self, place: int) -> Key: ...
+    @overload
+    def __getitem__(self, place: slice) -> DecodedKeys: ...
+    def __getitem__(self, place: int | slice) -> Key | DecodedKeys:
+        if isinstance(place, slice):
+            return DecodedKeys(self.encoded[place])
+        return layout.decode_user_key(self.encoded[place])
+
+
 @dataclass(slots=True)
 class RowBatch:
     """Rows in canonical form, as columns, and the bad rows among them."""
 
     rows: Sequence[int] = field(default_factory=list)  # positions in the input
     user_keys: Sequence[Key] = field(default_factory=list)  # as they were given
-    keys: list[bytes] = field(default_factory=list)  # as they are stored
+    keys: Sequence[Stored] = field(default_factory=list)  # as they are stored
     items: Sequence[Stored] = field(default_factory=list)
     metadata: list[bytes] = field(default_factory=list)  # packed, empty where there is none
     # Position, key if it could be read, and problem of the rows that cannot be stored.
@@ -89,14 +111,22 @@ def _batch_of_table(part: arrow.Part, items: Items) -> RowBatch | None:
     if encoded is None:
         return None
     try:
-        keys = encode_user_keys(user_keys)
-        packed = [b""] * len(keys) if metadata is None else list(map(encode_metadata, metadata))
+        keys = _encoded_keys(user_keys)
+        packed = [b""] * len(encoded) if metadata is None else list(map(encode_metadata, metadata))
     except (UsageError, TypeError, ValueError, OverflowError):
         return None
-    if len(set(keys)) < len(keys):
+    if keys is None or not kernels.columns.order(keys.values, keys.offsets)[1]:
         return None
     rows = range(part.first, part.first + len(keys))
-    return RowBatch(rows, user_keys, keys, encoded, packed)
+    return RowBatch(rows, DecodedKeys(keys), keys, encoded, packed)
+
+
+def _encoded_keys(keys: arrow.Keys) -> ByteStrings | None:
+    """Return the keys of a table as they are stored; None, or an error, where one cannot be."""
+    if isinstance(keys, np.ndarray | ByteStrings):
+        return layout.encode_key_column(keys)
+    values: Sequence[Any] = keys
+    return ByteStrings.of(encode_user_keys(values))
 
 
 def _batches_of_rows(

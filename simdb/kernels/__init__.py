@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from simdb.kernels import (
         bits,
         buckets,
+        checksums,
+        columns,
         elements,
         fingerprints,
         hashes,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = [
     "bits",
     "buckets",
+    "checksums",
+    "columns",
     "elements",
     "fingerprints",
     "hashes",

@@ -1,7 +1,8 @@
-"""How kernels are compiled, and the three instructions that numba has no word for.
+"""How kernels are compiled, and the four instructions that numba has no word for.
 
 ``kernel`` is for functions of arrays, ``inlined`` for what they are made of. The instructions count
-the bits of a word, multiply two words into a wide one, and read arrays by address. A kernel
+the bits of a word, multiply two words into a wide one, read arrays by address, and add eight words
+to the sums of a checksum. A kernel
 that probes hundreds of chunks cannot be handed hundreds of arrays, so it is handed their addresses:
 whoever makes the table of addresses owns the transaction that keeps them valid
 (``RunView``, say), and has checked counts and bounds.
@@ -114,6 +115,16 @@ if numba.config.DISABLE_JIT:
         """Read a uint32."""
         return ctypes.c_uint32.from_address(int(address) + 4 * int(position)).value
 
+    def add_stripe(sums: int, data: int, secret: int) -> None:
+        """Add eight words of data to eight sums, all by their addresses (XXH3)."""
+        eight = ctypes.c_uint64 * 8
+        totals = eight.from_address(int(sums))
+        words, keys = eight.from_address(int(data)), eight.from_address(int(secret))
+        for lane, (word, key) in enumerate(zip(words, keys, strict=True)):
+            totals[lane ^ 1] = (totals[lane ^ 1] + word) % 2**64
+            low, high = (word ^ key) & 0xFFFFFFFF, (word ^ key) >> 32
+            totals[lane] = (totals[lane] + low * high) % 2**64
+
 else:
 
     @intrinsic
@@ -140,6 +151,29 @@ else:
             return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
 
         return types.uint64(types.uint64, types.uint64), generate
+
+    @intrinsic
+    def add_stripe(
+        _typing: object, _sums: object, _data: object, _secret: object
+    ) -> tuple[object, object]:
+        """Add eight words of data to eight sums, all by their addresses (XXH3)."""
+
+        def generate(
+            _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+        ) -> ir.Value:
+            eight = ir.VectorType(ir.IntType(64), 8)
+            places = [builder.inttoptr(argument, eight.as_pointer()) for argument in arguments]
+            totals, words, keys = (builder.load(place, align=1) for place in places)
+            keyed = builder.xor(words, keys)
+            low = builder.and_(keyed, ir.Constant(eight, [0xFFFFFFFF] * 8))
+            product = builder.mul(low, builder.lshr(keyed, ir.Constant(eight, [32] * 8)))
+            others = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7, 6])
+            swapped = builder.shuffle_vector(words, ir.Constant(eight, None), others)
+            total = builder.add(totals, builder.add(product, swapped))
+            builder.store(total, places[0], align=1)
+            return _context.get_dummy_value()
+
+        return types.none(types.int64, types.int64, types.int64), generate
 
     load_uint64 = _loader(types.uint64)
     load_uint32 = _loader(types.uint32)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 import simdb.kernels
 from simdb.exact.order import SymbolOrder
@@ -92,6 +93,92 @@ def rows_of(values: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> list[list[An
 
 def drawn_pairs(random: np.random.Generator, count: int, pairs: int = 20) -> Any:
     return (random.integers(0, count, pairs), random.integers(0, count, pairs))
+
+
+# -- checksums and columns -----------------------------------------------------------------------
+
+
+def some_strings(random: np.random.Generator, count: int = 40) -> list[bytes]:
+    """Strings that begin alike, come twice, are empty, or are of any length that is told apart."""
+    sizes = [0, 1, 3, 4, 8, 9, 16, 17, 32, 33, 96, 128, 129, 240, 241, 1024, 1025, 2100]
+    drawn = random.choice(sizes, count).tolist()
+    strings = [random.integers(0, 256, size, dtype=np.uint8).tobytes() for size in drawn]
+    return [*strings, strings[0], strings[1] + b"x", b"alike 1", b"alike 2", b"alike", b""]
+
+
+def column_of(strings: list[bytes]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    offsets = np.cumsum([0, *map(len, strings)]).astype(np.int64)
+    return as_stored(np.frombuffer(b"".join(strings), np.uint8)), offsets
+
+
+def strings_of(values: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> list[bytes]:
+    return [values[begin:end].tobytes() for begin, end in pairwise(offsets.tolist())]
+
+
+@twin_of("checksums.checksums")
+def checksums_of_strings(random: np.random.Generator) -> None:
+    strings = some_strings(random)
+    values, offsets = column_of(strings)
+    seeds = random.integers(0, 2**64, len(strings), dtype=np.uint64)
+    seeds[:3] = 0, 1, 2**64 - 1
+    found = kernels.checksums.checksums(values, offsets[:-1], offsets[1:], seeds)
+    pairs = zip(strings, seeds.tolist(), strict=True)
+    assert found.tolist() == [xxhash.xxh3_64_intdigest(one, seed) for one, seed in pairs]
+
+
+@twin_of("columns.order")
+def order_of_strings(random: np.random.Generator) -> None:
+    for strings in (some_strings(random), sorted(set(some_strings(random))), [b"one"], []):
+        places, differ = kernels.columns.order(*column_of(strings))
+        assert places.tolist() == sorted(range(len(strings)), key=strings.__getitem__)
+        assert differ == (len(set(strings)) == len(strings))
+
+
+@twin_of("columns.taken")
+def strings_taken(random: np.random.Generator) -> None:
+    strings = some_strings(random)
+    rows = random.integers(0, len(strings), 30)
+    for prefix in (b"", b"before "):
+        front = as_stored(np.frombuffer(prefix, np.uint8))
+        found = kernels.columns.taken(*column_of(strings), rows, front)
+        assert strings_of(*found) == [prefix + strings[row] for row in rows.tolist()]
+
+
+@twin_of("columns.documents")
+def documents_of_columns(random: np.random.Generator) -> None:
+    keys, items, metadata = (some_strings(random) for _ in range(3))
+    parts = [part for strings in (keys, items, metadata) for part in column_of(strings)]
+    expected = [
+        len(item).to_bytes(4, "little") + len(key).to_bytes(2, "little") + key + item + rest
+        for key, item, rest in zip(keys, items, metadata, strict=True)
+    ]
+    assert strings_of(*kernels.columns.documents(*parts)) == expected
+
+
+@twin_of("columns.blocks")
+def blocks_of_records(random: np.random.Generator) -> None:
+    records, owner = some_strings(random), int(random.integers(2**32))
+    count = len(records)
+    numbers = np.sort(random.choice(2**32 - 1, count, replace=False)).astype(np.uint32)
+    cuts = [0, 1, *sorted(random.choice(np.arange(2, count), 3, replace=False).tolist()), count]
+    own = [
+        xxhash.xxh3_64_intdigest(record, owner << 32 | number)
+        for record, number in zip(records, numbers.tolist(), strict=True)
+    ]
+    for sums in (np.empty(0, np.uint64), random.integers(0, 2**64, count, dtype=np.uint64)):
+        found = kernels.columns.blocks(
+            *column_of(records), numbers, sums, np.array(cuts), np.uint64(owner)
+        )
+        stored = sums.tolist() or own
+        for (first, stop), block in zip(pairwise(cuts), strings_of(*found), strict=True):
+            ends = np.cumsum([len(record) for record in records[first:stop]])
+            parts = [
+                np.array([stop - first, 0], np.uint32),
+                np.append(numbers[first:stop], np.zeros((stop - first) % 2, np.uint32)),
+                ends.astype(np.uint64),
+                np.array(stored[first:stop], np.uint64),
+            ]
+            assert block[8:] == b"".join([part.tobytes() for part in parts] + records[first:stop])
 
 
 # -- bits ----------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
+from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, cut_out, offsets_of
+from simdb.ragged import ByteStrings, as_bytes, cut_out, offsets_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -39,6 +40,17 @@ from simdb.storage.tables.views import RunView
 FEW = 16  # items that are read one by one
 
 
+class Names(NamedTuple):
+    """What table KEYS has encoded user keys under: the places of these by rising name, and names.
+
+    ``listed`` are the names in ``column``, as LMDB takes them.
+    """
+
+    order: Int64s
+    column: ByteStrings
+    listed: list[bytes]
+
+
 class CollectionReader:
     """One collection, by its number, as a transaction sees it.
 
@@ -60,6 +72,7 @@ class CollectionReader:
         self._verified_items: set[bytes] = set()
         self._bands: RunView | None = None
         self._tombstones: UInt8s | None = None
+        self._last_named: tuple[ByteStrings, Names] | None = None
 
     def _read_manifest(self) -> Manifest:
         """Read the manifest, or take it from the cache if it has not changed.
@@ -108,17 +121,25 @@ class CollectionReader:
         number: int = ITEM_NUMBER.unpack(layout.unseal(Table.KEYS, name, value))[0]
         return number
 
-    def find_many(self, keys: list[bytes]) -> list[int | None]:
-        """Return the item numbers of many encoded user keys, None for those not stored."""
-        prefix = owner_prefix(self.number)
-        names = [prefix + key for key in keys]
-        found = {
-            bytes(name): layout.unseal(Table.KEYS, bytes(name), value)
-            for name, value in self.transaction.get_many(Table.KEYS, names)
-        }
-        if not found:
-            return [None] * len(keys)
-        return [ITEM_NUMBER.unpack(found[name])[0] if name in found else None for name in names]
+    def _named(self, keys: ByteStrings) -> Names:
+        """Return the names of encoded user keys; of the last ones they are kept."""
+        if self._last_named is None or self._last_named[0] is not keys:
+            order, _ = kernels.columns.order(keys.values, keys.offsets)
+            names = layout.picked(keys, order, owner_prefix(self.number))
+            self._last_named = keys, Names(order, names, as_bytes(names))
+        return self._last_named[1]
+
+    def find_many(self, keys: ByteStrings) -> Int64s:
+        """Return the item numbers of many encoded user keys, -1 for those not stored."""
+        names = self._named(keys)
+        numbers = np.full(len(keys), -1, np.int64)
+        found = dict(self.transaction.get_many(Table.KEYS, names.listed))
+        if found:
+            for name, place in zip(names.listed, names.order.tolist(), strict=True):
+                if name in found:
+                    value = layout.unseal(Table.KEYS, name, found[name])
+                    numbers[place] = ITEM_NUMBER.unpack(value)[0]
+        return numbers
 
     def document(self, number: int) -> Document | None:
         """Return the document of an item number, or None if no block holds it."""

@@ -6,12 +6,13 @@ is rewritten, and the merging of runs that is due is paid for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from simdb.arrays import Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError, StorageError
+from simdb.ragged import ByteStrings, as_bytes
 from simdb.storage.collection.manifest import IndexManifest, Manifest, postings_writer
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.tombstones import clear_tombstones, set_tombstones
@@ -19,8 +20,6 @@ from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockWriter, Tail
 from simdb.storage.tables.layout import (
-    DOCUMENT_HEADER,
-    ITEM_NUMBER,
     Table,
     manifest_key,
     owner_prefix,
@@ -154,29 +153,32 @@ class CollectionWriter(CollectionReader):
         self.manifest.next_number += count
         return first
 
-    def insert(
-        self, keys: list[bytes], items: Sequence[bytes | memoryview], metadata: list[bytes]
-    ) -> int:
+    def insert(self, keys: ByteStrings, items: ByteStrings, metadata: ByteStrings) -> int:
         """Store items in canonical form under new item numbers; return the first of these.
 
         The keys are encoded, none of them stored; metadata is packed, empty where there is none.
         """
         first = self.take_numbers(len(keys))
         self.transaction.note_insertion()
-        prefix = owner_prefix(self.number)
-        names = [prefix + key for key in keys]
-        numbers = map(ITEM_NUMBER.pack, range(first, first + len(keys)))
-        sealed = layout.seal_many(Table.KEYS, names, numbers)
-        self.transaction.put_many(Table.KEYS, sorted(zip(names, sealed, strict=True)))
-        places = np.arange(first, first + len(keys), dtype=np.uint32)
+        numbers = np.arange(first, first + len(keys), dtype=np.uint32)
+        names = self._named(keys)
+        sealed = layout.seal_numbers(Table.KEYS, names.column, numbers[names.order])
+        self.transaction.put_many(
+            Table.KEYS, list(zip(names.listed, as_bytes(sealed), strict=True))
+        )
         in_documents = items
         if self.items is not None:
-            self.items.append(places, items)
-            in_documents = [b""] * len(items)
-        heads = list(map(DOCUMENT_HEADER.pack, map(len, in_documents), map(len, keys)))
-        self.documents.append(places, heads, keys, in_documents, metadata)
+            self.items.append(numbers, items)
+            in_documents = ByteStrings(items.values[:0], np.zeros_like(items.offsets))
+        columns = (keys, in_documents, metadata)
+
+        def documents(some: slice) -> ByteStrings:
+            return layout.document_records(*(column[some] for column in columns))
+
+        ends = keys.offsets + in_documents.offsets + metadata.offsets
+        self.documents.append_made(numbers, np.diff(ends) + layout.DOCUMENT_HEADER.size, documents)
         self.manifest.live += len(keys)
-        self.manifest.item_bytes += sum(map(len, items))
+        self.manifest.item_bytes += items.values.size
         return first
 
     def remove(self, numbers: Iterable[int]) -> None:

@@ -121,9 +121,9 @@ class ReadTransaction:
 
     def get_many(self, table: Table, keys: list[bytes]) -> list[tuple[bytes, memoryview]]:
         """Key and value of those of the keys that are stored."""
-        logged = self._changed(table).values
-        found = [(key, value) for key in keys if (value := logged.get(key)) is not None]
-        if logged:
+        found: list[tuple[bytes, memoryview]] = []
+        if logged := self._changed(table).values:
+            found = [(key, value) for key in keys if (value := logged.get(key)) is not None]
             keys = [key for key in keys if key not in logged]
         try:
             cursor = self._transaction.cursor(self._handles[table])

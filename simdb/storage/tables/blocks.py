@@ -34,7 +34,8 @@ only.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, pairwise
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -42,8 +43,10 @@ import numpy.typing as npt
 import xxhash
 from msgspec import Meta
 
+from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
+from simdb.ragged import ByteStrings
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
@@ -53,6 +56,7 @@ HEADER_SIZE = HEADER.size
 assert HEADER_SIZE == 16
 
 Data = bytes | memoryview
+_NONE = np.empty(0, np.uint64)
 
 
 class Block(NamedTuple):
@@ -89,6 +93,13 @@ class Block(NamedTuple):
             raise layout.damage(f"item number {number} is damaged")
         return record
 
+    def column(self) -> ByteStrings:
+        """Return the records, not verified, as a column."""
+        values = np.frombuffer(self.records, np.uint8)
+        if self.width:
+            return ByteStrings.of_rows(values.reshape(-1, self.width))
+        return ByteStrings(values, np.append(0, self.ends.astype(np.int64)))
+
     def as_rows(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return the records of fixed width as the rows of an array."""
         return np.frombuffer(self.records, dtype).reshape(self.numbers.size, -1)
@@ -99,21 +110,9 @@ def record_checksum(owner: bytes, number: int, record: Data) -> int:
     return xxhash.xxh3_64_intdigest(record, seed=(int.from_bytes(owner, "big") << 32) | number)
 
 
-def record_checksums(records: memoryview, owner: bytes, numbers: UInt32s, ends: Int64s) -> UInt64s:
-    """Return ``record_checksum`` of records that lie one after the other."""
-    seeds = (np.uint64(int.from_bytes(owner, "big") << 32) | numbers).tolist()
-    begins = [0, *ends[:-1].tolist()]
-    cut = [records[begin:end] for begin, end in zip(begins, ends.tolist(), strict=True)]
-    return np.array(list(map(xxhash.xxh3_64_intdigest, cut, seeds)), np.uint64)
-
-
-def sizes_of(columns: Sequence[Sequence[Data]]) -> Int64s:
-    """Return the sizes of records that are given in parts."""
-    count = len(columns[0])
-    sizes = np.zeros(count, np.int64)
-    for column in columns:
-        sizes += np.fromiter(map(len, column), np.int64, count)
-    return sizes
+def _head_size(records: int) -> int:
+    """Return the size of the head of a block of records of varying width."""
+    return HEADER_SIZE + 4 * (records + records % 2) + 16 * records
 
 
 def slices_of(weights: Int64s, most: int) -> Iterator[slice]:
@@ -151,6 +150,7 @@ def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
 
 
 TARGET_BYTES = 131_072
+BLOCKS_AT_ONCE = 8  # are made in memory that a processor's own cache holds
 FAN_IN = 8  # small blocks that wait before they are joined
 DEAD_SHARE = 0.3
 
@@ -267,15 +267,22 @@ class BlockWriter(BlockReader):
         self._tail = tail
         self.bytes_written = 0
 
-    def append(self, numbers: UInt32s, *columns: Sequence[Data]) -> None:
-        """Write records under ascending item numbers, past every earlier one.
+    def append(self, numbers: UInt32s, records: Sequence[Data]) -> None:
+        """Write records under ascending item numbers, past every earlier one."""
+        column = ByteStrings.of(records)
+        if self._width:
+            self.append_rows(numbers, column.values.reshape(numbers.size, self._width))
+        else:
+            self.append_made(numbers, np.diff(column.offsets), column.__getitem__)
 
-        Record i is its parts, one after the other: ``columns[0][i]``, ``columns[1][i]`` and so on.
-        """
-        sizes = sizes_of(columns)
-        for some in slices_of(sizes, self._target):
-            size = self._put(numbers[some], [column[some] for column in columns], sizes[some])
-            self._tail.append((int(numbers[some.start]), size))
+    def append_made(
+        self, numbers: UInt32s, sizes: Int64s, make: Callable[[slice], ByteStrings]
+    ) -> None:
+        """Write records of varying width, as ``append`` does, which are made some at a time."""
+        parts = slices_of(sizes, self._target)
+        while some := list(islice(parts, BLOCKS_AT_ONCE)):
+            rows = slice(some[0].start, some[-1].stop)
+            self._tail += self._put(numbers[rows], make(rows), self._target)
         self._join_tail()
 
     def append_rows(self, numbers: UInt32s, rows: npt.NDArray[Any]) -> None:
@@ -283,54 +290,51 @@ class BlockWriter(BlockReader):
         at_once = max(1, self._target // self._width)
         for begin in range(0, numbers.size, at_once):
             some = slice(begin, begin + at_once)
-            size = self._put_rows(numbers[some], rows[some].tobytes())
+            size = self._put_rows(numbers[some], rows[some])
             self._tail.append((int(numbers[begin]), size))
         self._join_tail()
 
-    def _put_rows(self, numbers: UInt32s, records: bytes) -> int:
+    def _put_rows(self, numbers: UInt32s, records: npt.NDArray[Any]) -> int:
         """Write a block of records of fixed width."""
         key = pack_numbered(self._owner, int(numbers[0]))
         padding = b"\0" * (4 * (numbers.size % 2))
         header = HEADER.pack(0, numbers.size, self._width)[8:]
-        covered = b"".join((header, numbers.tobytes(), padding, records))
+        covered = b"".join((header, numbers.tobytes(), padding, records.tobytes()))
         checksum = layout.checksum(self._table, key, covered)
         return self._write(key, layout.CHECKSUM.pack(checksum) + covered)
 
     def _put(
-        self,
-        numbers: UInt32s,
-        columns: Sequence[Sequence[Data]],
-        sizes: Int64s,
-        checksums: UInt64s | None = None,
-    ) -> int:
-        """Write a block; without checksums those of its records are computed."""
-        count = numbers.size
-        parts: list[Data] = [b""] * (count * len(columns))
-        for place, column in enumerate(columns):
-            parts[place :: len(columns)] = column
-        if self._width:
-            return self._put_rows(numbers, b"".join(parts))
-        key = pack_numbered(self._owner, int(numbers[0]))
-        head = HEADER_SIZE + 4 * (count + count % 2) + 16 * count
-        value = bytearray().join((bytes(head), *parts))
-        ends = np.cumsum(sizes)
-        if checksums is None:
-            checksums = record_checksums(memoryview(value)[head:], key[:4], numbers, ends)
-        value[layout.CHECKSUM_SIZE : head] = b"".join(
-            (
-                HEADER.pack(0, count, 0)[8:],
-                numbers.tobytes(),
-                b"\0" * (4 * (count % 2)),
-                ends.astype(np.uint64).tobytes(),
-                checksums.tobytes(),
-            )
-        )
-        covered = memoryview(value)[layout.CHECKSUM_SIZE : head]
-        checksum = layout.checksum(self._table, key, covered)
-        value[: layout.CHECKSUM_SIZE] = layout.CHECKSUM.pack(checksum)
-        return self._write(key, value)
+        self, numbers: UInt32s, records: ByteStrings, most: int, checksums: UInt64s = _NONE
+    ) -> Tail:
+        """Write records as blocks of about so many bytes; return their first numbers and sizes.
 
-    def _write(self, key: bytes, value: bytes | bytearray) -> int:
+        Without checksums those of the records are computed.
+        """
+        parts = list(slices_of(np.diff(records.offsets), most))
+        firsts = [int(numbers[part.start]) for part in parts]
+        if self._width:
+            rows = records.values.reshape(numbers.size, self._width)
+            sizes = [self._put_rows(numbers[part], rows[part]) for part in parts]
+            return list(zip(firsts, sizes, strict=True))
+        cuts = np.array([0, *(part.stop for part in parts)], np.int64)
+        column = (records.values, records.offsets, numbers)
+        written, bounds = kernels.columns.blocks(*column, checksums, cuts, np.uint64(self._owner))
+        sizes = [
+            self._put_sealed(first, _head_size(part.stop - part.start), written[begin:end])
+            for first, part, (begin, end) in zip(
+                firsts, parts, pairwise(bounds.tolist()), strict=True
+            )
+        ]
+        return list(zip(firsts, sizes, strict=True))
+
+    def _put_sealed(self, first: int, head: int, value: UInt8s) -> int:
+        """Write a block of records of varying width, which lacks the checksum of its head."""
+        key = pack_numbered(self._owner, first)
+        checksum = layout.checksum(self._table, key, value[layout.CHECKSUM_SIZE : head].data)
+        value[: layout.CHECKSUM_SIZE] = np.frombuffer(layout.CHECKSUM.pack(checksum), np.uint8)
+        return self._write(key, value.data)
+
+    def _write(self, key: bytes, value: Data) -> int:
         self._writer.put(self._table, key, value)
         self.bytes_written += len(value)
         return len(value)
@@ -341,23 +345,20 @@ class BlockWriter(BlockReader):
         """Join blocks at the end as long as there are some to be joined."""
         blocks = self._tail
         while (begin := _first_to_join(blocks, self._target)) is not None:
-            size = self._join([first for first, _ in blocks[begin:]])
-            blocks[begin:] = [(blocks[begin][0], size)]
+            blocks[begin:] = self._join([first for first, _ in blocks[begin:]])
         large = [place for place, (_, size) in enumerate(blocks) if size >= self._target // 2]
         if large:
             del blocks[: large[-1] + 1]
 
-    def _join(self, firsts: list[int]) -> int:
+    def _join(self, firsts: list[int]) -> Tail:
         # Records keep the checksums they were stored with, so that damage stays visible.
         joined = [self._require(first) for first in firsts]
         numbers = np.concatenate([block.numbers for block in joined])
         checksums = np.concatenate([block.checksums for block in joined])
-        records = [
-            bytes(block.record(place)) for block in joined for place in range(block.numbers.size)
-        ]
+        records = ByteStrings.concatenated([block.column() for block in joined])
         for first in firsts[1:]:
             self._writer.delete(self._table, pack_numbered(self._owner, first))
-        return self._put(numbers, [records], sizes_of([records]), checksums)
+        return self._put(numbers, records, records.values.size, checksums)
 
     def _require(self, first: int) -> Block:
         key = pack_numbered(self._owner, first)
@@ -392,15 +393,11 @@ class BlockWriter(BlockReader):
         alive = np.flatnonzero(~dead)
         numbers = block.numbers[alive].copy()
         checksums = block.checksums if self._width else block.checksums[alive].copy()
-        records = [bytes(block.record(place)) for place in alive.tolist()]
+        records = layout.picked(block.column(), alive)
         first = unpack_numbered(block.key)[1]
         self._writer.delete(self._table, block.key)
-        sizes = sizes_of([records])
-        most = TARGET_BYTES if in_pieces and self._width else int(sizes.sum())
-        replacement = []
-        for some in slices_of(sizes, most):
-            size = self._put(numbers[some], [records[some]], sizes[some], checksums[some])
-            replacement.append((int(numbers[some.start]), size))
+        most = TARGET_BYTES if in_pieces and self._width else records.values.size
+        replacement = self._put(numbers, records, most, checksums)
         for place, (known, _) in enumerate(self._tail):
             if known == first:
                 self._tail[place : place + 1] = replacement

@@ -38,15 +38,17 @@ The only module that imports msgpack.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import msgpack
 import numpy as np
 import xxhash
 
+from simdb import kernels
+from simdb.arrays import Int64s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
 from simdb.ragged import ByteStrings, cut_out
 from simdb.results import Key, KeyColumn
@@ -149,6 +151,25 @@ def encode_user_keys(keys: Sequence[Key]) -> list[bytes]:
     return list(map(encode_user_key, keys))
 
 
+def encode_key_column(keys: Int64s | ByteStrings) -> ByteStrings | None:
+    """Return ``encode_user_key`` of a column of numbers, or of UTF-8; None if one is no key."""
+    if isinstance(keys, ByteStrings):
+        sizes = np.diff(keys.offsets)
+        if sizes.size and not 1 <= int(sizes.min()) <= int(sizes.max()) <= LONGEST_KEY:
+            return None
+        return picked(keys, np.arange(len(keys)), TEXT_TAG)
+    shifted = (keys.view(np.uint64) ^ np.uint64(1 << 63)).astype(">u8")
+    rows = np.full((keys.size, 1 + _INTEGER.size), INTEGER_TAG[0], np.uint8)
+    rows[:, 1:] = shifted.view(np.uint8).reshape(keys.size, -1)
+    return ByteStrings.of_rows(rows)
+
+
+def picked(strings: ByteStrings, places: Int64s, prefix: bytes = b"") -> ByteStrings:
+    """Return the byte strings at some places, with the same bytes in front of each."""
+    front = np.frombuffer(prefix, np.uint8)
+    return ByteStrings(*kernels.columns.taken(strings.values, strings.offsets, places, front))
+
+
 def _encode_text(key: str) -> bytes:
     try:
         encoded = key.encode()
@@ -218,13 +239,20 @@ def seal(table: int, key: bytes, payload: bytes) -> bytes:
     return CHECKSUM.pack(checksum(table, key, payload)) + payload
 
 
-def seal_many(table: int, keys: Iterable[bytes], payloads: Iterable[bytes]) -> list[bytes]:
-    """Return ``seal`` of many records."""
-    digest = xxhash.xxh3_64_intdigest
-    kept = list(payloads)
-    seeds = map(digest, keys, repeat(table))
-    checksums = map(CHECKSUM.pack, map(digest, kept, seeds))
-    return list(map(bytes.__add__, checksums, kept))
+def seal_numbers(table: int, keys: ByteStrings, numbers: UInt32s) -> ByteStrings:
+    """Return ``seal`` of item numbers, each under a key."""
+    seeds = checksums_of(keys, np.full(numbers.size, table, np.uint64))
+    payloads = ByteStrings.of_rows(numbers.astype("<u4"))
+    sealed = np.empty((numbers.size, CHECKSUM_SIZE + ITEM_NUMBER.size), np.uint8)
+    sealed[:, :CHECKSUM_SIZE] = checksums_of(payloads, seeds)[:, np.newaxis].view(np.uint8)
+    sealed[:, CHECKSUM_SIZE:] = payloads.values.reshape(numbers.size, -1)
+    return ByteStrings.of_rows(sealed)
+
+
+def checksums_of(strings: ByteStrings, seeds: UInt64s) -> UInt64s:
+    """Return the 64-bit checksum of each byte string, with a seed for each."""
+    begins, ends = strings.offsets[:-1], strings.offsets[1:]
+    return kernels.checksums.checksums(strings.values, begins, ends, seeds)
 
 
 def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
@@ -316,6 +344,12 @@ class Document(NamedTuple):
     key: memoryview
     item: memoryview
     metadata: memoryview
+
+
+def document_records(keys: ByteStrings, items: ByteStrings, metadata: ByteStrings) -> ByteStrings:
+    """Return the records of documents."""
+    columns = (keys.values, keys.offsets, items.values, items.offsets)
+    return ByteStrings(*kernels.columns.documents(*columns, metadata.values, metadata.offsets))
 
 
 def decode_document(number: int, record: memoryview) -> Document:

@@ -1,0 +1,173 @@
+"""Byte strings in columns, one after the other: their order, some of them, records made of them.
+
+String i of a column is ``values[offsets[i]:offsets[i + 1]]``. So whole batches of keys, items and
+documents go to the file without an object for each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
+from simdb.kernels.checksums import checksum
+from simdb.kernels.compiler import inlined, kernel
+
+BLOCK_HEAD = 16  # bytes before the item numbers of a block
+DOCUMENT_HEAD = 6  # bytes before the key of a document
+_OWNER_BITS = np.uint64(32)
+
+
+@inlined
+def _compared(values: UInt8s, offsets: Int64s, left: int, right: int) -> int:
+    """Return a number below 0, 0, or above, as the left string comes first, is equal, or later."""
+    begin, other = offsets[left], offsets[right]
+    size, other_size = offsets[left + 1] - begin, offsets[right + 1] - other
+    for position in range(min(size, other_size)):
+        if values[begin + position] != values[other + position]:
+            return -1 if values[begin + position] < values[other + position] else 1
+    return int(size - other_size)
+
+
+@kernel
+def order(values: UInt8s, offsets: Int64s) -> tuple[Int64s, bool]:
+    """Return the places of strings by their rising bytes, equal ones in turn; and if all differ.
+
+    Runs that rise already are merged, so that sorted strings are only looked at.
+    """
+    count = offsets.size - 1
+    places, spare = np.arange(count), np.empty(count, np.int64)
+    starts = np.empty(count + 1, np.int64)
+    runs = 0
+    for place in range(count):
+        if place == 0 or _compared(values, offsets, place - 1, place) > 0:
+            starts[runs] = place
+            runs += 1
+    starts[runs] = count
+    while runs > 1:
+        merged = 0
+        for run in range(0, runs, 2):
+            begin, middle = starts[run], starts[run + 1]
+            end = starts[min(run + 2, runs)]
+            left, right = begin, middle
+            for place in range(begin, end):
+                if left < middle and (
+                    right == end or _compared(values, offsets, places[left], places[right]) <= 0
+                ):
+                    spare[place] = places[left]
+                    left += 1
+                else:
+                    spare[place] = places[right]
+                    right += 1
+            starts[merged] = begin
+            merged += 1
+        starts[merged] = count
+        runs = merged
+        places, spare = spare, places
+    differ = True
+    for place in range(1, count):
+        if _compared(values, offsets, places[place - 1], places[place]) == 0:
+            differ = False
+    return places, differ
+
+
+@kernel
+def taken(values: UInt8s, offsets: Int64s, rows: Int64s, prefix: UInt8s) -> tuple[UInt8s, Int64s]:
+    """Return the strings at some places, each with the same bytes put in front, as a column."""
+    bounds = np.empty(rows.size + 1, np.int64)
+    bounds[0] = 0
+    for place in range(rows.size):
+        size = offsets[rows[place] + 1] - offsets[rows[place]]
+        bounds[place + 1] = bounds[place] + prefix.size + size
+    found = np.empty(bounds[-1], np.uint8)
+    for place in range(rows.size):
+        begin = bounds[place]
+        for position in range(prefix.size):
+            found[begin + position] = prefix[position]
+        row = rows[place]
+        found[begin + prefix.size : bounds[place + 1]] = values[offsets[row] : offsets[row + 1]]
+    return found, bounds
+
+
+@inlined
+def _put_number(target: UInt8s, begin: int, size: int, number: int) -> None:
+    """Write a whole number of so many bytes, the lowest first."""
+    for position in range(size):
+        target[begin + position] = np.uint8((number >> (8 * position)) & 0xFF)
+
+
+@kernel
+def documents(
+    keys: UInt8s,
+    key_offsets: Int64s,
+    items: UInt8s,
+    item_offsets: Int64s,
+    metadata: UInt8s,
+    metadata_offsets: Int64s,
+) -> tuple[UInt8s, Int64s]:
+    """Return the records of documents as a column: the sizes of item and key, and all three."""
+    count = key_offsets.size - 1
+    bounds = key_offsets + item_offsets + metadata_offsets + DOCUMENT_HEAD * np.arange(count + 1)
+    records = np.empty(bounds[-1], np.uint8)
+    for row in range(count):
+        key = bounds[row] + DOCUMENT_HEAD
+        item = key + key_offsets[row + 1] - key_offsets[row]
+        rest = item + item_offsets[row + 1] - item_offsets[row]
+        _put_number(records, bounds[row], 4, rest - item)
+        _put_number(records, bounds[row] + 4, 2, item - key)
+        records[key:item] = keys[key_offsets[row] : key_offsets[row + 1]]
+        records[item:rest] = items[item_offsets[row] : item_offsets[row + 1]]
+        of_row = metadata[metadata_offsets[row] : metadata_offsets[row + 1]]
+        records[rest : bounds[row + 1]] = of_row
+    return records, bounds
+
+
+@kernel
+def blocks(
+    values: UInt8s,
+    offsets: Int64s,
+    numbers: UInt32s,
+    sums: UInt64s,
+    cuts: Int64s,
+    owner: np.uint64,
+) -> tuple[UInt8s, Int64s]:
+    """Return blocks of records of varying width, one after the other, and the bounds of each.
+
+    The first eight bytes of a block are left to its checksum.
+
+    Args:
+        values, offsets, numbers: the records and their item numbers.
+        sums: checksums of the records; empty where they are to be computed.
+        cuts: the first record of each block, and one past the last record.
+        owner: of the blocks.
+    """
+    count = cuts.size - 1
+    bounds = np.empty(count + 1, np.int64)
+    bounds[0] = 0
+    for block in range(count):
+        first, stop = cuts[block], cuts[block + 1]
+        head = BLOCK_HEAD + 4 * ((stop - first + 1) // 2 * 2) + 16 * (stop - first)
+        bounds[block + 1] = bounds[block] + head + offsets[stop] - offsets[first]
+    written = np.empty(bounds[-1], np.uint8)
+    own, lanes = np.empty(24, np.uint64), np.empty(8, np.uint64)
+    for block in range(count):
+        first, stop = cuts[block], cuts[block + 1]
+        size = offsets[stop] - offsets[first]
+        at_numbers = bounds[block] + BLOCK_HEAD
+        _put_number(written, bounds[block] + 8, 8, stop - first)  # and a width of 0
+        at_sums = bounds[block + 1] - size - 8 * (stop - first)
+        at_ends = at_sums - 8 * (stop - first)
+        written[at_numbers + 4 * (stop - first) : at_ends] = 0
+        written[bounds[block + 1] - size : bounds[block + 1]] = values[
+            offsets[first] : offsets[stop]
+        ]
+        for record in range(first, stop):
+            _put_number(written, at_numbers + 4 * (record - first), 4, np.int64(numbers[record]))
+            end = offsets[record + 1] - offsets[first]
+            _put_number(written, at_ends + 8 * (record - first), 8, end)
+            if sums.size > 0:
+                found = sums[record]
+            else:
+                seed = (owner << _OWNER_BITS) | np.uint64(numbers[record])
+                found = checksum(values, offsets[record], offsets[record + 1], seed, own, lanes)
+            _put_number(written, at_sums + 8 * (record - first), 8, np.int64(found))
+    return written, bounds
