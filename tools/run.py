@@ -35,6 +35,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = CHECKOUT / ".venv"
 OTHERS = CHECKOUT / "build" / "pythons"  # the environments of the other versions, and their output
 STAMP = "simdb-setup.json"
+GROUPS = (None, "portable", "test", "dev")  # of pyproject.toml; each has those before it
 OLDEST_PYTHON = (3, 11)
 OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
 
@@ -50,14 +51,10 @@ LEAN = (
     *("-m", "not campaign and not heavy and not data"),
     *("-W", "ignore:overflow encountered:RuntimeWarning"),  # products that wrap around on purpose
 )
-LAZY = ("--no-compile",)  # what is imported is compiled then; most of the packages never are
 QUIET = ("-p", "no:cacheprovider", "-q")
 
-# Before the tests, so that no two of them compile the same; each takes about as long.
-COMPILING = (
-    ("compiling the kernels of stores", "-m", "tools.campaigns.preparing"),
-    ("compiling the other kernels", "-m", "tests.kernels.twins"),
-)
+# Before the tests, so that no two of them compile the same.
+COMPILING = ("compiling the kernels", "-m", "tests.support.twins")
 CHECKS = (
     ("ruff check", "-m", "ruff", "check", "."),
     ("ruff format --check", "-m", "ruff", "format", "--check", "."),
@@ -144,14 +141,24 @@ def require(*command: str | Path) -> None:
         sys.exit(code)
 
 
-def is_set_up(environment: Path, wanted: dict[str, object]) -> bool:
-    """Tell whether an environment was set up for the present pyproject.toml."""
+def is_set_up(environment: Path, group: str | None) -> bool:
+    """Tell whether an environment was set up with a group for the present pyproject.toml."""
     try:
         found = json.loads((environment / STAMP).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    # An environment with the development tools serves the demonstration too.
-    return python_of(environment).exists() and found in (wanted, {**wanted, "group": "dev"})
+    serves = [state_of(richer) for richer in GROUPS[GROUPS.index(group) :]]
+    return python_of(environment).exists() and found in serves
+
+
+def state_of(group: str | None) -> dict[str, object]:
+    """What is noted in an environment that was set up with a group."""
+    project = (CHECKOUT / "pyproject.toml").read_bytes()
+    return {
+        "pyproject": hashlib.sha256(project).hexdigest(),
+        "checkout": str(CHECKOUT),
+        "group": group,
+    }
 
 
 def set_up(environment: Path, base: str | Path, group: str | None) -> None:
@@ -162,36 +169,54 @@ def set_up(environment: Path, base: str | Path, group: str | None) -> None:
         base: the Python that makes it.
         group: of pyproject.toml, what is installed besides; None for nothing.
     """
-    wanted: dict[str, object] = {
-        "pyproject": hashlib.sha256((CHECKOUT / "pyproject.toml").read_bytes()).hexdigest(),
-        "checkout": str(CHECKOUT),
-        "group": group,
-    }
-    if is_set_up(environment, wanted):
-        return
+    if not is_set_up(environment, group):
+        make(environment, base)
+        complete(environment, group)
+
+
+def make(environment: Path, base: str | Path) -> None:
+    """Make an environment with pip alone, by another Python."""
     say(f"Setting up {environment} (once, and again when pyproject.toml changes)")
     python = python_of(environment)
     # Without pip in it, an earlier set-up was cut short: venv then completes what is there.
     if not python.exists() or run(python, "-c", "import pip"):
         require(base, "-m", "venv", environment)
-    require(python, "-m", "pip", "install", "--quiet", "--upgrade", OLDEST_PIP)
+    install(environment, "--upgrade", OLDEST_PIP)
+
+
+def complete(environment: Path, group: str | None) -> None:
+    """Install simdb and a group of pyproject.toml into an environment, and note that there."""
     groups = ["--group", f"{CHECKOUT / 'pyproject.toml'}:{group}"] if group else []
-    require(python, "-m", "pip", "install", "--quiet", *LAZY, "--editable", ".", *groups)
-    (environment / STAMP).write_text(json.dumps(wanted), encoding="utf-8")
+    install(environment, "--editable", ".", *groups)
+    (environment / STAMP).write_text(json.dumps(state_of(group)), encoding="utf-8")
+
+
+def install(environment: Path, *wanted: str) -> None:
+    """Install packages into an environment; what is imported of them is compiled then."""
+    require(python_of(environment), "-m", "pip", "install", "--quiet", "--no-compile", *wanted)
 
 
 def run_tests(arguments: list[str]) -> int:
-    """Compile the kernels, and run the tests on all processors.
+    """Compile the kernels, beside the set-up if that is to be done, and run the tests.
 
     Returns:
         the exit code of the first step that failed, 0 if none did.
     """
     python = python_of(ENVIRONMENT)
+    import tomllib  # which Pythons that are refused do not have
+
+    is_new = not is_set_up(ENVIRONMENT, "test")
+    if is_new:
+        make(ENVIRONMENT, sys.executable)
+        project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+        install(ENVIRONMENT, *project["project"]["dependencies"])
     with ThreadPoolExecutor() as pool:
-        compiled = [pool.submit(checked, *one) for one in COMPILING]
+        compiled = pool.submit(checked, *COMPILING)
+        if is_new:
+            complete(ENVIRONMENT, "test")
         # What is collected is compiled, once and not by each worker.
         start(python, "-m", "pytest", "--collect-only", *QUIET, output=subprocess.DEVNULL).wait()
-        failures = [one.result() for one in compiled]
+        failures = [compiled.result()]
     workers = ["-n", str(min(available_processors(), 4)), "--dist", "worksteal"]
     say("pytest")
     with temporary_folder() as folder:
@@ -259,7 +284,7 @@ def run_versions(arguments: list[str]) -> int:
 def test_version(version: str, base: Path, arguments: list[str]) -> int:
     """Set another Python up and run its tests; return the first exit code that is not 0."""
     environment = OTHERS / version
-    set_up(environment, base, "test")
+    set_up(environment, base, "portable")
     pytest = (python_of(environment), "-m", "pytest", *QUIET)
     output = environment / "tests.txt"
     with temporary_folder() as folder, output.open("w", encoding="utf-8") as stream:
@@ -325,13 +350,14 @@ def main(arguments: list[str]) -> int:
         return 2
     if command == "versions":
         return run_versions(rest)
+    if command == "test":
+        return run_tests(rest)
     set_up(ENVIRONMENT, sys.executable, None if command == "demo" else "dev")
     if command == "demo":
         return run(python_of(ENVIRONMENT), "tools/demo.py", *rest)
     work = {
         "setup": lambda _: 0,
         "audit": audit,
-        "test": run_tests,
         "check": run_checks,
         "coverage": coverage,
     }

@@ -1,7 +1,7 @@
 """The register of kernels: every compiled function once, with what bounds it and where it is from.
 
 A function that Python calls is an **entry**. It is listed here, its arrays are those of its
-annotations, and a plain twin in ``tests/kernels/twins.py`` computes the same in the obvious way. A
+annotations, and a plain twin in ``tests/support/twins.py`` computes the same in the obvious way. A
 function that only kernels call is **inner**: it is compiled with its callers, and is right if they
 are. ``tests/kernels/test_register.py`` holds the code to this, and docs/kernels.md is printed by
 
@@ -169,7 +169,7 @@ def document() -> str:
         "",
         "Every compiled function of `simdb/kernels/`, printed from `simdb/kernels/register.py` by "
         "`python -m simdb.kernels.register`. An entry is called by Python; its twin in "
-        "`tests/kernels/twins.py` computes the same the obvious way, and a test compares the two. "
+        "`tests/support/twins.py` computes the same the obvious way, and a test compares the two. "
         "Inner functions are called by kernels alone, and inlined ones are compiled into them. All "
         "are compiled on first use with the GIL released, and kept in numba's cache on disk. "
         "Sections are those of *Mining of Massive Datasets*.",

@@ -13,7 +13,7 @@ import pytest
 
 from simdb import kernels
 from simdb.answers.buckets import _by_class, are_shared
-from tests.kernels.twins import ends_of_classes
+from tests.support.twins import ends_of_classes
 
 Pairs = list[tuple[int, int]]
 BANDS, ROWS = 3, 2

@@ -14,7 +14,7 @@ import pytest
 
 from simdb.kernels import register
 from simdb.kernels.register import ENTRIES
-from tests.kernels.twins import TWINS, Twin
+from tests.support.twins import TWINS, Twin
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = pytest.mark.skipif(

@@ -12,10 +12,7 @@ from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import RunDirectory, RunWriter
 from simdb.storage.tables.views import RunView
-from tests.support import run_twins
-from tests.support.run_twins import INDEX, NO_MARKS, Twin, append_runs
-
-tiny = run_twins.tiny  # the fixture of this module
+from tests.support.twins import INDEX, NO_MARKS, TwinRuns, append_runs
 
 
 def small_run(environment):
@@ -114,7 +111,7 @@ def test_a_missing_chunk_is_damage(environment):
         rows_of(environment, directory, keys)
 
 
-def test_a_merge_refuses_a_missing_chunk(environment, tiny):
+def test_a_merge_refuses_a_missing_chunk(environment, small_runs):
     directory = RunDirectory()
     with environment.write(1) as transaction:
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
@@ -125,8 +122,8 @@ def test_a_merge_refuses_a_missing_chunk(environment, tiny):
             writer.step(lambda: NO_MARKS)
 
 
-def test_a_merge_refuses_a_damaged_chunk_and_leaves_everything_as_it_was(environment, tiny):
-    twin = Twin(environment, 19)
+def test_a_merge_refuses_a_damaged_chunk_and_leaves_everything_as_it_was(environment, small_runs):
+    twin = TwinRuns(environment, 19)
     while len(RunDirectory.decode(twin.stored).runs) < 2 or len(twin.rows) < 50:
         twin.change()
     directory = RunDirectory.decode(twin.stored)

@@ -13,11 +13,8 @@ import pytest
 from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import MergeCounters, Run, RunDirectory, RunWriter
-from tests.support import run_twins
 from tests.support.environments import record_count
-from tests.support.run_twins import INDEX, NO_MARKS, append_runs
-
-tiny = run_twins.tiny  # the fixture of this module
+from tests.support.twins import INDEX, NO_MARKS, append_runs
 
 
 def written(transaction, directory):
@@ -32,7 +29,7 @@ def written(transaction, directory):
     }
 
 
-def test_an_appended_run_is_cut_into_full_chunks(environment, tiny):
+def test_an_appended_run_is_cut_into_full_chunks(environment, small_runs):
     directory = RunDirectory()
     with environment.write(1) as transaction:
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
@@ -50,7 +47,7 @@ def test_an_appended_run_is_cut_into_full_chunks(environment, tiny):
     assert (writer.counters.steps, writer.counters.entries) == (0, 0)
 
 
-def test_a_step_moves_the_smallest_entries_and_deletes_what_is_used_up(environment, tiny):
+def test_a_step_moves_the_smallest_entries_and_deletes_what_is_used_up(environment, small_runs):
     directory = RunDirectory()
     with environment.write(1) as transaction:
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
@@ -85,7 +82,7 @@ def test_a_step_moves_the_smallest_entries_and_deletes_what_is_used_up(environme
         assert directory.next_number == 5
 
 
-def test_a_full_merge_starts_where_there_is_something_to_merge(environment, tiny):
+def test_a_full_merge_starts_where_there_is_something_to_merge(environment, small_runs):
     directory = RunDirectory()
     with environment.write(1) as transaction:
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
@@ -97,7 +94,7 @@ def test_a_full_merge_starts_where_there_is_something_to_merge(environment, tiny
         assert writer.start_full_merge() is False
 
 
-def test_a_run_all_of_which_is_dead_leaves_nothing(environment, tiny):
+def test_a_run_all_of_which_is_dead_leaves_nothing(environment, small_runs):
     directory = RunDirectory()
     with environment.write(1) as transaction:
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
@@ -108,7 +105,7 @@ def test_a_run_all_of_which_is_dead_leaves_nothing(environment, tiny):
         assert record_count(transaction, Table.BANDS) == 0
 
 
-def test_a_commit_merges_twice_as_many_entries_as_it_adds_in_whole_chunks(environment, tiny):
+def test_a_commit_merges_twice_as_many_entries_as_it_adds_in_whole_chunks(environment, small_runs):
     directory = RunDirectory()
     with environment.write(1) as transaction:
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
@@ -124,7 +121,7 @@ def test_a_commit_merges_twice_as_many_entries_as_it_adds_in_whole_chunks(enviro
 
 
 @pytest.mark.parametrize(("small", "moved"), [(29, 0), (30, 30)])
-def test_a_small_merge_is_done_at_once(environment, tiny, monkeypatch, small, moved):
+def test_a_small_merge_is_done_at_once(environment, small_runs, monkeypatch, small, moved):
     monkeypatch.setattr(runs, "SMALL_MERGE", small)
     directory = RunDirectory()
     with environment.write(1) as transaction:
@@ -134,7 +131,7 @@ def test_a_small_merge_is_done_at_once(environment, tiny, monkeypatch, small, mo
         assert writer.counters.entries == moved
 
 
-def test_a_group_of_runs_is_merged_in_its_place_among_the_others(environment, tiny):
+def test_a_group_of_runs_is_merged_in_its_place_among_the_others(environment, small_runs):
     directory = RunDirectory()
     with environment.write(1) as transaction:
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)
@@ -152,7 +149,7 @@ def test_a_group_of_runs_is_merged_in_its_place_among_the_others(environment, ti
         assert len(directory.merges) == 1
 
 
-def test_a_step_goes_on_with_the_merge_that_began_first(environment, tiny):
+def test_a_step_goes_on_with_the_merge_that_began_first(environment, small_runs):
     directory = RunDirectory()
     with environment.write(1) as transaction:
         writer = RunWriter(transaction, Table.BANDS, INDEX, directory)

@@ -10,16 +10,13 @@ import pytest
 from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table, pack_chunk
 from simdb.storage.tables.runs import RunDirectory
-from tests.support import run_twins
 from tests.support.environments import record_count
-from tests.support.run_twins import INDEX, Twin
-
-tiny = run_twins.tiny  # the fixture of this module
+from tests.support.twins import INDEX, TwinRuns
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_runs_answer_as_a_sorted_list_does_under_random_changes(environment, tiny, seed):
-    twin = Twin(environment, seed)
+def test_runs_answer_as_a_sorted_list_does_under_random_changes(environment, small_runs, seed):
+    twin = TwinRuns(environment, seed)
     for _ in range(120):
         twin.change()
         if twin.random.random() < 0.4:
@@ -29,8 +26,10 @@ def test_runs_answer_as_a_sorted_list_does_under_random_changes(environment, tin
 
 
 @pytest.mark.parametrize(("columns", "item_column"), [(2, 1), (3, 0), (3, 2)])
-def test_runs_of_several_columns_keep_their_rows_together(environment, tiny, columns, item_column):
-    twin = Twin(environment, 11, columns=columns, item_column=item_column)
+def test_runs_of_several_columns_keep_their_rows_together(
+    environment, small_runs, columns, item_column
+):
+    twin = TwinRuns(environment, 11, columns=columns, item_column=item_column)
     for _ in range(80):
         twin.change()
         if twin.random.random() < 0.3:
@@ -38,8 +37,8 @@ def test_runs_of_several_columns_keep_their_rows_together(environment, tiny, col
     twin.check()
 
 
-def test_one_giant_bucket_over_many_chunks_and_runs_is_seen_whole(environment, tiny):
-    twin = Twin(environment, 12, key_count=2)
+def test_one_giant_bucket_over_many_chunks_and_runs_is_seen_whole(environment, small_runs):
+    twin = TwinRuns(environment, 12, key_count=2)
     for _ in range(100):
         twin.change()
         if twin.random.random() < 0.3:
@@ -51,7 +50,7 @@ def test_chunks_read_in_place_answer_as_a_list_does(environment, monkeypatch):
     # Chunks above COPY_BELOW bytes are not copied: the kernels read the map itself.
     monkeypatch.setattr(runs, "CHUNK_ENTRIES", 8_192)
     monkeypatch.setattr(runs, "FAN_IN", 3)
-    twin = Twin(environment, 13, key_count=3_000, most=3_000)
+    twin = TwinRuns(environment, 13, key_count=3_000, most=3_000)
     for step in range(24):
         twin.change()
         if step % 8 == 7:
@@ -69,8 +68,8 @@ def stored_chunks(environment, twin):
                 yield np.frombuffer(bytes(value), np.uint8)
 
 
-def test_a_full_merge_leaves_one_run_without_the_dead_and_no_stray_chunk(environment, tiny):
-    twin = Twin(environment, 14)
+def test_a_full_merge_leaves_one_run_without_the_dead_and_no_stray_chunk(environment, small_runs):
+    twin = TwinRuns(environment, 14)
     for _ in range(60):
         twin.change()
     twin.finish()
@@ -83,12 +82,14 @@ def test_a_full_merge_leaves_one_run_without_the_dead_and_no_stray_chunk(environ
         assert record_count(transaction, Table.BANDS) == len(list(stored_chunks(environment, twin)))
 
 
-def test_an_old_snapshot_sees_its_own_entries_while_its_runs_are_merged_away(environment, tiny):
-    twin = Twin(environment, 15)
+def test_an_old_snapshot_sees_its_own_entries_while_its_runs_are_merged_away(
+    environment, small_runs
+):
+    twin = TwinRuns(environment, 15)
     for _ in range(30):
         twin.change()
     with environment.read() as snapshot:
-        before = Twin(environment, 15)
+        before = TwinRuns(environment, 15)
         before.stored, before.rows = twin.stored, list(twin.rows)
         before.dead, before.next_item = set(twin.dead), twin.next_item
         for _ in range(40):
@@ -98,17 +99,19 @@ def test_an_old_snapshot_sees_its_own_entries_while_its_runs_are_merged_away(env
             twin.check()
 
 
-def test_a_run_known_to_the_cache_is_read_on_after_its_beginning_was_merged_away(environment, tiny):
+def test_a_run_known_to_the_cache_is_read_on_after_its_beginning_was_merged_away(
+    environment, small_runs
+):
     # One process reads rarely, another writes: the chunks between were never seen.
-    twin = Twin(environment, 16, most=100)
+    twin = TwinRuns(environment, 16, most=100)
     for step in range(112):
         twin.change()
         if step % 37 == 36:
             twin.check()
 
 
-def test_a_limit_gives_the_oldest_rows_of_each_key(environment, tiny):
-    twin = Twin(environment, 17, key_count=10)
+def test_a_limit_gives_the_oldest_rows_of_each_key(environment, small_runs):
+    twin = TwinRuns(environment, 17, key_count=10)
     for _ in range(20):
         twin.change()
     with environment.read() as transaction:

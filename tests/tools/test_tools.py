@@ -47,22 +47,36 @@ def test_a_missing_venv_is_answered_with_the_package_to_install():
     assert "python3.12-venv" in message
 
 
-def test_set_up_is_done_again_only_when_something_changed(tmp_path):
+def test_set_up_is_done_again_only_when_something_changed(tmp_path, monkeypatch):
     python = run.python_of(tmp_path)
     python.parent.mkdir(parents=True)
     python.touch()
-    wanted: dict[str, object] = {"pyproject": "1", "checkout": "here", "group": None}
-    assert not run.is_set_up(tmp_path, wanted)
-    stamp = tmp_path / run.STAMP
-    stamp.write_text(json.dumps(wanted))
-    assert run.is_set_up(tmp_path, wanted)
-    assert not run.is_set_up(tmp_path, {**wanted, "pyproject": "2"})
-    assert not run.is_set_up(tmp_path, {**wanted, "checkout": "elsewhere"})
-    assert not run.is_set_up(tmp_path, {**wanted, "group": "test"})
-    stamp.write_text(json.dumps({**wanted, "group": "dev"}))
-    assert run.is_set_up(tmp_path, wanted)
+    assert not run.is_set_up(tmp_path, None)
+    noted, stamp = run.state_of("test"), tmp_path / run.STAMP
+    stamp.write_text(json.dumps(noted))
+    assert run.is_set_up(tmp_path, "test")
+    assert run.is_set_up(tmp_path, None)  # what has more serves too
+    assert not run.is_set_up(tmp_path, "dev")
+    for changed in ({"pyproject": "2"}, {"checkout": "elsewhere"}):
+        stamp.write_text(json.dumps({**noted, **changed}))
+        assert not run.is_set_up(tmp_path, "test")
     stamp.write_text("cut sho")
-    assert not run.is_set_up(tmp_path, wanted)
+    assert not run.is_set_up(tmp_path, None)
+
+
+def test_an_environment_is_compiled_in_as_soon_as_it_has_what_kernels_need(monkeypatch):
+    steps: list[Any] = []
+    monkeypatch.setattr(run, "is_set_up", lambda *_: False)
+    monkeypatch.setattr(run, "make", lambda *_: steps.append("made"))
+    monkeypatch.setattr(run, "install", lambda _, *wanted: steps.append(wanted))
+    monkeypatch.setattr(run, "checked", lambda *_: 0)
+    monkeypatch.setattr(run, "complete", lambda _, group: steps.append(group))
+    monkeypatch.setattr(run, "python_of", lambda _: "false")
+    monkeypatch.setattr(run, "run", lambda *command, **_: 0)
+    assert run.run_tests([]) == 0
+    made, dependencies, group = steps
+    assert (made, group) == ("made", "test")
+    assert any(one.startswith("numba") for one in dependencies)
 
 
 def test_other_pythons_are_found_by_version_but_not_those_that_do_not_start(tmp_path, monkeypatch):
@@ -88,13 +102,13 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, ca
         assert Path(variables["TMPDIR"]).is_dir() if command[2] == "pytest" else not variables
         return 5 if command[2] == "pytest" else 0
 
+    monkeypatch.setattr(run, "is_set_up", lambda *_: True)
     monkeypatch.setattr(run, "python_of", lambda _: "false")
     monkeypatch.setattr(run, "run", run_command)
     assert run.run_tests(["-x"]) == 1
     assert ran == ["pytest"]
     said = capfd.readouterr().out
-    for name, *_ in run.COMPILING:
-        assert said.index(f"== {name} FAILED (1)") < said.index("== pytest")
+    assert said.index(f"== {run.COMPILING[0]} FAILED (1)") < said.index("== pytest")
     assert run.run_checks([]) == 1
     said = capfd.readouterr().out
     assert all(f"== {name} FAILED (1)" in said for name, *_ in run.CHECKS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,8 +57,3 @@ def warm_up(folder: Path) -> None:
             list(database[name].pairs())
     for file in folder.glob("warm.simdb*"):
         file.unlink()
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        warm_up(Path(scratch))
