@@ -1,8 +1,8 @@
 """simdb: a persistent embedded similarity database: what is similar to this, what duplicates what?
 
 A database is one file, a collection in it holds items of one kind: ``Text``, ``Set``, ``Bag``,
-``Bits``, ``Vector``, ``Record`` or ``Fingerprint``. It is searched, joined, grouped and
-deduplicated while it grows.
+``WeightedSet``, ``Bits``, ``Vector``, ``Record`` or ``Fingerprint``. It is searched, joined,
+grouped and deduplicated while it grows.
 
 >>> import simdb, tempfile
 >>> with simdb.open(tempfile.mkdtemp() + "/news.simdb") as db:
@@ -74,6 +74,7 @@ from simdb.kinds import (
     StopWordShingles,
     Text,
     Vector,
+    WeightedSet,
     WordShingles,
 )
 from simdb.lsh.amplification import And, Or
@@ -174,6 +175,7 @@ __all__ = [
     "UnknownKindError",
     "UsageError",
     "Vector",
+    "WeightedSet",
     "WordShingles",
     "WrongTypeError",
     "dedupe",

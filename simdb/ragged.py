@@ -29,6 +29,10 @@ class Ragged:
         """How many words each row has."""
         return np.diff(self.offsets)
 
+    def row_bytes(self, row: int) -> bytes:
+        """Return what tells whether two rows are equal."""
+        return self[row].tobytes()
+
     def select(self, rows: npt.NDArray[np.int64]) -> Self:
         """Take some rows."""
         return self._cut(self.offsets[rows], self.sizes[rows])
@@ -62,6 +66,24 @@ class Ragged:
     def _other_fields(cls, _parts: Sequence[Self]) -> dict[str, Any]:
         """Put together what a subclass has beside the words, of one part or more."""
         return {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedSets(Ragged):
+    """The symbols of items, rising within each, and their weights."""
+
+    weights: npt.NDArray[np.float64]
+
+    def row_bytes(self, row: int) -> bytes:
+        """Return what tells whether two rows and their weights are equal."""
+        return self[row].tobytes() + self.weights[slice(*self.offsets[row : row + 2])].tobytes()
+
+    def _taken(self, places: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> WeightedSets:
+        return WeightedSets(self.values[places], offsets, self.weights[places])
+
+    @classmethod
+    def _other_fields(cls, parts: Sequence[WeightedSets]) -> dict[str, Any]:
+        return {"weights": np.concatenate([np.empty(0), *(part.weights for part in parts)])}
 
 
 def as_bytes(strings: Sequence[bytes | memoryview]) -> list[bytes]:

@@ -168,7 +168,7 @@ def _measured(opened: Opened, bound: Bound) -> Rates:
     if reader.items is None:
         batch = next(live_batches(reader, most_items=SAMPLED_ITEMS))
         numbers, items = batch.numbers, batch.items
-        probe = signer.features(items[:1])
+        probe, some = signer.features(items[:1]), signer.features(items)
 
         def scan() -> None:
             measure.finder(probe, bound)(signer.features(items))

@@ -11,6 +11,7 @@ pairs of many items it leaves to ``Pigeonhole``: to sort is as quick as to sweep
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,12 +25,14 @@ from simdb.answers.scan import Scan
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
+from simdb.ragged import Ragged
 from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.work import Work
 
 WORTH_JOINING = 64  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for two slabs, sorted copies of them, and what they are sorted by
 BYTES_BESIDE = 64  # of a row, for its number, its places and its keys
+RAGGED_WIDTHS = 8  # bytes of features and postings for one of an item without a fixed width
 ROW_SORTED = 1e-7  # seconds, by a chunk
 KEY_IN_ITEMS = 8  # what a key looked up in an index of chunks counts, of which there may be many
 
@@ -66,7 +69,8 @@ class Slabs(Scan):
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""
         for ones, others, distances in self._near_pairs(opened, since, None):
-            yield PairBatch.of(ones, others, distances, is_distance=True), None
+            is_distance = opened.signer.kind.is_distance
+            yield PairBatch.of(ones, others, distances, is_distance=is_distance), None
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect equal items of a slab at once, and compare only different ones."""
@@ -100,10 +104,11 @@ class Slabs(Scan):
 
     def join(self, left: Opened, right: Opened) -> Batches:
         """Join each slab of the left collection with each of the right one."""
-        for ones in slabs_of(left):
+        for ones in slabs_of(replace(left, signer=right.signer)):  # symbols are keyed
             for others in slabs_of(right):
                 for columns in _near(self.bound, right, left.work, ones, others):
-                    yield PairBatch.of(*columns, is_distance=True), None
+                    is_distance = right.signer.kind.is_distance
+                    yield PairBatch.of(*columns, is_distance=is_distance), None
 
     def seconds(self, task: Task) -> float:
         """Estimate how long it takes to compare all, one probe or batches of them."""
@@ -200,7 +205,8 @@ def _near(
 
 def slabs_of(opened: Opened, start: int = 0) -> Iterator[Slab]:
     """Yield the live items from a number on, at most about so many at a time as memory allows."""
-    width = max(1, opened.reader.manifest.item_width)
+    state = opened.reader.manifest
+    width = state.item_width or RAGGED_WIDTHS * (1 + state.item_bytes // max(1, state.live))
     room = max(1, opened.resources.memory // SHARE_OF_MEMORY // (width + BYTES_BESIDE))
     numbers: list[UInt32s] = []
     rows: list[Any] = []
@@ -208,7 +214,7 @@ def slabs_of(opened: Opened, start: int = 0) -> Iterator[Slab]:
     for some, features in live_features(opened, start):
         for begin in range(0, some.size, room):
             numbers.append(some[begin : begin + room])
-            rows.append(features[begin : begin + room])
+            rows.append(_taken(features, slice(begin, begin + room)))
             size += numbers[-1].size
             if size >= room:
                 yield _slab(numbers, rows)
@@ -218,7 +224,15 @@ def slabs_of(opened: Opened, start: int = 0) -> Iterator[Slab]:
 
 
 def _slab(numbers: list[UInt32s], rows: list[Any]) -> Slab:
-    return Slab(np.concatenate(numbers), np.concatenate(rows), int(numbers[-1][-1]) + 1)
+    together = type(rows[0]).concatenated if isinstance(rows[0], Ragged) else np.concatenate
+    return Slab(np.concatenate(numbers), together(rows), int(numbers[-1][-1]) + 1)
+
+
+def _taken(features: Any, places: Int64s | slice) -> Any:
+    """Take the features of items at some places."""
+    if isinstance(features, Ragged):
+        return features.select(np.arange(len(features))[places])
+    return features[places]
 
 
 def _distinct(opened: Opened, forest: Forest, start: int = 0) -> Iterator[Slab]:
@@ -229,11 +243,15 @@ def _distinct(opened: Opened, forest: Forest, start: int = 0) -> Iterator[Slab]:
         copies, chosen = np.flatnonzero(firsts != own), np.flatnonzero(firsts == own)
         if copies.size:
             forest.connect(numbers[firsts[copies]], numbers[copies])
-        yield Slab(numbers[chosen], rows[chosen], end)
+        yield Slab(numbers[chosen], _taken(rows, chosen), end)
 
 
 def first_equal_rows(rows: Any) -> Int64s:
     """Find the first row that is equal to each."""
+    if isinstance(rows, Ragged):
+        met: dict[bytes, int] = {}
+        equal = [met.setdefault(rows.row_bytes(row), row) for row in range(len(rows))]
+        return np.array(equal, np.int64)
     whole = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}")[:, 0]
     _, firsts, classes = np.unique(whole, return_index=True, return_inverse=True)
     first_equal: Int64s = firsts[classes]

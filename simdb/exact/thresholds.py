@@ -28,6 +28,7 @@ from simdb.errors import ConfigurationError
 ThresholdLike: TypeAlias = int | float | str | Fraction | Decimal
 
 # Products of two numbers up to this one are within int64.
+_ROUNDED = 2.0**-50  # of a product of float64, what it may be off by, and more
 _LARGEST_FACTOR = 3_037_000_499
 # "1e-999999999" is a few characters, and a fraction that does not fit into memory.
 _LONGEST_TEXT = 200
@@ -103,11 +104,15 @@ class Threshold(_Rational):
     ) -> Bools:
         """Tell where overlap / union is at least the threshold; nothing meets 0 / 0.
 
-        Exact for whole numbers; of floats in float64.
+        Exact for what is given, whole numbers or floats.
         """
         if np.asarray(overlaps).dtype.kind == "f":
             least = float(self.fraction) * unions
             near: Bools = (overlaps >= least) & (overlaps > 0)
+            doubtful = np.flatnonzero(np.abs(overlaps - least) <= _ROUNDED * least)
+            for place in doubtful.tolist():
+                overlap = Fraction(float(overlaps[place]))
+                near[place] = overlap >= self.fraction * Fraction(float(unions[place])) > 0
             return near
         many_overlaps = np.asarray(overlaps).astype(np.int64)
         many_unions = np.asarray(unions).astype(np.int64)

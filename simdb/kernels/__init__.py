@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         shingles,
         sketches,
         vectors,
+        weighted,
     )
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "shingles",
     "sketches",
     "vectors",
+    "weighted",
 ]
 
 

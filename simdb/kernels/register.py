@@ -94,6 +94,11 @@ ENTRIES = (
     Entry("vectors.scan", "n d", "3.5.2, 3.5.4"),
     Entry("vectors.sign_words", "n functions, and d of those in doubt", "3.7.2"),
     Entry("vectors.line_words", "n functions, and d of those in doubt", "3.7.4"),
+    Entry("weighted.dart_sketches", "symbols, and rows log(rows)", "3.3.5, of weights"),
+    Entry("weighted.compare_pairs", "symbols of all pairs", "3.1.1, of weights"),
+    Entry("weighted.tails", "symbols"),
+    Entry("weighted.prefix_ends", "symbols of prefixes", "3.9.4, of weights"),
+    Entry("weighted.near_candidates", "postings of prefixes, symbols of what fits", "3.9.4"),
 )
 
 

@@ -29,6 +29,7 @@ from simdb.kinds.text import (
     WordShingles,
 )
 from simdb.kinds.vectors import Vector
+from simdb.kinds.weighted import WeightedSet
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import (
     BandedFamily,
@@ -68,6 +69,7 @@ __all__ = [
     "SymbolSets",
     "Text",
     "Vector",
+    "WeightedSet",
     "WordShingles",
     "derived_words",
     "known",
@@ -158,6 +160,6 @@ def require(kind: object) -> Kind:
     return kind
 
 
-OWN: tuple[type[Kind], ...] = (Text, Set, Bag, Bits, Vector, Record, Fingerprint)
+OWN: tuple[type[Kind], ...] = (*(Text, Set, Bag, WeightedSet, Bits, Vector, Record, Fingerprint),)
 for _kind in OWN:
     register(_kind)

@@ -194,7 +194,23 @@ def minimum_matches(threshold: Fraction, rows: int, loss: Fraction = FILTER_LOSS
     return rows
 
 
-class MinHash(BandedFamily):
+class SimilarityRows(BandedFamily):
+    """A family of sketches: a row is one value, and two are equal as often as items are similar.
+
+    All zeros are the sketch of an item without anything, which is in no bucket.
+    """
+
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
+        """Return one key a band; none of an empty set."""
+        has_keys = np.asarray(signatures.any(axis=1))
+        return BucketKeys.of_matrix(self.band_keys(signatures), has_keys)
+
+    def needed_matches(self, least: Fraction) -> int:
+        """Return how many rows a pair at a similarity shares but for 1 in 10,000 times."""
+        return minimum_matches(least, self.words)
+
+
+class MinHash(SimilarityRows):
     """Sketches of symbol sets, cut into bands of rows, under one scheme and secret.
 
     Each row of two sketches is equal with a probability equal to the Jaccard similarity of the
@@ -223,15 +239,6 @@ class MinHash(BandedFamily):
         return kernels.sketches.classical_sketches(
             *sets, self._multipliers, self._addends, self._final
         )
-
-    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
-        """Return one key a band; none of an empty set."""
-        has_keys = np.asarray(signatures.any(axis=1))
-        return BucketKeys.of_matrix(self.band_keys(signatures), has_keys)
-
-    def needed_matches(self, least: Fraction) -> int:
-        """Return how many rows a pair at a similarity shares but for 1 in 10,000 times."""
-        return minimum_matches(least, self.words)
 
 
 # -- what is random ------------------------------------------------------------------------------

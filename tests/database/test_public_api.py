@@ -79,6 +79,7 @@ NAMES = [
     "UnknownKindError",
     "UsageError",
     "Vector",
+    "WeightedSet",
     "WordShingles",
     "WrongTypeError",
     "dedupe",

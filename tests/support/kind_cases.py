@@ -12,7 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.similarities import bag_jaccard_of_maxima, bag_jaccard_of_sums, jaccard
+from tests.support.similarities import (
+    bag_jaccard_of_maxima,
+    bag_jaccard_of_sums,
+    jaccard,
+    weighted_jaccard,
+)
 
 GENERATOR = np.random.default_rng(3)
 
@@ -46,6 +51,12 @@ BAGS = [GENERATOR.choice(WORDS, 9).tolist() for _ in range(5)]
 BAGS += [[*bag, bag[0]] for bag in BAGS]
 
 SETS = [sorted(set(bag)) for bag in BAGS]
+
+WEIGHTED = [
+    {word: 0.5 + number / 7 for number, word in enumerate(dict.fromkeys(bag))} for bag in BAGS[:5]
+]
+
+WEIGHTED += [{word: weight * 1.05 for word, weight in one.items()} for one in WEIGHTED]
 
 TEXTS = [" ".join(bag) for bag in BAGS]
 
@@ -137,6 +148,13 @@ CASES = {
         BAGS,
         lambda one, other: bag_jaccard_of_maxima(one, other) >= Fraction(4, 5),
         "bag",
+    ),
+    "weighted": Case(
+        ("--kind", "weighted"),
+        ("--threshold", 0.8),
+        WEIGHTED,
+        lambda one, other: weighted_jaccard(one, other) >= Fraction(4, 5),
+        "weighted",
     ),
     "hamming": Case(
         ("--kind", "bits:40"),

@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 
 import simdb
-from tests.support.similarities import bag_jaccard_of_maxima, bag_jaccard_of_sums, jaccard
+from tests.support.similarities import (
+    bag_jaccard_of_maxima,
+    bag_jaccard_of_sums,
+    jaccard,
+    weighted_jaccard,
+)
 
 
 def hamming(one: Any, other: Any) -> float:
@@ -51,6 +56,18 @@ def float_vectors(generator: np.random.Generator) -> list[Any]:
 def some_bags(generator: np.random.Generator) -> list[Any]:
     far = [generator.integers(0, 40, 12).tolist() for _ in range(60)]
     near = [[*bag[: int(generator.integers(10, 13))], 99] for bag in far[:20]]
+    return far + near
+
+
+def some_weighted_sets(generator: np.random.Generator) -> list[Any]:
+    far = [
+        {int(element): round(generator.exponential() + 0.1, 3) for element in chosen}
+        for chosen in generator.integers(0, 60, (60, 12)).tolist()
+    ]
+    near = [
+        {element: weight * float(generator.uniform(0.8, 1.1)) for element, weight in one.items()}
+        for one in far[:20]
+    ]
     return far + near
 
 
@@ -149,6 +166,13 @@ CASES = {
         {"threshold": 0.7},
         bag_jaccard_of_maxima,
         some_bags,
+    ),
+    "weighted": Case(
+        simdb.WeightedSet(),
+        {"threshold": 0.7},
+        {"threshold": 0.7},
+        weighted_jaccard,
+        some_weighted_sets,
     ),
     "hamming": Case(simdb.Bits(96), {"max_distance": 8}, {"max_distance": 8}, hamming, bit_vectors),
     "tanimoto": Case(

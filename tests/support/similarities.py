@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
+from typing import Any
 
 
 def jaccard(left: Iterable[Hashable], right: Iterable[Hashable]) -> Fraction:
@@ -62,3 +63,13 @@ def bag_jaccard_of_maxima(left: Iterable[Hashable], right: Iterable[Hashable]) -
 
 def _ratio(part: int, whole: int) -> Fraction:
     return Fraction(part, whole) if whole else Fraction(0)
+
+
+def weighted_jaccard(one: Mapping[Any, float], other: Mapping[Any, float]) -> Fraction:
+    """The sum of smaller weights divided by the sum of larger ones; 0 of two empty sets."""
+    pairs = [
+        (Fraction(one.get(element, 0.0)), Fraction(other.get(element, 0.0)))
+        for element in one.keys() | other.keys()
+    ]
+    most = sum(map(max, pairs))
+    return Fraction(sum(map(min, pairs)), most) if most else Fraction(0)

@@ -13,12 +13,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from itertools import combinations, groupby, pairwise
+from itertools import combinations, groupby, pairwise, product
 from random import Random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 import xxhash
 
 import simdb.kernels
@@ -37,6 +38,7 @@ from simdb.kernels.postings import (
     bucket_state,
     prefix_buckets,
 )
+from simdb.lsh.weighted import poisson_counts
 from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import MergeCounters, RunDirectory, RunWriter, due_merges
@@ -49,6 +51,7 @@ TWINS: dict[str, Twin] = {}
 kernels: Any = simdb.kernels  # its functions are called with rows of columns
 SECRET = np.uint64(0x1234_5678_9ABC_DEF1)
 BASE = np.uint64((1 << 58) | 12345)
+SPREAD = 0x9E3779B97F4A7C15
 
 
 def twin_of(*names: str) -> Callable[[Twin], Twin]:
@@ -952,6 +955,102 @@ def bands_of_signatures(random: np.random.Generator) -> None:
 
 
 # -- vectors -------------------------------------------------------------------------------------
+
+
+def some_weighted(
+    random: np.random.Generator, count: int = 12
+) -> tuple[list[dict[int, float]], tuple[Any, Any, Any]]:
+    """Weighted sets, and they as arrays; one is empty."""
+    symbols = random.integers(0, 2**64, 15, dtype=np.uint64)
+    sets = []
+    for _ in range(count):
+        chosen = sorted(random.choice(symbols, random.integers(1, 9), replace=False).tolist())
+        sets.append({symbol: float(random.exponential()) + 0.01 for symbol in chosen})
+    sets[0] = {}
+    offsets = np.cumsum([0, *map(len, sets)])
+    values = np.array([symbol for one in sets for symbol in one], np.uint64)
+    return sets, (values, np.array([weight for one in sets for weight in one.values()]), offsets)
+
+
+def weighted_sums(one: dict[int, float], other: dict[int, float]) -> tuple[Fraction, Fraction]:
+    """The sums of minima and of maxima of two weighted sets."""
+    pairs = [
+        (Fraction(one.get(symbol, 0.0)), Fraction(other.get(symbol, 0.0)))
+        for symbol in one.keys() | other.keys()
+    ]
+    return Fraction(sum(map(min, pairs))), Fraction(sum(map(max, pairs)))
+
+
+@twin_of("weighted.compare_pairs")
+def sums_of_weights(random: np.random.Generator) -> None:
+    sets, arrays = some_weighted(random)
+    left, right = (places.ravel() for places in np.indices((len(sets), len(sets))))
+    minima, maxima = kernels.weighted.compare_pairs(*arrays, *arrays, left, right)
+    for one, other, least, most in zip(left, right, minima, maxima, strict=True):
+        expected = weighted_sums(sets[one], sets[other])
+        assert (least, most) == tuple(map(float, expected))
+
+
+@twin_of("weighted.tails", "weighted.prefix_ends", "weighted.near_candidates")
+def weighted_prefixes(random: np.random.Generator) -> None:
+    sets, (values, weights, offsets) = some_weighted(random, 30)
+    summed = kernels.weighted.tails(weights, offsets)
+    ends = kernels.weighted.prefix_ends(summed, offsets, 0.6)
+    for number, one in enumerate(sets):
+        parts = list(one.values())
+        begin = int(offsets[number])
+        for place in range(len(parts)):
+            assert summed[begin + place] == pytest.approx(sum(parts[place:]))
+        prefix = int(ends[number]) - begin
+        assert sum(parts[prefix:]) < 0.6 * sum(parts) or not parts
+        assert not prefix or sum(parts[prefix - 1 :]) >= 0.6 * sum(parts) * (1 - 1e-12)
+    ranks = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    weighed = kernels.weighted.Weighed(ranks, weights, summed, offsets)
+    owners = np.repeat(np.arange(len(sets)), np.diff(offsets))
+    by_rank = np.argsort(ranks, kind="stable")
+    starts = np.searchsorted(ranks[by_rank], np.arange(ranks.max() + 2))
+    posted = kernels.weighted.Posted(starts, owners[by_rank], by_rank)
+    similar = set()
+    for left, right in product(range(len(sets)), repeat=2):
+        least, most = weighted_sums(sets[left], sets[right])
+        if least and least >= Fraction("0.6") * most:
+            similar.add((left, right))
+    for is_own in (False, True):
+        *columns, met = kernels.weighted.near_candidates(
+            weighed, ends, posted, weighed, 0.6 * (1 - 1e-9), is_own, 0, len(sets)
+        )
+        found = list(zip(*(column.tolist() for column in columns), strict=True))
+        assert set(found) == {pair for pair in similar if not is_own or pair[0] > pair[1]}
+        assert len(found) == len(set(found)) <= met
+
+
+@twin_of("weighted.dart_sketches")
+def darts_of_weights(random: np.random.Generator) -> None:
+    sets, arrays = some_weighted(random, 4)
+    rows, counts = 8, poisson_counts()
+    seeds = random.integers(0, 2**64, 256, dtype=np.uint64)
+    sketches = kernels.weighted.dart_sketches(*arrays, rows, counts, seeds)
+    for one, sketch in zip(sets, sketches.tolist(), strict=True):
+        least: dict[int, tuple[Fraction, int]] = {}
+        for band in range(-32, 64):
+            if not one or len(least) == rows:
+                break
+            for symbol, weight in one.items():
+                own = oracle.mixed(symbol, int(seeds[3 + band + 32]))
+                reach = Fraction(weight) * Fraction(2) ** band
+                for cell in range(math.ceil(reach)):
+                    drawn = oracle.mixed((own + cell * SPREAD) % 2**64, int(seeds[0]))
+                    for dart in range(1, 1 + sum(drawn >= int(count) for count in counts)):
+                        across = oracle.mixed((drawn + dart * SPREAD) % 2**64, int(seeds[1]))
+                        up = oracle.mixed(across, int(seeds[2]))
+                        if cell + Fraction(across >> 24, 2**40) >= reach:
+                            continue
+                        low = 0 if band == -32 else Fraction(2) ** band
+                        rank = low + Fraction(2) ** band * Fraction(up >> 24, 2**40)
+                        row = up % 2**24 * rows >> 24
+                        least[row] = min(least.get(row, (rank, up)), (rank, up))
+        expected = [oracle.mixed(least[row][1], int(seeds[1])) % 2**16 for row in sorted(least)]
+        assert sketch == (expected or [0] * rows)
 
 
 @twin_of("vectors.compare_rows", "vectors.scan")
