@@ -14,6 +14,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.kernels.compiler import inlined, kernel, set_bit_count
+from simdb.kernels.hashes import mixed
 
 _TURN = 360 * 64  # units of direction in a full turn
 _RADIANS = 2.0 * math.pi / _TURN
@@ -147,6 +148,144 @@ def functions_of_grids(grids: UInt16s, functions: Int32s) -> UInt16s:
             if yes:
                 signatures[item, function // 16] |= np.uint16(1 << (function % 16))
     return signatures
+
+
+@kernel
+def _neighbours(minutiae: Int32s, count: int) -> Int64s:
+    """Return the nearest minutiae of each, (m, count), -1 for none; of two as near the earlier."""
+    nearest = np.full((minutiae.shape[0], count), np.int64(-1))
+    squares = np.empty(count, np.int64)
+    for one in range(minutiae.shape[0]):
+        known = 0
+        for other in range(minutiae.shape[0]):
+            if other == one:
+                continue
+            x = np.int64(minutiae[other, 0]) - np.int64(minutiae[one, 0])
+            y = np.int64(minutiae[other, 1]) - np.int64(minutiae[one, 1])
+            square = x * x + y * y
+            if known == count and square >= squares[count - 1]:
+                continue
+            place = min(known, count - 1)
+            while place > 0 and squares[place - 1] > square:
+                squares[place] = squares[place - 1]
+                nearest[one, place] = nearest[one, place - 1]
+                place -= 1
+            squares[place] = square
+            nearest[one, place] = other
+            known = min(known + 1, count)
+    return nearest
+
+
+@inlined
+def _are_neighbours(nearest: Int64s, one: int, second: int, third: int) -> bool:
+    """Return whether two minutiae are both among the nearest of one."""
+    found = 0
+    for place in range(nearest.shape[1]):
+        if nearest[one, place] == second or nearest[one, place] == third:
+            found += 1
+    return found == 2
+
+
+@kernel
+def _shapes_of(
+    minutiae: Int32s, corners: Int64s, settings: Int64s, secret: np.uint64, found: UInt64s
+) -> int:
+    """List the hashed shapes of a triangle; return how many, at most 24.
+
+    A shape is the ranges in which the three sides lie, clockwise from the longest, and those of
+    the directions at its corners, measured from that side. So neither a shift nor a turn changes
+    it. A side within ``border`` of another range is in both, and one within it of the longest side
+    is the first as well.
+    """
+    _, side, border, sectors, reach = settings[:5]
+    across, down = np.empty(3, np.int64), np.empty(3, np.int64)
+    first, second, third = corners
+    x, y = minutiae[:, 0].astype(np.int64), minutiae[:, 1].astype(np.int64)
+    turn = (x[second] - x[first]) * (y[third] - y[first])
+    turn -= (y[second] - y[first]) * (x[third] - x[first])
+    order = (first, second, third) if turn > 0 else (first, third, second)
+    lengths, longest = np.empty(3, np.int64), np.int64(0)
+    for corner in range(3):
+        here, there = order[corner], order[(corner + 1) % 3]
+        across[corner], down[corner] = x[there] - x[here], y[there] - y[here]
+        # A root is rounded correctly everywhere, so its whole part is the same on every machine.
+        square = across[corner] * across[corner] + down[corner] * down[corner]
+        lengths[corner] = np.int64(math.sqrt(np.float64(square)))
+        longest = max(longest, lengths[corner])
+    if turn == 0 or longest > reach:
+        return 0
+    count = 0
+    for begin in range(3):
+        if lengths[begin] < longest - border:
+            continue
+        # Rounded to whole units, which no last bit of an angle changes.
+        angle = math.atan2(np.float64(down[begin]), np.float64(across[begin])) / _RADIANS
+        heading = np.int64(math.floor(angle + 0.5))
+        directions = np.int64(0)
+        for corner in range(3):
+            direction = np.int64(minutiae[order[(begin + corner) % 3], 2]) - heading
+            directions = directions * 16 + (direction % _TURN) * sectors // _TURN
+        for choice in range(8):
+            shape, repeated = directions, False
+            for corner in range(3):
+                length = lengths[(begin + corner) % 3]
+                low, high = max(length - border, 0) // side, (length + border) // side
+                repeated = repeated or (low == high and (choice >> corner) & 1 == 1)
+                shape = shape * 4096 + (high if (choice >> corner) & 1 else low)
+            if not repeated:
+                found[count] = mixed(np.uint64(shape), secret)
+                count += 1
+    return count
+
+
+@kernel
+def triangles_of_minutiae(
+    minutiae: Int32s, offsets: Int64s, settings: Int64s, secret: np.uint64
+) -> UInt32s:
+    """Return the hashes of the shapes of the triangles that neighbouring minutiae make.
+
+    A triangle counts if two of its corners are among the nearest of the third (Germain, Califano
+    and Colville, IEEE Computational Science and Engineering 1997, index all). ``minutiae`` is
+    (m, 3), ``offsets`` (n + 1,); ``settings`` is how many neighbours, the range of a side, its
+    border, ranges of directions, the longest side, groups, and the most hashes of a group, of
+    which the smallest are kept. The answer is (n, groups, most), ascending; 0 stands for none.
+    """
+    neighbours, groups, most = settings[0], settings[5], settings[6]
+    items = offsets.size - 1
+    hashes = np.zeros((items, groups, most), np.uint32)
+    corners = np.empty(3, np.int64)
+    kept = np.empty(groups, np.int64)
+    for item in range(items):
+        own = minutiae[offsets[item] : offsets[item + 1]]
+        nearest = _neighbours(own, neighbours)
+        found = np.empty(own.shape[0] * neighbours * (neighbours - 1) * 12, np.uint64)
+        count = 0
+        for one in range(own.shape[0]):
+            for left in range(neighbours):
+                for right in range(left + 1, neighbours):
+                    second, third = nearest[one, left], nearest[one, right]
+                    # Each triangle once, at the first corner that has both others near.
+                    if (
+                        third < 0
+                        or (second < one and _are_neighbours(nearest, second, one, third))
+                        or (third < one and _are_neighbours(nearest, third, one, second))
+                    ):
+                        continue
+                    corners[0], corners[1], corners[2] = one, second, third
+                    count += _shapes_of(own, corners, settings, secret, found[count:])
+        kept[:] = 0
+        shapes = np.sort(found[:count])
+        for place in range(count):
+            if place > 0 and shapes[place] == shapes[place - 1]:
+                continue
+            value = np.uint32(shapes[place] >> np.uint64(32))
+            group = np.int64(shapes[place] % np.uint64(groups))
+            filled = kept[group]
+            is_new = value != 0 and (filled == 0 or hashes[item, group, filled - 1] != value)
+            if is_new and filled < most:
+                hashes[item, group, filled] = value
+                kept[group] = filled + 1
+    return hashes
 
 
 @kernel

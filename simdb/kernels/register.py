@@ -59,6 +59,7 @@ ENTRIES = (
     Entry("fingerprints.grids_of_minutiae", "minutiae, at most 8 squares each", "3.8.4"),
     Entry("fingerprints.functions_of_minutiae", "minutiae squared, and functions", "3.8.5"),
     Entry("fingerprints.functions_of_grids", "n functions", "3.8.5"),
+    Entry("fingerprints.triangles_of_minutiae", "minutiae squared, and triangles", "3.8.5"),
     Entry("fingerprints.members", "n words and set bits", "3.8.5"),
     Entry("fingerprints.first_shared", "m words", "3.8.5"),
     Entry("fingerprints.in_every_group", "m, and group_count item_count / 64", "3.8.5"),

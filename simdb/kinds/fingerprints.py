@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from hashlib import blake2b
@@ -59,6 +60,7 @@ from simdb.ragged import offsets_of
 
 MAXIMUM_SIDE = 4_095  # the largest x in 1/16 fits into 16 bits
 MAXIMUM_SQUARES = 65_536
+MOST_SHAPES = 16_384  # of triangles, in the signature of a print
 
 Length: TypeAlias = Annotated[int, Meta(ge=1, le=MAXIMUM_SIDE)]
 Degrees: TypeAlias = Annotated[int, Meta(ge=0, le=180)]
@@ -88,15 +90,22 @@ class Fingerprint(Kind, frozen=True):
         height: of the plate; y lies in [0, height).
         items: ``"minutiae"``, sequences of (x, y, direction in degrees from the x axis towards the
             y axis), or ``"squares"``, sets of numbers of grid squares, row by row from 0.
-        square: side of a grid square.
-        border: a minutia this close to the border of its square counts in the next one too.
+        square: side of a grid square; of triangles, the width of a range of lengths.
+        border: a minutia this close to the border of its square counts in the next one too; of
+            triangles, a side this close to the border of its range.
         sectors: into how many squares, one a range of directions, each grid square is cut; 1 as
-            in the book. Directions within 8 degrees of the border of a range count in both.
+            in the book. Directions within 8 degrees of the border of a range count in both, but
+            for triangles in one.
         alignment: ``"none"``: the grid lies on the plate; ``"centre"``: it is moved so that the
             mean minutia is in its middle; ``"shift"``: there is one grid for every minutia, with
-            it in the middle; ``"turn"``: each of them is turned into the minutia's direction too.
-        reach: how far the grid around a minutia goes to each side, with ``"shift"`` and ``"turn"``.
-        functions: functions in a group, of which one must be shared (MMDS 3.8.5).
+            it in the middle; ``"turn"``: each of them is turned into the minutia's direction too;
+            ``"triangles"``: there is no grid, and a function is a shape of triangle, which a print
+            has or has not wherever it lies.
+        reach: how far the grid around a minutia goes to each side, with ``"shift"`` and ``"turn"``;
+            the longest side of a triangle.
+        neighbours: with ``"triangles"``, so many nearest minutiae of each make triangles with it.
+        functions: functions in a group, of which one must be shared (MMDS 3.8.5); of triangles the
+            most shapes of a print that are kept in a group.
         groups: groups, in each of which one must be shared.
         squares_a_function: squares that must all be occupied for a function to say yes.
         measure: ``"minutiae"``: matched minutiae under the best rigid alignment, over the distinct
@@ -112,8 +121,9 @@ class Fingerprint(Kind, frozen=True):
     square: Length = 20
     border: Annotated[int, Meta(ge=0, le=MAXIMUM_SIDE)] = 4
     sectors: Annotated[int, Meta(ge=1, le=16)] = 1
-    alignment: Literal["none", "centre", "shift", "turn"] = "none"
+    alignment: Literal["none", "centre", "shift", "turn", "triangles"] = "none"
     reach: Length = 96
+    neighbours: Annotated[int, Meta(ge=2, le=16)] = 5
     functions: Annotated[int, Meta(ge=1, le=65_536)] = 1_024
     groups: Annotated[int, Meta(ge=1, le=4)] = 2
     squares_a_function: Annotated[int, Meta(ge=1, le=8)] = 3
@@ -141,6 +151,17 @@ class Fingerprint(Kind, frozen=True):
                 "Fingerprint.items='squares' needs measure='squares' and alignment='none': "
                 "without minutiae nothing can be aligned"
             )
+        if self.alignment == "triangles":
+            if self.measure != "minutiae":
+                raise ConfigurationError(
+                    "Fingerprint.alignment='triangles' lays no grid and needs measure='minutiae'"
+                )
+            if self.groups * self.functions > MOST_SHAPES:
+                raise ConfigurationError(
+                    f"Fingerprint keeps at most {MOST_SHAPES:,} shapes of triangles a print, not "
+                    f"groups x functions = {self.groups * self.functions:,}"
+                )
+            return
         for columns, rows in (self.plate_grid, self.function_grid):
             count = columns * rows * self.sectors
             if not self.squares_a_function <= count <= MAXIMUM_SQUARES:
@@ -157,7 +178,9 @@ class Fingerprint(Kind, frozen=True):
 
     @property
     def plate_grid(self) -> tuple[int, int]:
-        """Return columns and rows of the grid on the plate."""
+        """Return columns and rows of the grid on the plate; none where triangles count."""
+        if self.alignment == "triangles":
+            return 0, 0
         return -(-self.width // self.square), -(-self.height // self.square)
 
     @property
@@ -171,7 +194,7 @@ class Fingerprint(Kind, frozen=True):
     # -- the contract ----------------------------------------------------------------------------
 
     def finding_equals(self, family: Family) -> Family:
-        assert isinstance(family, SquaresFamily)
+        assert isinstance(family, GroupedFamily)
         family.find_equal()
         return family
 
@@ -187,7 +210,8 @@ class Fingerprint(Kind, frozen=True):
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
     ) -> Family:
-        return SquaresFamily(self, secret)
+        chosen = TrianglesFamily if self.alignment == "triangles" else SquaresFamily
+        return chosen(self, secret)
 
     def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
         if not request.is_free:
@@ -201,6 +225,8 @@ class Fingerprint(Kind, frozen=True):
         # Of the functions of three squares, one in 125 says yes to one grid of which a fifth is
         # occupied; with grids around minutiae, about one in 8.
         functions = self.groups * self.functions
+        if bands and self.alignment == "triangles":
+            return min(functions, 320)  # of 50 minutiae with five neighbours each
         return max(1, functions // (8 if self.around_minutiae else 128)) if bands else 0
 
     def most_keys(self, bands: int, rows: int) -> int:
@@ -221,12 +247,9 @@ class Fingerprint(Kind, frozen=True):
 
         Exact up to ``MOST_PRINTS``, an estimate by every so many-th print beyond.
         """
-        assert isinstance(family, SquaresFamily)
+        assert isinstance(family, GroupedFamily)
         step = max(1, -(-live // MOST_PRINTS))
-        lost = step * sum(
-            int(np.count_nonzero(family.first_shared(rows[::step], rows[::step]) < 0))
-            for rows in signatures()
-        )
+        lost = step * sum(family.count_lacking(rows[::step]) for rows in signatures())
         warnings = []
         if lost > UNFINDABLE_SHARE * live:
             warnings.append(
@@ -521,36 +544,29 @@ def _minutia(place: int, tokens: Sequence[str]) -> list[float]:
         raise BadItemError(f"line {place}: {problem}") from None
 
 
-# -- functions of squares --------------------------------------------------------------------------
+# -- functions -------------------------------------------------------------------------------------
 
 
-class SquaresFamily(Family):
-    """Sign prints by the functions that say yes to them.
-
-    A signature is the bit set of its grid's occupied squares or, with grids around minutiae, of the
-    functions that say yes in any of them, which is smaller than so many grids.
+class GroupedFamily(Family):
+    """Sign prints by numbered functions in groups, of each of which two must share one (3.8.5).
 
     Attributes:
+        groups: how many.
+        group_size: functions of a group.
         finds_equal: in each group where no function says yes to a print it has a key of its own:
-            a hash of its squares or, with grids around minutiae, of its minutiae, which four more
-            words of the signature hold (zeros where it is not needed).
+            a hash of all of it, which four more words of the signature hold where the others do not
+            tell it (zeros where it is not needed).
         words: a signature is uint16 (words,), a multiple of 4.
-        functions: int32 (groups * functions of a group, squares of a function), distinct in a row.
     """
 
-    def __init__(self, kind: Fingerprint, secret: bytes) -> None:
-        columns, rows = kind.function_grid
-        squares = columns * rows * kind.sectors
+    tells_all = False  # the signature is the print
+    numbers_of_group: int  # function i belongs to group i // this
+
+    def __init__(self, kind: Fingerprint, words: int, secret: bytes) -> None:
         self.groups = kind.groups
         self.group_size = kind.functions
-        self.functions = chosen_functions(
-            squares, kind.groups * kind.functions, kind.squares_a_function, secret
-        )
-        self._around = kind.around_minutiae
-        self._turned = kind.alignment == "turn"
-        self._grid = grid_settings(kind, columns, rows)
-        bits = len(self.functions) if self._around else squares
-        self.words = (bits + 63) // 64 * _WORDS
+        self.words = -(-words // _WORDS) * _WORDS
+        self._functions_words = self.words
         self._secret = derived_words(secret, b"simdb.squares.k", 1)[0]
         self._equal_secret = secret_words(secret, b"simdb.squares.eq", 4).astype("<u8").tobytes()
         self.finds_equal = False
@@ -558,25 +574,36 @@ class SquaresFamily(Family):
     def find_equal(self) -> None:
         """Give prints keys of their own from now on, where no function says yes."""
         self.finds_equal = True
-        self.words += _WORDS * self._around
+        self.words += _WORDS * (not self.tells_all)
+
+    @abstractmethod
+    def numbers(self, signatures: UInt16s) -> tuple[Int64s, Int64s]:
+        """Return the numbers of the functions that say yes, ascending, and their offsets."""
+
+    @abstractmethod
+    def _signed(self, features: Prints) -> UInt16s:
+        """Return the signatures without what only equal prints share."""
 
     def sign(self, features: Prints) -> UInt16s:
         """Return the signatures, uint16 (n, words), of a batch of prints."""
-        if self._around:
-            signatures = kernels.fingerprints.functions_of_minutiae(
-                features.minutiae, features.offsets, self._grid, self._turned, self.functions
-            )
-            return self._with_hashes(signatures, features) if self.finds_equal else signatures
-        grids = np.ascontiguousarray(features.grids).astype("<u8", copy=False)
-        return grids.view("<u2").astype(np.uint16, copy=False)
+        signatures = self._signed(features)
+        if not self.finds_equal or self.tells_all:
+            return signatures
+        lacking = ~self._has_key(*self.numbers(signatures)).all(axis=1)
+        hashes = np.zeros(len(signatures), "<u8")
+        for place in np.flatnonzero(lacking).tolist():
+            begin, end = features.offsets[place : place + 2]
+            hashes[place] = self._hash(features.minutiae[begin:end].astype("<i4").tobytes())
+        own = hashes.view("<u2").reshape(-1, _WORDS).astype(np.uint16)
+        return np.concatenate((signatures, own), axis=1)
 
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the keys of the functions that say yes, and their groups.
 
         A print whose groups do not all have one is in no pair, but with its equals.
         """
-        numbers, offsets = kernels.fingerprints.members(self.yes(signatures))
-        groups = (numbers // self.group_size).astype(np.uint8)
+        numbers, offsets = self.numbers(self._checked(signatures))
+        groups = (numbers // self.numbers_of_group).astype(np.uint8)
         keys = BucketKeys(self.keys_of(numbers), offsets, groups, self.groups)
         if not self.finds_equal:
             return keys
@@ -593,26 +620,33 @@ class SquaresFamily(Family):
             self.groups,
         )
 
+    def count_lacking(self, signatures: UInt16s) -> int:
+        """Count the prints that have no key but their own in some group."""
+        found = self._has_key(*self.numbers(self._checked(signatures)))
+        return int(np.count_nonzero(~found.all(axis=1)))
+
+    def keys_of(self, numbers: Int64s) -> UInt64s:
+        """Return the bucket keys of functions by number; two functions never have the same."""
+        return mixed(numbers.astype(np.uint64) + self._secret)
+
+    def _checked(self, signatures: UInt16s) -> UInt16s:
+        """Return the part of signatures that says which functions say yes."""
+        if signatures.ndim != 2 or signatures.shape[1] != self.words:
+            raise ValueError(
+                f"signatures of shape {signatures.shape} do not have {self.words} words"
+            )
+        return np.ascontiguousarray(signatures[:, : self._functions_words])
+
     def _has_key(self, numbers: Int64s, offsets: Int64s) -> Bools:
         """Return in which groups functions say yes to prints, (n, groups)."""
         has_key = np.zeros((offsets.size - 1, self.groups), np.bool_)
         prints = np.repeat(np.arange(len(has_key)), np.diff(offsets))
-        has_key[prints, numbers // self.group_size] = True
+        has_key[prints, numbers // self.numbers_of_group] = True
         return has_key
-
-    def _with_hashes(self, signatures: UInt16s, features: Prints) -> UInt16s:
-        """Add to signatures the hashes of the minutiae of prints without a key in some group."""
-        has_key = self._has_key(*kernels.fingerprints.members(signatures))
-        hashes = np.zeros(len(signatures), "<u8")
-        for place in np.flatnonzero(~has_key.all(axis=1)).tolist():
-            begin, end = features.offsets[place : place + 2]
-            hashes[place] = self._hash(features.minutiae[begin:end].astype("<i4").tobytes())
-        own = hashes.view("<u2").reshape(-1, _WORDS).astype(np.uint16)
-        return np.concatenate((signatures, own), axis=1)
 
     def _hashes(self, signatures: UInt16s, prints: Int64s) -> UInt64s:
         """Return what is a print's own, of some prints: a hash of it, which its signature tells."""
-        if self._around:
+        if not self.tells_all:
             own = np.ascontiguousarray(signatures[prints, -_WORDS:]).astype("<u2")
             return own.view("<u8").astype(np.uint64).ravel()
         squares = signatures.astype("<u2")
@@ -623,19 +657,82 @@ class SquaresFamily(Family):
         digest = blake2b(self._equal_secret + content, digest_size=8).digest()
         return int.from_bytes(digest, "little")
 
-    def keys_of(self, numbers: Int64s) -> UInt64s:
-        """Return the bucket keys of functions by number; two functions never have the same."""
-        return mixed(numbers.astype(np.uint64) + self._secret)
+
+class TrianglesFamily(GroupedFamily):
+    """Sign prints by the shapes of the triangles that neighbouring minutiae make.
+
+    A function is a shape, of which there are more than can be counted: a signature is, for each
+    group, the smallest of their 32-bit hashes, as many as a group has functions.
+    """
+
+    numbers_of_group = 2**32
+
+    def __init__(self, kind: Fingerprint, secret: bytes) -> None:
+        super().__init__(kind, 2 * kind.groups * kind.functions, secret)
+        lengths = [side * LENGTH_UNITS for side in (kind.square, kind.border, kind.reach)]
+        sizes = [kind.sectors, lengths[2], kind.groups, kind.functions]
+        self._settings = np.array([kind.neighbours, *lengths[:2], *sizes], np.int64)
+        self._shape_secret = derived_words(secret, b"simdb.triangles", 1)[0]
+
+    def _signed(self, features: Prints) -> UInt16s:
+        hashes = kernels.fingerprints.triangles_of_minutiae(
+            features.minutiae, features.offsets, self._settings, self._shape_secret
+        )
+        words = hashes.reshape(len(hashes), -1).astype("<u4").view("<u2")
+        signatures = np.zeros((len(hashes), self._functions_words), np.uint16)
+        signatures[:, : words.shape[1]] = words
+        return signatures
+
+    def numbers(self, signatures: UInt16s) -> tuple[Int64s, Int64s]:
+        words = signatures[:, : 2 * self.groups * self.group_size].astype("<u2")
+        hashes = np.ascontiguousarray(words).view("<u4").reshape(-1, self.groups, self.group_size)
+        _, groups, _ = places = np.nonzero(hashes)
+        sizes = np.count_nonzero(hashes, axis=(1, 2))
+        return groups * self.numbers_of_group + hashes[places], offsets_of(sizes)
+
+
+class SquaresFamily(GroupedFamily):
+    """Sign prints by the functions that say yes to them, since they have all their squares.
+
+    A signature is the bit set of its grid's occupied squares or, with grids around minutiae, of the
+    functions that say yes in any of them, which is smaller than so many grids.
+
+    Attributes:
+        functions: int32 (groups * functions of a group, squares of a function), distinct in a row.
+    """
+
+    def __init__(self, kind: Fingerprint, secret: bytes) -> None:
+        columns, rows = kind.function_grid
+        squares = columns * rows * kind.sectors
+        self.functions = chosen_functions(
+            squares, kind.groups * kind.functions, kind.squares_a_function, secret
+        )
+        self._around = kind.around_minutiae
+        self._turned = kind.alignment == "turn"
+        self._grid = grid_settings(kind, columns, rows)
+        bits = len(self.functions) if self._around else squares
+        super().__init__(kind, (bits + 15) // 16, secret)
+        self.tells_all = not self._around
+        self.numbers_of_group = self.group_size
+
+    def _signed(self, features: Prints) -> UInt16s:
+        if self._around:
+            return kernels.fingerprints.functions_of_minutiae(
+                features.minutiae, features.offsets, self._grid, self._turned, self.functions
+            )
+        grids = np.ascontiguousarray(features.grids).astype("<u8", copy=False)
+        return grids.view("<u2").astype(np.uint16, copy=False)
+
+    def numbers(self, signatures: UInt16s) -> tuple[Int64s, Int64s]:
+        return kernels.fingerprints.members(self._yes(signatures))
 
     def yes(self, signatures: UInt16s) -> UInt16s:
         """Return the bit sets of the functions that say yes: uint16 (n, words of functions)."""
-        if signatures.ndim != 2 or signatures.shape[1] != self.words:
-            raise ValueError(
-                f"signatures of shape {signatures.shape} do not have {self.words} words"
-            )
+        return self._yes(self._checked(signatures))
+
+    def _yes(self, signatures: UInt16s) -> UInt16s:
         if self._around:
-            of_hash = _WORDS * self.finds_equal
-            return np.ascontiguousarray(signatures[:, : self.words - of_hash])
+            return signatures
         return kernels.fingerprints.functions_of_grids(signatures, self.functions)
 
     def first_shared(self, left: UInt16s, right: UInt16s) -> Int64s:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simdb.lsh.amplification import And, Or
-from tools.benchmarks import fingerprints, real_prints
+from tools.benchmarks import fingerprints, moved_prints, real_prints
 
 pytestmark = pytest.mark.data
 
@@ -79,3 +79,17 @@ def test_stores_of_real_prints_do_as_predicted(
     assert lowest["false_negatives"] == pytest.approx(expected.false_negatives, rel=0.1)
     assert answer["verified"]["0.2"]["false_positives"] == 0
     assert not list(tmp_path.iterdir())
+
+
+def test_prints_that_were_turned_are_found_by_triangles(
+    data_directory: Path, tmp_path: Path
+) -> None:
+    answers = moved_prints.run(data_directory, tmp_path, fingers=200)
+    grids, triangles, many = [answers[f"{name}, real"] for name in moved_prints.KINDS]
+    assert triangles["rank-1"] >= 0.95 > grids["rank-1"]
+    assert triangles["looked at"] <= 0.2 < grids["looked at"]
+    assert triangles["found"] >= 0.75 > grids["found"]
+    assert many["found"] > triangles["found"]
+    grids, _, many = [answers[f"{name}, made"] for name in moved_prints.KINDS]
+    assert many["rank-1"] > 1.2 * grids["rank-1"]
+    assert many["looked at"] < grids["looked at"]

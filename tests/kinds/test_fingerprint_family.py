@@ -16,6 +16,7 @@ from simdb.kinds import fingerprints as describing_rules
 from simdb.kinds.fingerprints import (
     FingerprintItems,
     SquaresFamily,
+    TrianglesFamily,
     chosen_functions,
     share_of_functions,
 )
@@ -291,3 +292,96 @@ def test_stats_warn_of_prints_that_the_index_cannot_find(tmp_path):
         assert all(prints.search(item, threshold=1, guarantee="probable") for _, item in stored)
         prints.delete_many(lost)
         assert prints.stats()["in_no_bucket"] == 0
+
+
+# -- triangles -------------------------------------------------------------------------------------
+
+TRIANGLES = Fingerprint(
+    200, 200, alignment="triangles", square=8, border=1, sectors=16, functions=200
+)
+
+
+def triangles_signed(*prints: list[oracle.Minutia]) -> tuple[TrianglesFamily, np.ndarray]:
+    items, family = FingerprintItems(TRIANGLES), TrianglesFamily(TRIANGLES, SECRET)
+    family.find_equal()
+    return family, family.sign(items.features([items.encode(one) for one in prints]))
+
+
+def test_triangles_of_a_print_that_was_shifted_and_turned_by_right_angles_are_the_same():
+    one = oracle.random_print(np.random.default_rng(1), 30, Fingerprint(100, 60))
+    shifted = [(x + 91, y + 77, direction) for x, y, direction in one]
+    turned = [(180 - y, x, (direction + 90) % 360) for x, y, direction in one]
+    _, signatures = triangles_signed(one, shifted, turned)
+    assert signatures.any()
+    assert np.array_equal(signatures[0], signatures[1])
+    assert np.array_equal(signatures[0], signatures[2])
+
+
+def test_triangles_of_a_print_that_was_turned_by_any_angle_are_mostly_the_same():
+    one = oracle.random_print(np.random.default_rng(2), 40, Fingerprint(120, 120))
+    cosine, sine = np.cos(np.radians(33)), np.sin(np.radians(33))
+    turned = [
+        (90 + cosine * x - sine * y, 10 + sine * x + cosine * y, direction + 33)
+        for x, y, direction in one
+    ]
+    family, signatures = triangles_signed(one, turned)
+    numbers, offsets = family.numbers(signatures)
+    left, right = (set(numbers[slice(*offsets[i : i + 2])].tolist()) for i in (0, 1))
+    assert len(left & right) > 0.9 * len(left) > 200
+
+
+def test_keys_of_triangles_belong_to_groups_and_a_print_without_has_its_own():
+    couple = [(10.0, 10.0, 0.0), (30.0, 10.0, 90.0)]
+    one = oracle.random_print(np.random.default_rng(3), 30, Fingerprint(100, 60))
+    family, signatures = triangles_signed(one, couple, couple[:1], couple)
+    keys = family.bucket_keys(signatures)
+    rows = [keys.values[slice(*keys.offsets[i : i + 2])].tolist() for i in range(4)]
+    assert len(rows[0]) > 100
+    assert len(rows[1]) == 2  # one a group, and no triangle
+    assert rows[1] == rows[3] != rows[2]
+    assert keys.groups is not None
+    assert set(keys.groups.tolist()) == {0, 1}
+    assert family.count_lacking(signatures) == 3
+
+
+def test_of_many_triangles_those_with_the_smallest_hashes_are_kept():
+    one = oracle.random_print(np.random.default_rng(4), 100, Fingerprint(200, 200))
+    items = FingerprintItems(TRIANGLES)
+    features = items.features([items.encode(one)])
+    many, few = (
+        TrianglesFamily(TRIANGLES.changed(functions=functions), SECRET) for functions in (4_000, 20)
+    )
+    rows = [family.numbers(family.sign(features))[0].tolist() for family in (many, few)]
+    for group in (0, 1):
+        of_group = [[number for number in row if number >> 32 == group] for row in rows]
+        assert of_group[1] == of_group[0][:20]
+        assert len(of_group[0]) > 200
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"measure": "squares"}, "lays no grid and needs measure='minutiae'"),
+        ({"functions": 9_000}, "at most 16,384 shapes of triangles a print, not .* = 18,000"),
+        ({"neighbours": 1}, "neighbours"),
+        ({"items": "squares", "measure": "squares"}, "needs measure='squares' and alignment"),
+    ],
+)
+def test_settings_of_triangles_that_cannot_be_are_refused(changed, message):
+    with pytest.raises(simdb.ConfigurationError, match=message):
+        TRIANGLES.changed(**changed)
+
+
+def test_a_store_of_triangles_finds_prints_and_is_sound(tmp_path):
+    random = np.random.default_rng(5)
+    prints = [oracle.random_print(random, 30, Fingerprint(200, 200)) for _ in range(20)]
+    prints.append([(1.0, 1.0, 1.0)])
+    with simdb.open(tmp_path / "p.simdb") as database:
+        stored = database.collection("p", TRIANGLES, threshold=0.5, seed=1)
+        stored.add_many(enumerate(prints))
+        assert stored.stats()["in_no_bucket"] == 1
+        for key, one in enumerate(prints):
+            assert stored.search(one)[0].key == key
+        near = [(x, y, direction + 2) for x, y, direction in prints[3][:25]]
+        assert [match.key for match in stored.search(near)] == [3]
+        assert not database.check(deep=True).problems

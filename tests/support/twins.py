@@ -9,6 +9,7 @@ ten lines of Python, sets and whole numbers say of them. That of the sorted runs
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -486,6 +487,71 @@ def set_bits(row: npt.NDArray[Any]) -> set[int]:
         for bit in range(width)
         if word >> bit & 1
     }
+
+
+@twin_of("fingerprints.triangles_of_minutiae")
+def shapes_of_triangles(random: np.random.Generator) -> None:
+    minutiae = random.integers(0, 900, (31, 3)).astype(np.int32)
+    minutiae[:, 2] = random.integers(0, 23_040, 31)
+    minutiae[:3, 0] = [10, 20, 30]  # on a line
+    minutiae[:3, 1] = 7
+    offsets = np.array([0, 3, 3, 5, 31])
+    prints = [minutiae[start:stop].tolist() for start, stop in pairwise(offsets)]
+    secret = np.uint64(random.integers(2**63))
+    for border, most in ((0, 300), (20, 300), (0, 5)):
+        settings = np.array([4, 100, border, 16, 700, 2, most], np.int64)
+        kernel = kernels.fingerprints.triangles_of_minutiae
+        for one, row in zip(prints, kernel(minutiae, offsets, settings, secret), strict=True):
+            shapes = {word for each in triangles_of(one, 4) for word in shapes_of(each, border)}
+            hashes = {oracle.mixed(word, int(secret)) for word in shapes}
+            for group, found in enumerate(row.tolist()):
+                own = sorted({word >> 32 for word in hashes if word % 2 == group} - {0})[:most]
+                assert found == own + [0] * (most - len(own))
+
+
+def triangles_of(one: list[list[int]], neighbours: int) -> list[list[list[int]]]:
+    """The triangles of which one corner has both others among its nearest."""
+    found = set()
+    for here, middle in enumerate(one):
+        others = sorted(
+            (math.dist(middle[:2], other[:2]), there)
+            for there, other in enumerate(one)
+            if there != here
+        )
+        near = [there for _, there in others[:neighbours]]
+        found |= {frozenset((here, *couple)) for couple in combinations(near, 2)}
+    return [[one[corner] for corner in each] for each in found]
+
+
+def shapes_of(corners: list[list[int]], border: int) -> set[int]:
+    """The shapes of a triangle in ranges of 100 for sides up to 700, and of 22.5 degrees."""
+    middle = complex(*(sum(corner[axis] for corner in corners) / 3 for axis in (0, 1)))
+    ordered = sorted(corners, key=lambda corner: cmath.phase(complex(*corner[:2]) - middle))
+    (ax, ay, _), (bx, by, _), (cx, cy, _) = ordered
+    if (bx - ax) * (cy - ay) == (by - ay) * (cx - ax):
+        return set()
+    sides = [int(math.dist(ordered[i][:2], ordered[(i + 1) % 3][:2])) for i in range(3)]
+    shapes = set()
+    for begin in range(3):
+        if max(sides) > 700 or sides[begin] < max(sides) - border:
+            continue
+        turned = [ordered[(begin + step) % 3] for step in range(3)]
+        x, y = (turned[1][axis] - turned[0][axis] for axis in (0, 1))
+        heading = math.floor(math.degrees(math.atan2(y, x)) * 64 + 0.5)
+        sectors = [(corner[2] - heading) % 23_040 // 1_440 for corner in turned]
+        ranges = [
+            {max(length - border, 0) // 100, (length + border) // 100}
+            for length in (sides[(begin + step) % 3] for step in range(3))
+        ]
+        for lengths in product(*ranges):
+            shapes.add(
+                sum(sector << 4 * place for sector, place in zip(sectors, (2, 1, 0), strict=True))
+                << 36
+                | lengths[0] << 24
+                | lengths[1] << 12
+                | lengths[2]
+            )
+    return shapes
 
 
 @twin_of("fingerprints.first_shared", "fingerprints.in_every_group")

@@ -13,7 +13,7 @@ import numpy as np
 
 from simdb.kinds import Fingerprint
 from simdb.kinds.fingerprints import FingerprintMeasure
-from tools.benchmarks import real_prints
+from tools.benchmarks import moved_prints, real_prints
 from tools.benchmarks.children import in_child
 from tools.benchmarks.print_stores import SquareStatistics, add_store
 from tools.benchmarks.real_prints import KINDS, PLATE, Errors, RealPrints, square_statistics
@@ -65,6 +65,9 @@ def fingerprints(bench: Bench) -> None:
         _add_real(bench, name, answer)
         for compared in ("minutiae", "squares") if KINDS[name] == PLATE else ("minutiae",):
             _add_stored(bench, name, compared, answer)
+    for name, answer in moved_prints.run(bench.data, bench.work).items():
+        bench.details[f"fingerprints, moved, {name}"] = answer
+        _add_moved(bench, name, answer)
     chapter = "the chapter's uniform 20 %"
     for squares in UNIFORM_SQUARES:
         add_store(bench, chapter, SquareStatistics.uniform(squares), limit=LONGEST_LOOK_UP)
@@ -110,6 +113,15 @@ def _add_real(bench: Bench, name: str, answer: dict[str, Any]) -> None:
                 note=note,
             )
         )
+
+
+def _add_moved(bench: Bench, name: str, answer: dict[str, float]) -> None:
+    note = (
+        f"looked at {answer['looked at']:.2%} of the prints, found {answer['found']:.1%} of those "
+        f"of the finger; {answer['milliseconds']:.3g} ms of processor"
+    )
+    title = f"turned by any angle and shifted, {name}, rank-1"
+    bench.add(Figure("fingerprints", title, answer["rank-1"], "of prints", note=note))
 
 
 def _add_stored(bench: Bench, name: str, compared: str, predicted: dict[str, Any]) -> None:
