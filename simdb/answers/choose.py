@@ -43,7 +43,7 @@ from simdb.answers.method import Method
 from simdb.answers.scan import Scan
 from simdb.answers.slabs import ChunkIndex, Pigeonhole, Slabs
 from simdb.errors import ConfigurationError, Remedy, SimdbError, ThresholdTooLowError
-from simdb.exact.measures import SetMeasure
+from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 from simdb.kinds import Kind
 from simdb.opened.catalogue import CollectionSettings
@@ -65,7 +65,7 @@ class Question:
     bound: Bound | None = None  # what similar enough means; None is that of the collection
     guarantee: AskedGuarantee = "auto"
     min_recall: float | None = None  # permits the probable index beyond what it is planned for
-    measure: SetMeasure = SetMeasure.JACCARD
+    measure: SetSimilarity = SetSimilarity.JACCARD
 
     @property
     def is_many_many(self) -> bool:
@@ -80,7 +80,7 @@ class Asked(NamedTuple):
     max_distance: ThresholdLike | None
     guarantee: AskedGuarantee
     min_recall: float | None
-    measure: str = SetMeasure.JACCARD
+    measure: str = SetSimilarity.JACCARD
 
     def question(self, verb: Verb, kind: Kind) -> Question:
         """Read them; ConfigurationError: one is not possible for the kind, or for the call."""
@@ -90,9 +90,9 @@ class Asked(NamedTuple):
                 f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
             )
         try:
-            wanted = SetMeasure(measure)
+            wanted = SetSimilarity(measure)
         except ValueError:
-            names = ", ".join(repr(str(known)) for known in SetMeasure)
+            names = ", ".join(repr(str(known)) for known in SetSimilarity)
             raise ConfigurationError(f"measure must be one of {names}, not {measure!r}") from None
         if verb == "pairs" and wanted not in SYMMETRIC:
             known = ", ".join(repr(str(symmetric)) for symmetric in SYMMETRIC)
@@ -103,7 +103,7 @@ class Asked(NamedTuple):
         bound: Bound | None = None
         if threshold is None and max_distance is None:
             pass  # the bound of the collection
-        elif wanted is SetMeasure.JACCARD or threshold is None or kind.is_distance:
+        elif wanted is SetSimilarity.JACCARD or threshold is None or kind.is_distance:
             bound = kind.parse_bound(threshold, max_distance)
         else:  # only Jaccard's similarity may have another scale inside
             kind.parse_bound(None, max_distance)
@@ -202,7 +202,7 @@ def explain(question: Question, left: Opened, right: Opened) -> Explanation:
 
 def _choose(settings: CollectionSettings, question: Question) -> Method:
     wanted, kind = question.guarantee, settings.kind
-    asks_nothing = question.bound is None and question.measure is SetMeasure.JACCARD
+    asks_nothing = question.bound is None and question.measure is SetSimilarity.JACCARD
     if question.is_many_many and asks_nothing and kind.is_distance and not settings.is_probable:
         # Pairs within the largest distance of all are a square of the collection.
         raise ConfigurationError(
@@ -213,7 +213,7 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
     if not kind.has_symbols:
         return _choose_without_symbols(settings, question, bound)
     exact = Exact(bound, measure=question.measure)
-    by_jaccard = question.measure is SetMeasure.JACCARD
+    by_jaccard = question.measure is SetSimilarity.JACCARD
     serves = serves_exactly(settings, exact.criterion)
     needs_index = not (question.is_many_many and question.measure in SYMMETRIC)
     if wanted == "exact":
@@ -242,7 +242,7 @@ def _choose_without_symbols(
     settings: CollectionSettings, question: Question, bound: Bound
 ) -> Method:
     """Choose for a kind whose exact answers come from comparing with everything."""
-    if question.measure is not SetMeasure.JACCARD:
+    if question.measure is not SetSimilarity.JACCARD:
         raise ConfigurationError(f"{settings.kind} has one measure; leave out {question.measure!s}")
     adding, wanted = question.verb == "add", question.guarantee
     if not settings.is_probable and (adding or wanted == "probable"):
@@ -313,7 +313,7 @@ def _is_permitted(recall: float, min_recall: float | None) -> bool:
 
 def require_resumable(method: Method, question: Question) -> None:
     """Raise ConfigurationError unless the pairs that answer come with tokens to go on after."""
-    if question.measure is not SetMeasure.JACCARD:
+    if question.measure is not SetSimilarity.JACCARD:
         raise ConfigurationError(
             f"only pairs by jaccard similarity can be resumed, not by {question.measure}"
         )

@@ -21,7 +21,7 @@ from simdb.answers.costs import Task
 from simdb.answers.exact.probe import Prober
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import CorruptionError, KeyNotFoundError, WrongTypeError
-from simdb.exact.measures import SetMeasure
+from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Kind
 from simdb.opened.opened import Opened
@@ -58,7 +58,7 @@ class Method(ABC):
     bound: Bound
     # The share of the true matches *at* the bound that is expected to be found; nan if unknown.
     recall: float = 1.0
-    measure: SetMeasure = SetMeasure.JACCARD  # where items have symbols
+    measure: SetSimilarity = SetSimilarity.JACCARD  # where items have symbols
     resume: str | None = None  # the token to go on after, of one that ``can_resume``
     guarantee: ClassVar[Guarantee] = "exact"
     name: ClassVar[str]  # what ``explain`` calls it
@@ -145,7 +145,7 @@ class Method(ABC):
             distances = chosen_values.tolist()
             rows = [Match(key, distance=value) for key, value in zip(keys, distances, strict=True)]
         else:
-            if self.measure is SetMeasure.JACCARD:
+            if self.measure is SetSimilarity.JACCARD:
                 chosen_values = kind.outer_values(chosen_values)
             rows = list(map(Match, keys, chosen_values.tolist()))
         return Matches(tuple(rows), self.guarantee, self.recall, compared)
@@ -233,7 +233,7 @@ def answered(
     right_keys = left_keys if left is right else partial(key_column, right.reader)
     for inner, token in batches:
         batch = inner
-        if method.measure is SetMeasure.JACCARD:
+        if method.measure is SetSimilarity.JACCARD:
             batch = outer_pairs(left.settings.kind, inner)
         yield batch, (left_keys, right_keys), token
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from simdb.kernels.postings import Bounds
 
 
-class SetMeasure(StrEnum):
+class SetSimilarity(StrEnum):
     """A similarity of two sets that is decided by their sizes and their overlap."""
 
     JACCARD = "jaccard"
@@ -46,51 +46,51 @@ class SetMeasure(StrEnum):
 
     def values(self, overlaps: Int64s, sizes: int | Int64s, stored_sizes: Int64s) -> Float64s:
         """Compute it for sets that are not empty, to be shown and sorted by."""
-        if self is SetMeasure.JACCARD:
+        if self is SetSimilarity.JACCARD:
             return overlaps / (sizes + stored_sizes - overlaps)
-        if self is SetMeasure.DICE:
+        if self is SetSimilarity.DICE:
             return 2 * overlaps / (sizes + stored_sizes)
-        if self is SetMeasure.COSINE:
+        if self is SetSimilarity.COSINE:
             cosines: Float64s = overlaps / (np.sqrt(sizes) * np.sqrt(stored_sizes))
             return cosines
-        return overlaps / (stored_sizes if self is SetMeasure.STORED_IN_PROBE else sizes)
+        return overlaps / (stored_sizes if self is SetSimilarity.STORED_IN_PROBE else sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
     """At least so much of a measure, as exact bounds of overlaps, sizes and prefixes."""
 
-    measure: SetMeasure
+    measure: SetSimilarity
     threshold: Threshold
 
     @property
     def floor(self) -> Threshold | None:
         """The highest floor of an index that serves it; None if all symbols must be posted."""
-        if self.measure is SetMeasure.PROBE_IN_STORED:
+        if self.measure is SetSimilarity.PROBE_IN_STORED:
             return None
-        if self.measure is SetMeasure.DICE:
+        if self.measure is SetSimilarity.DICE:
             dice = self.threshold.fraction
             return Threshold(dice / (2 - dice))
-        if self.measure is SetMeasure.COSINE:
+        if self.measure is SetSimilarity.COSINE:
             return Threshold(self.threshold.fraction**2)
         return self.threshold
 
     def needed_overlap(self, probe_size: int, stored_size: int) -> int:
         """Compute the smallest overlap that suffices, at least 1."""
-        if self.measure is SetMeasure.COSINE:
+        if self.measure is SetSimilarity.COSINE:
             square = self.threshold.fraction**2 * probe_size * stored_size
             return math.isqrt(max(math.ceil(square), 1) - 1) + 1
-        if self.measure is SetMeasure.STORED_IN_PROBE:
+        if self.measure is SetSimilarity.STORED_IN_PROBE:
             return max(1, self.threshold.minimum_size(stored_size))
-        if self.measure is SetMeasure.PROBE_IN_STORED:
+        if self.measure is SetSimilarity.PROBE_IN_STORED:
             return max(1, self.threshold.minimum_size(probe_size))
         return self._jaccard.needed_overlap(probe_size + stored_size)
 
     def needed_overlaps(self, probe_size: int, stored_sizes: Int64s) -> Int64s:
         """Compute ``needed_overlap`` for every stored size."""
-        if self.measure in (SetMeasure.JACCARD, SetMeasure.DICE):
+        if self.measure in (SetSimilarity.JACCARD, SetSimilarity.DICE):
             return self._jaccard.needed_overlaps(probe_size + stored_sizes)
-        if self.measure is SetMeasure.STORED_IN_PROBE:
+        if self.measure is SetSimilarity.STORED_IN_PROBE:
             return np.maximum(1, self.threshold.minimum_sizes(stored_sizes))
         exact = [self.needed_overlap(probe_size, size) for size in stored_sizes.tolist()]
         return np.array(exact, np.int64)
@@ -101,7 +101,7 @@ class Criterion:
         The floor of Dice similarity is the criterion itself, d / (2 - d). That of cosine similarity
         is c^2, which a pair meets at less than c: here the overlap's square is compared.
         """
-        if self.measure is not SetMeasure.COSINE:
+        if self.measure is not SetSimilarity.COSINE:
             return np.ones(overlaps.size, np.bool_)
         return self._jaccard.meets_many(overlaps.astype(np.int64) ** 2, ones * others)
 
@@ -113,7 +113,7 @@ class Criterion:
 
     def smallest_size(self, probe_size: int) -> int:
         """Compute the size of the smallest stored set that can be similar enough."""
-        if self.measure is SetMeasure.STORED_IN_PROBE:
+        if self.measure is SetSimilarity.STORED_IN_PROBE:
             return 1
         return max(1, self._jaccard.minimum_size(probe_size))
 
@@ -124,7 +124,7 @@ class Criterion:
 
     def probe_prefix(self, probe_size: int) -> int:
         """Compute how many first symbols of the probe must be looked up."""
-        if self.measure is SetMeasure.STORED_IN_PROBE:
+        if self.measure is SetSimilarity.STORED_IN_PROBE:
             return probe_size
         return self._jaccard.prefix_length(probe_size)
 

@@ -14,7 +14,7 @@ import pytest
 from simdb import kernels
 from simdb.exact import joins
 from simdb.exact.joins import PairColumns
-from simdb.exact.measures import Criterion, SetMeasure
+from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.work import Work
@@ -86,7 +86,7 @@ def check_search(generator: random.Random, threshold: Fraction) -> None:
     arranged = order.arrange(*columns(sets))
     place = generator.randrange(len(sets))
     probe = arranged.values[arranged.offsets[place] : arranged.offsets[place + 1]].tolist()
-    criterion = Criterion(SetMeasure.JACCARD, Threshold(threshold))
+    criterion = Criterion(SetSimilarity.JACCARD, Threshold(threshold))
     floor = generator.choice([threshold, threshold / 2, threshold * Fraction(3, 4)])
     candidates = slow_search(arranged, probe, criterion, Threshold(floor))
     similar = {k for k, one in enumerate(sets) if jaccard(one, sets[place]) >= threshold}

@@ -8,35 +8,35 @@ from itertools import count
 import numpy as np
 import pytest
 
-from simdb.exact.measures import Criterion, SetMeasure
+from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.thresholds import Threshold
 
 THRESHOLDS = [Fraction(1), Fraction(9, 10), Fraction(4, 5), Fraction(2, 3), Fraction(1, 2)]
 PROBES = range(1, 11)
 SIZES = range(1, 42)  # and none above is similar to a probe: 10 / (1/2)^2 = 40
-CASES = [(measure, threshold) for measure in SetMeasure for threshold in THRESHOLDS]
+CASES = [(measure, threshold) for measure in SetSimilarity for threshold in THRESHOLDS]
 
 
 def reaches(
-    measure: SetMeasure, threshold: Fraction, overlap: int, probe: int, stored: int
+    measure: SetSimilarity, threshold: Fraction, overlap: int, probe: int, stored: int
 ) -> bool:
     """Tell by the definition whether two sets are similar enough; a cosine is squared."""
-    if measure is SetMeasure.JACCARD:
+    if measure is SetSimilarity.JACCARD:
         return overlap >= threshold * (probe + stored - overlap)
-    if measure is SetMeasure.DICE:
+    if measure is SetSimilarity.DICE:
         return 2 * overlap >= threshold * (probe + stored)
-    if measure is SetMeasure.COSINE:
+    if measure is SetSimilarity.COSINE:
         return overlap**2 >= threshold**2 * probe * stored
-    if measure is SetMeasure.STORED_IN_PROBE:
+    if measure is SetSimilarity.STORED_IN_PROBE:
         return overlap >= threshold * stored
     return overlap >= threshold * probe
 
 
-def least_overlap(measure: SetMeasure, threshold: Fraction, probe: int, stored: int) -> int:
+def least_overlap(measure: SetSimilarity, threshold: Fraction, probe: int, stored: int) -> int:
     return next(k for k in count(1) if reaches(measure, threshold, k, probe, stored))
 
 
-def can_be_similar(measure: SetMeasure, threshold: Fraction, probe: int, stored: int) -> bool:
+def can_be_similar(measure: SetSimilarity, threshold: Fraction, probe: int, stored: int) -> bool:
     return reaches(measure, threshold, min(probe, stored), probe, stored)
 
 
@@ -51,7 +51,7 @@ def test_the_needed_overlap_is_the_least_that_reaches_the_threshold(measure, thr
         assert many.tolist() == expected
 
 
-@pytest.mark.parametrize("measure", SetMeasure)
+@pytest.mark.parametrize("measure", SetSimilarity)
 def test_sets_without_symbols_need_an_overlap_that_they_cannot_have(measure):
     criterion = Criterion(measure, Threshold.parse("1/2"))
     assert criterion.needed_overlap(0, 0) == 1
@@ -71,7 +71,7 @@ def test_sizes_and_prefixes_are_exactly_what_similar_sets_make_necessary(measure
     for probe in PROBES:
         partners = [stored for stored in SIZES if (probe, stored) in similar]
         assert criterion.smallest_size(probe) == partners[0]
-        unbounded = measure is SetMeasure.PROBE_IN_STORED
+        unbounded = measure is SetSimilarity.PROBE_IN_STORED
         assert criterion.largest_size(probe) == (None if unbounded else partners[-1])
         overlaps = [similar[probe, stored] for stored in partners]
         assert criterion.probe_prefix(probe) == probe - min(overlaps) + 1
@@ -105,11 +105,11 @@ def test_the_table_of_bounds_holds_the_same_for_the_sizes_that_are_stored(
 
 def test_the_highest_floor_that_serves_each_measure():
     highest = {
-        SetMeasure.JACCARD: Fraction(4, 5),
-        SetMeasure.DICE: Fraction(2, 3),
-        SetMeasure.COSINE: Fraction(16, 25),
-        SetMeasure.STORED_IN_PROBE: Fraction(4, 5),
-        SetMeasure.PROBE_IN_STORED: None,
+        SetSimilarity.JACCARD: Fraction(4, 5),
+        SetSimilarity.DICE: Fraction(2, 3),
+        SetSimilarity.COSINE: Fraction(16, 25),
+        SetSimilarity.STORED_IN_PROBE: Fraction(4, 5),
+        SetSimilarity.PROBE_IN_STORED: None,
     }
     for measure, floor in highest.items():
         criterion = Criterion(measure, Threshold.parse("4/5"))
@@ -117,12 +117,12 @@ def test_the_highest_floor_that_serves_each_measure():
 
 
 def test_a_criterion_stays_what_it_is():
-    criterion = Criterion(SetMeasure.DICE, Threshold.parse("4/5"))
+    criterion = Criterion(SetSimilarity.DICE, Threshold.parse("4/5"))
     with pytest.raises(AttributeError):
-        criterion.measure = SetMeasure.COSINE  # type: ignore[misc]
+        criterion.measure = SetSimilarity.COSINE  # type: ignore[misc]
 
 
 def test_the_names_of_measures_never_change():
     """They are written in programs and in commands."""
     names = ["jaccard", "dice", "cosine", "stored-in-probe", "probe-in-stored"]
-    assert [str(measure) for measure in SetMeasure] == names
+    assert [str(measure) for measure in SetSimilarity] == names

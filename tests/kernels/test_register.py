@@ -12,9 +12,9 @@ import numba
 import numpy as np
 import pytest
 
-from simdb.kernels import register
 from simdb.kernels.register import ENTRIES
 from tests.support.twins import TWINS, Twin
+from tools import make_kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = pytest.mark.skipif(
@@ -48,7 +48,7 @@ def decorated() -> dict[str, str]:
 
 @COMPILED
 def test_the_register_finds_every_function_that_the_sources_compile():
-    found = {f"{one.module}.{one.name}": one for one in register.compiled()}
+    found = {f"{one.module}.{one.name}": one for one in make_kernels.compiled()}
     assert found.keys() == decorated().keys()
     for name, how in decorated().items():
         assert found[name].inlined == (how == "inlined")
@@ -116,7 +116,7 @@ def test_kernels_agree_with_their_twins(twin: Twin, seed: int) -> None:
 
 @COMPILED
 def test_kernels_are_cached_and_release_the_gil():
-    for one in register.compiled():
+    for one in make_kernels.compiled():
         if not one.inlined:
             options = one.function.targetoptions
             assert options["nogil"], one.name
@@ -132,7 +132,7 @@ def test_kernels_are_compiled_for_the_types_that_they_document():
     for entry in ENTRIES:
         module, _, name = entry.name.partition(".")
         function = getattr(importlib.import_module(f"simdb.kernels.{module}"), name)
-        taken, returned = register.arrays(function)
+        taken, returned = make_kernels.arrays(function)
         assert function.signatures, entry.name
         for signature in function.signatures:
             compiled = [dtype for one in signature for dtype in element_types(one)]
@@ -156,4 +156,4 @@ def test_the_document_is_the_one_that_is_printed():
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         pytest.skip("nothing is compiled")
     written = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
-    assert written == register.document(), "python -m simdb.kernels.register > docs/kernels.md"
+    assert written == make_kernels.document(), "python -m tools.make_kernels > docs/kernels.md"

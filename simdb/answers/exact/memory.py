@@ -18,7 +18,7 @@ from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.exact import joins
 from simdb.exact.joins import BEGINNING, Place, Workers, in_order
-from simdb.exact.measures import Criterion, SetMeasure
+from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.kinds import Items
@@ -186,7 +186,7 @@ class InMemory:
         measure = self._criterion.measure
         for columns in join(threshold, work=self._work, workers=workers, start=start):
             ones, others, values = columns.left, columns.right, columns.similarities
-            if measure is not SetMeasure.JACCARD:
+            if measure is not SetSimilarity.JACCARD:
                 sizes = left.sets.sizes[ones], right.sets.sizes[others]
                 met = self._criterion.are_met(columns.overlaps, *sizes)
                 values = measure.values(columns.overlaps, *sizes)[met]

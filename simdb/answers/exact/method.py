@@ -24,7 +24,7 @@ from simdb.answers.method import Batches, Forest, Method, ProgressCallback
 from simdb.arrays import UInt32s
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.joins import BEGINNING, Place, Workers
-from simdb.exact.measures import Criterion, SetMeasure
+from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
@@ -32,7 +32,7 @@ from simdb.results import Matches
 
 MEMORY, SWEPT, NEW = "m", "s", "n"  # ways of pairs
 # Which have a floor to join at.
-SYMMETRIC = (SetMeasure.JACCARD, SetMeasure.DICE, SetMeasure.COSINE)
+SYMMETRIC = (SetSimilarity.JACCARD, SetSimilarity.DICE, SetSimilarity.COSINE)
 JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left items up
 POSTING_MET = 1e-8  # seconds
 
@@ -56,7 +56,7 @@ class Exact(Method):
     @property
     def can_resume(self) -> bool:
         """Pairs by Jaccard similarity come with tokens to go on after."""
-        return self.measure is SetMeasure.JACCARD
+        return self.measure is SetSimilarity.JACCARD
 
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Look an item up in the exact index."""
@@ -246,7 +246,7 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
     """Raise, with the remedy, unless the collection has an exact index that serves a criterion."""
     needed = criterion.floor
     shown = needed
-    if needed is not None and criterion.measure is SetMeasure.JACCARD:
+    if needed is not None and criterion.measure is SetSimilarity.JACCARD:
         shown = Threshold(settings.kind.outer_similarity(needed.fraction))
     if not settings.is_exact:
         floor = shown or criterion.threshold
@@ -262,7 +262,11 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
             f"{settings.name!r} has none",
             remedies=[Remedy("containment", value=True, effect="makes it one", method="rebuild")],
         )
-    at = "" if criterion.measure is SetMeasure.JACCARD else f" ({criterion.measure}: floor {shown})"
+    at = (
+        ""
+        if criterion.measure is SetSimilarity.JACCARD
+        else f" ({criterion.measure}: floor {shown})"
+    )
     raise ThresholdTooLowError(
         f"threshold {criterion.threshold}{at} is below the floor {settings.posted_floor} of the "
         f"exact index of collection {settings.name!r}",

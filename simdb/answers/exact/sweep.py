@@ -35,7 +35,7 @@ from simdb.exact.joins import (
     in_order,
     numbered,
 )
-from simdb.exact.measures import Criterion, SetMeasure
+from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
 from simdb.opened.opened import Opened
@@ -360,14 +360,16 @@ class Sweep:
         )
         left, right = numbers[local.left[:kept]], numbers[local.right[:kept]]
         pairs = ClassPairs(number, left, right, overlaps[:kept])
-        if self._criterion.measure is not SetMeasure.JACCARD:
+        if self._criterion.measure is not SetSimilarity.JACCARD:
             sizes = self._classes.sizes[left], self._classes.sizes[right]
             met = self._criterion.are_met(pairs.overlaps, *sizes)
             pairs = ClassPairs(number, left[met], right[met], pairs.overlaps[met])
         return pairs, counts
 
 
-def _members(measure: SetMeasure, classes: ItemClasses, pairs: ClassPairs) -> Iterator[PairBatch]:
+def _members(
+    measure: SetSimilarity, classes: ItemClasses, pairs: ClassPairs
+) -> Iterator[PairBatch]:
     chosen = np.unique(np.concatenate([pairs.left, pairs.right]))
     members = classes.members(chosen)
     places = np.searchsorted(chosen, pairs.left), np.searchsorted(chosen, pairs.right)

@@ -19,7 +19,7 @@ from simdb.answers.exact.memory import join_order, live_sets, load, sampled_orde
 from simdb.answers.exact.method import Exact, require_index
 from simdb.answers.method import Batches
 from simdb.exact.containment import ContainedSets
-from simdb.exact.measures import SetMeasure
+from simdb.exact.measures import SetSimilarity
 from simdb.opened.opened import Opened
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import live_batches
@@ -54,7 +54,7 @@ class WholeSets(Exact):
     def join(self, left: Opened, right: Opened) -> Batches:
         """Load what is to be contained, or refuse if that is too much; look all others up."""
         left = replace(left, signer=right.signer)
-        is_right = self.measure is SetMeasure.STORED_IN_PROBE
+        is_right = self.measure is SetSimilarity.STORED_IN_PROBE
         inner, outer = (right, left) if is_right else (left, right)
         # What is rare among those that are read, few of them meet. The epoch of the left collection
         # is of no use: its symbols have another secret.

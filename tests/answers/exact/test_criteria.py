@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simdb.exact.measures import Criterion, SetMeasure
+from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.thresholds import Threshold
 from tests.support import similarities
 from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, columns, similarity
@@ -24,14 +24,14 @@ def _wrap_around():
 
 
 MEASURES = [
-    (SetMeasure.JACCARD, similarities.jaccard),
-    (SetMeasure.DICE, similarities.dice),
+    (SetSimilarity.JACCARD, similarities.jaccard),
+    (SetSimilarity.DICE, similarities.dice),
     (
-        SetMeasure.COSINE,
+        SetSimilarity.COSINE,
         lambda probe, stored: Fraction(len(probe & stored) ** 2, len(probe) * len(stored)),
     ),
-    (SetMeasure.STORED_IN_PROBE, lambda probe, stored: similarities.containment(stored, probe)),
-    (SetMeasure.PROBE_IN_STORED, similarities.containment),
+    (SetSimilarity.STORED_IN_PROBE, lambda probe, stored: similarities.containment(stored, probe)),
+    (SetSimilarity.PROBE_IN_STORED, similarities.containment),
 ]
 
 
@@ -44,7 +44,7 @@ def test_searches_by_other_measures_miss_nothing_on_the_floor_they_ask_for(
     cases = 60 if long_form else 20
     for case in range(cases):
         threshold = THRESHOLDS[3 * case % len(THRESHOLDS)]
-        wanted = threshold**2 if measure is SetMeasure.COSINE else threshold
+        wanted = threshold**2 if measure is SetSimilarity.COSINE else threshold
         sets = [one for one in adversarial_sets(generator, wanted) if one]
         sets += [one for one in adversarial_sets(generator, wanted / (2 - wanted)) if one]
         arranged = some_order(generator, sets).arrange(*columns(sets))
@@ -65,7 +65,7 @@ def test_searches_by_other_measures_miss_nothing_on_the_floor_they_ask_for(
 
 def test_needed_overlaps_of_arrays_equal_the_scalar_form():
     sizes = np.arange(1, 60)
-    for measure, threshold in itertools.product(SetMeasure, ["1/3", "0.8", "1"]):
+    for measure, threshold in itertools.product(SetSimilarity, ["1/3", "0.8", "1"]):
         criterion = Criterion(measure, Threshold.parse(threshold))
         for probe in (1, 7, 40):
             assert criterion.needed_overlaps(probe, sizes).tolist() == [
@@ -76,15 +76,15 @@ def test_needed_overlaps_of_arrays_equal_the_scalar_form():
 @pytest.mark.parametrize(
     ("measure", "threshold", "floor", "served"),
     [
-        (SetMeasure.JACCARD, "0.7", "0.7", True),
-        (SetMeasure.JACCARD, "0.69", "0.7", False),
-        (SetMeasure.DICE, "14/17", "0.7", True),
-        (SetMeasure.DICE, "0.82", "0.7", False),
-        (SetMeasure.COSINE, "0.9", "0.81", True),
-        (SetMeasure.COSINE, "0.89", "0.8", False),
-        (SetMeasure.STORED_IN_PROBE, "0.7", "0.7", True),
-        (SetMeasure.STORED_IN_PROBE, "0.6", "0.7", False),
-        (SetMeasure.PROBE_IN_STORED, "1", "0.01", False),
+        (SetSimilarity.JACCARD, "0.7", "0.7", True),
+        (SetSimilarity.JACCARD, "0.69", "0.7", False),
+        (SetSimilarity.DICE, "14/17", "0.7", True),
+        (SetSimilarity.DICE, "0.82", "0.7", False),
+        (SetSimilarity.COSINE, "0.9", "0.81", True),
+        (SetSimilarity.COSINE, "0.89", "0.8", False),
+        (SetSimilarity.STORED_IN_PROBE, "0.7", "0.7", True),
+        (SetSimilarity.STORED_IN_PROBE, "0.6", "0.7", False),
+        (SetSimilarity.PROBE_IN_STORED, "1", "0.01", False),
     ],
 )
 def test_an_index_serves_a_measure_up_to_the_floor_it_asks_for(measure, threshold, floor, served):

@@ -13,7 +13,7 @@ import pytest
 import simdb
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact import containment
-from simdb.exact.measures import Criterion, SetMeasure
+from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.thresholds import Threshold
 from tests.cli.test_exact import write_sets
 from tests.support.commands import done, lines_of, run
@@ -220,7 +220,7 @@ def test_pairs_in_memory_need_no_index(measure: str, tmp_path: Path) -> None:
 
 def test_one_place_in_whole_numbers_decides_where_cosines_are_close() -> None:
     """Squares of cosines that floating-point numbers cannot tell from the bound."""
-    criterion = Criterion(SetMeasure.COSINE, Threshold(Fraction(1, 3)))
+    criterion = Criterion(SetSimilarity.COSINE, Threshold(Fraction(1, 3)))
     sizes = np.array([3 * 10**8, 3 * 10**8, 3 * 10**8])
     overlaps = np.array([10**8 - 1, 10**8, 10**8 + 1])
     assert criterion.are_met(overlaps, sizes, sizes).tolist() == [False, True, True]

@@ -12,7 +12,7 @@ import pytest
 import simdb
 from simdb.answers.exact.method import Exact
 from simdb.errors import ConfigurationError, ThresholdTooLowError
-from simdb.exact.measures import SetMeasure
+from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Threshold
 from simdb.work import Work
 from tests.support import oracle
@@ -98,19 +98,19 @@ def test_auto_takes_exact_where_it_serves_and_probable_where_only_that_does(
         assert both.search({1, 2, 3}, threshold=0.6, guarantee="exact").guarantee == "exact"
 
 
-@pytest.mark.parametrize("measure", list(SetMeasure))
+@pytest.mark.parametrize("measure", list(SetSimilarity))
 @pytest.mark.parametrize("containment", [False, True])
 def test_other_measures_are_exact_with_an_index_that_serves_or_without(
-    measure: SetMeasure, containment: bool, tmp_path: Path
+    measure: SetSimilarity, containment: bool, tmp_path: Path
 ) -> None:
     threshold = Fraction(4, 5)
     sets = corpus(5, Fraction(1, 2), 60)
     with exact_store(tmp_path / "s", floor=0.6, containment=containment) as collection:
         collection.add_many(list(enumerate(sets)))
-        serves = containment or measure is not SetMeasure.PROBE_IN_STORED
+        serves = containment or measure is not SetSimilarity.PROBE_IN_STORED
         told = collection.explain("search", threshold=threshold, measure=measure)
         assert told.chosen.method == ("exact" if serves else "scan")
-        least = threshold**2 if measure is SetMeasure.COSINE else threshold
+        least = threshold**2 if measure is SetSimilarity.COSINE else threshold
         for probe in sets[::4]:
             expected = {
                 key
