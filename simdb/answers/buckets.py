@@ -87,7 +87,7 @@ class Buckets(Method):
         probing = as_probes(signer, signer.sign_hashed(hashed))
         candidates = propose(opened.reader, probing, needed)
         opened.work.looked_at += candidates.numbers.size
-        if not candidates.numbers.size:  # as of most items that are like no other
+        if not candidates.numbers.size:
             return Matches((), self.guarantee, self.recall, 0)
         found = compare_probe_with_stored(opened, probe, candidates.numbers, self.bound)
         return self.matches(opened, found, limit)
@@ -343,11 +343,13 @@ def propose(
         order = order_of(queries)
         queries, owners = queries[order], owners[order]
     found = reader.bands.probe(queries, limit=limit)
+    cut = np.zeros(probes_count, np.bool_)
+    if not found.queries.size:  # as of most items that are like no other
+        return Candidates(np.empty(0, np.int64), np.empty(0, np.uint32), cut)
     items = reader.bands.column(found, 0)
     # Of one probe no entry needs to be told whose it is.
     probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners[found.queries]
-    cut = np.zeros(probes_count, np.bool_)
-    if limit != NO_LIMIT and found.queries.size:
+    if limit != NO_LIMIT:
         full = np.flatnonzero(np.bincount(found.queries, minlength=owners.size) >= limit)
         cut[owners[full]] = True
         # What a bucket was cut at is all that is known of it. Beyond the smallest such item number
@@ -376,7 +378,7 @@ def propose(
 def _in_every_group(probes: Int64s, numbers: UInt32s, groups: UInt8s, group_count: int) -> UInt64s:
     """Return the pairs that share a bucket of every group, packed (MMDS 3.8.5)."""
     packed: UInt64s | None = None
-    if groups.size and probes[0] == probes[-1]:  # bitmaps are quicker, and one probe needs few
+    if probes[0] == probes[-1]:  # bitmaps are quicker, and one probe needs few
         found = kernels.fingerprints.in_every_group(
             numbers, groups, group_count, int(numbers.max()) + 1
         )
