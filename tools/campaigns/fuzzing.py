@@ -31,6 +31,7 @@ from simdb.opened.catalogue import CollectionSettings
 from simdb.recovery import pages as salvage
 from simdb.recovery.pages import block_within
 from simdb.storage.collection.manifest import Manifest
+from simdb.storage.file import log
 from simdb.storage.tables import layout, runs
 from simdb.storage.tables.layout import Table
 from tools.campaigns import children, kills
@@ -64,6 +65,19 @@ def _decode_sealed_chunk(data: bytes) -> None:
     """Take the bytes for what follows the checksums, which an attacker can compute."""
     summary = layout.seal(Table.BANDS, KEY, data[:16])
     _decode_chunk(layout.seal(Table.BANDS, KEY, summary + data[16:]))
+
+
+def _load_log(data: bytes) -> None:
+    """Take the bytes for the head of the log, and for every segment that it names."""
+    head = layout.seal(log.CHECKSUM_SEED, log.HEAD_KEY, data)
+
+    def segment(key: bytes) -> bytes:
+        number = int.from_bytes(key[len(log.HEAD_KEY) :], "big")
+        return layout.seal(log.CHECKSUM_SEED, key, data) if number % 16 else b""
+
+    loaded = log.Log.load(head, log.Log(), segment)
+    for changed in loaded.tables:
+        assert changed.keys == sorted(changed.values)
 
 
 def _decode_block(data: bytes) -> None:
@@ -149,6 +163,7 @@ def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
         "settings": lambda data: CollectionSettings.decode("name", data),
         "state": _decode_state,
         "user keys": layout.decode_user_key,
+        "log": _load_log,
         "chunks": _decode_chunk,
         "sealed chunks": _decode_sealed_chunk,
         "blocks": _decode_block,
@@ -194,6 +209,9 @@ def corpus(folder: Path, seed: int) -> list[bytes]:
         for table in Table:
             found += [record.value for record in file.records(table)][:20]
             found += [record.value[8:] for record in file.records(table)][:20]
+    changes: list[log.Change] = [(Table.KEYS, b"key", b"value"), (Table.ITEMS, b"item", None)]
+    for place in (log.Place(7, 1, 3, 200), log.Place(7, 3, 3, 0)):
+        found.append(log.encode(log.HEAD_KEY, place, changes)[layout.CHECKSUM_SIZE :])
     number = np.arange(9, dtype=np.uint64)
     found.append(runs.encode_chunk(Table.BANDS, KEY, number, number.astype(np.uint32)[np.newaxis]))
     return found
@@ -256,9 +274,9 @@ def _by_atheris(
             raise RuntimeError(wrong)
 
     quiet = os.open(os.devnull, os.O_WRONLY)
-    log = os.open(str(folder / "log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    told = os.open(str(folder / "log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(quiet, 1)
-    os.dup2(log, 2)
+    os.dup2(told, 2)
     options = [f"-max_total_time={seconds}", "-max_len=65536", f"-artifact_prefix={folder}/"]
     atheris.instrument_func(once)
     atheris.Setup(["torture", *options, "-print_final_stats=1", str(begin)], once)
@@ -302,8 +320,8 @@ def _guided(run: Run, name: str, folder: Path, inputs: list[bytes], seconds: int
         run.fail(f"{name}: {failure.read_text()}")
     elif ending.died:
         run.fail(f"{name}: {ending.how}")
-    log = (folder / "log").read_text(errors="replace") if (folder / "log").exists() else ""
-    for line in log.splitlines():
+    told = (folder / "log").read_text(errors="replace") if (folder / "log").exists() else ""
+    for line in told.splitlines():
         if line.startswith("stat::number_of_executed_units"):
             run.outcomes[f"{name}: inputs"] = int(line.split()[-1])
 
