@@ -108,15 +108,17 @@ def distinct_of(
     numbers: npt.NDArray[np.uint32],
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     """Return the distinct numbers, ascending, and where among them each of the given ones is."""
-    most = int(numbers.max(initial=0)) + 1
-    if most > 8 * numbers.size + 1024:
+    least = int(numbers.min(initial=2**32 - 1))
+    spread = int(numbers.max(initial=0)) - least + 1
+    if spread > 8 * numbers.size + 1024:
         distinct, places = np.unique(numbers, return_inverse=True)
         return distinct, places
-    met = np.zeros(most, np.bool_)
-    met[numbers] = True
-    distinct = np.flatnonzero(met).astype(np.uint32)
+    within = numbers.astype(np.int64) - least
+    met = np.zeros(max(0, spread), np.bool_)
+    met[within] = True
+    distinct = (np.flatnonzero(met) + least).astype(np.uint32)
     ranks = np.cumsum(met) - 1
-    return distinct, ranks[numbers]
+    return distinct, ranks[within]
 
 
 def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,14 +57,14 @@ class SetSimilarity(StrEnum):
         return overlaps / (stored_sizes if self is SetSimilarity.STORED_IN_PROBE else sizes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Criterion:
     """At least so much of a measure, as exact bounds of overlaps, sizes and prefixes."""
 
     measure: SetSimilarity
     threshold: Threshold
 
-    @property
+    @cached_property
     def floor(self) -> Threshold | None:
         """The highest floor of an index that serves it; None if all symbols must be posted."""
         if self.measure is SetSimilarity.PROBE_IN_STORED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -35,6 +36,7 @@ MEMORY, SWEPT, NEW = "m", "s", "n"  # ways of pairs
 SYMMETRIC = (SetSimilarity.JACCARD, SetSimilarity.DICE, SetSimilarity.COSINE)
 JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left items up
 POSTING_MET = 1e-8  # seconds
+_criterion = lru_cache(256)(Criterion)  # one for each that is asked for, with its floor
 
 
 class Exact(Method):
@@ -51,7 +53,7 @@ class Exact(Method):
     @property
     def criterion(self) -> Criterion:
         """What an exact index is asked for."""
-        return Criterion(self.measure, self.threshold)
+        return _criterion(self.measure, self.threshold)
 
     @property
     def can_resume(self) -> bool:

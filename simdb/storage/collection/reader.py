@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import xxhash
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
@@ -404,17 +403,12 @@ def _cut_records(block: Block, places: Int64s) -> _Records:
     all_ends = block.ends.astype(np.int64)
     ends = all_ends[places]
     begins = np.where(places > 0, all_ends[places - 1], 0)
-    owner = int.from_bytes(block.key[:4], "big") << 32
-    digest = xxhash.xxh3_64_intdigest
-    digests = [
-        digest(data[begin:end], owner | number)
-        for begin, end, number in zip(
-            begins.tolist(), ends.tolist(), block.numbers[places].tolist(), strict=True
-        )
-    ]
-    damaged = np.array(digests, np.uint64) != block.checksums[places]
     raw = np.frombuffer(data, np.uint8)
-    short = ends - begins < DOCUMENT_HEADER.size
+    short = (begins < 0) | (ends > raw.size) | (ends - begins < DOCUMENT_HEADER.size)
+    damaged = np.zeros_like(short)
+    if not short.any():
+        seeds = blocks.record_seeds(block.key[:4], block.numbers[places])
+        damaged = kernels.checksums.checksums(raw, begins, ends, seeds) != block.checksums[places]
     if not (damaged | short).any():
         sizes = sum(raw[begins + byte].astype(np.int64) << 8 * byte for byte in range(4))
         keys = raw[begins + 4].astype(np.int64) + (raw[begins + 5].astype(np.int64) << 8)
