@@ -1,8 +1,8 @@
 """simdb: a persistent embedded similarity database: what is similar to this, what duplicates what?
 
 A database is one file, a collection in it holds items of one kind: ``Text``, ``Set``, ``Bag``,
-``WeightedSet``, ``Bits``, ``Vector``, ``Record`` or ``Fingerprint``. It is searched, joined,
-grouped and deduplicated while it grows.
+``WeightedSet``, ``Bits``, ``Vector``, ``String``, ``Record`` or ``Fingerprint``. It is searched,
+joined, grouped and deduplicated while it grows.
 
 >>> import simdb, tempfile
 >>> with simdb.open(tempfile.mkdtemp() + "/news.simdb") as db:
@@ -72,6 +72,7 @@ from simdb.kinds import (
     Record,
     Set,
     StopWordShingles,
+    String,
     Text,
     Vector,
     WeightedSet,
@@ -170,6 +171,7 @@ __all__ = [
     "Stats",
     "StopWordShingles",
     "StorageError",
+    "String",
     "Text",
     "ThresholdTooLowError",
     "UnknownKindError",

@@ -20,6 +20,7 @@ from simdb.answers.compare import (
     compare_batch_with_stored,
     compare_probe_with_stored,
     compare_stored,
+    read_items,
 )
 from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Forest, Method, ProgressCallback
@@ -83,9 +84,8 @@ class Buckets(Method):
         signer = opened.signer
         probe = signer.features([item])
         hashed = probe if signer.kind.signs_what_it_compares else signer.hashed([item])
-        needed = signer.agreement(self.bound)
-        probing = as_probes(signer, signer.sign_hashed(hashed))
-        candidates = propose(opened.reader, probing, needed)
+        probing = as_probes(signer, signer.sign_hashed(hashed), [item], features=probe)
+        candidates = propose(opened.reader, probing, signer.agreement(self.bound))
         opened.work.looked_at += candidates.numbers.size
         if not candidates.numbers.size:
             return Matches((), self.guarantee, self.recall, 0)
@@ -232,7 +232,8 @@ class Buckets(Method):
         for numbers in _live_numbers(reader, since, min(PROBED_AT_ONCE, _most_indexed(opened))):
             signatures, present = stored_signatures(reader, numbers)
             own = Signed(signatures, signer.bucket_keys(signatures), present)
-            signed = as_probes(signer, own)
+            items = read_items(reader, numbers)[1] if _looks_around(signer) else []
+            signed = as_probes(signer, own, items)
             for probes, others, _ in _candidates_of_probes(reader, signed, needed):
                 opened.work.spend(others.size)
                 before = others < numbers[probes]
@@ -278,15 +279,29 @@ def _signed(
     """Sign probes; and keep their features, where both need the same."""
     if signer.kind.signs_what_it_compares and signer.measure.is_slow_to_prepare:
         features = signer.hashed(items)
-        return features, as_probes(signer, signer.sign_hashed(features))
-    return None, as_probes(signer, signer.sign(items, pool))
+        return features, as_probes(signer, signer.sign_hashed(features), items, features=features)
+    return None, as_probes(signer, signer.sign(items, pool), items)
 
 
-def as_probes(signer: Signer, signed: Signed) -> Signed:
-    """Return what items are looked up by: the keys of all buckets that may hold similar ones."""
+def _looks_around(signer: Signer) -> bool:
+    return signer.family is not None and signer.family.looks_around
+
+
+def as_probes(
+    signer: Signer,
+    signed: Signed,
+    items: Sequence[bytes | memoryview],
+    *,
+    features: Any = None,
+) -> Signed:
+    """Return what items are looked up by: the keys of all buckets that may hold similar ones.
+
+    Their ``features`` are made anew where they are not had already.
+    """
     if signer.family is None or not signer.family.looks_around:
         return signed
-    return signed._replace(buckets=signer.family.probe_keys(signed.signatures))
+    known = signer.features(items) if features is None else features
+    return signed._replace(buckets=signer.family.probe_keys(known, signed.signatures))
 
 
 def _candidates_of_probes(

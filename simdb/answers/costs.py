@@ -18,9 +18,10 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from simdb.answers.compare import compare_probe_with_stored, live_features
+from simdb.answers.compare import compare_probe_with_stored, live_features, read_items
 from simdb.arrays import UInt32s
 from simdb.exact.thresholds import Bound
+from simdb.lsh.family import Family
 from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
 from simdb.storage.collection.reader import live_batches
@@ -32,6 +33,7 @@ T = TypeVar("T")
 Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
 
 SAMPLED_ENTRIES = 128  # of an index
+SAMPLED_PROBES = 32  # items that are looked up
 MET_AT_MOST = 8_192  # entries of one bucket that are counted
 JOINED_ITEMS = 1_024  # that are joined with each other
 SAMPLED_ITEMS = 256  # whose features are made, or that are picked
@@ -117,12 +119,10 @@ def _counted(opened: Opened) -> Counts:
         return counts
     if family is not None:
         of_item = index.bands.entries / live
-        keys, around = of_item, 0.0
+        keys, around, view = of_item, 0.0, reader.bands
         if family.looks_around:
-            any_one = np.ones((1, index.signature_width // 2), np.uint16)
-            keys = float(family.probe_keys(any_one).values.size)
-            around = (keys - of_item) * live / 2.0**opened.settings.rows
-        view = reader.bands
+            keys, met_by_probe = _looked_up(opened, family)
+            around = max(0.0, met_by_probe - of_item * _met(view))
         counts = replace(
             counts,
             keys_of_item=of_item,
@@ -137,6 +137,20 @@ def _counted(opened: Opened) -> Counts:
         met = _met(open_postings(reader.transaction, current))
         counts = replace(counts, postings_of_item=of_item, met_postings=met)
     return counts
+
+
+def _looked_up(opened: Opened, family: Family) -> tuple[float, float]:
+    """Count the keys that a probe looks up, and the entries it meets, of a sample of the items."""
+    reader, signer = opened.reader, opened.signer
+    spread = np.linspace(0, reader.manifest.next_number - 1, SAMPLED_PROBES)
+    numbers = np.unique(spread.astype(np.uint32))
+    items = read_items(reader, numbers[reader.alive(numbers)])[1]
+    if not items:
+        return 0.0, 0.0
+    features = signer.features(items)
+    probes = family.probe_keys(features, family.sign(features)).values
+    met = reader.bands.probe(probes, limit=MET_AT_MOST).queries.size
+    return probes.size / len(items), met / len(items)
 
 
 def _met(view: RunView) -> float:

@@ -27,6 +27,7 @@ from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
 from simdb.ragged import Ragged
 from simdb.results import Guarantee, Matches, PairBatch, Progress
+from simdb.storage.collection.reader import live_batches
 from simdb.work import Work
 
 WORTH_JOINING = 64  # probes that are compared with the same items
@@ -205,8 +206,10 @@ def _near(
 
 def slabs_of(opened: Opened, start: int = 0) -> Iterator[Slab]:
     """Yield the live items from a number on, at most about so many at a time as memory allows."""
-    state = opened.reader.manifest
-    width = state.item_width or RAGGED_WIDTHS * (1 + state.item_bytes // max(1, state.live))
+    if opened.reader.items is None:
+        yield from _slabs_of_varied(opened, start)
+        return
+    width = opened.reader.manifest.item_width
     room = max(1, opened.resources.memory // SHARE_OF_MEMORY // (width + BYTES_BESIDE))
     numbers: list[UInt32s] = []
     rows: list[Any] = []
@@ -214,7 +217,7 @@ def slabs_of(opened: Opened, start: int = 0) -> Iterator[Slab]:
     for some, features in live_features(opened, start):
         for begin in range(0, some.size, room):
             numbers.append(some[begin : begin + room])
-            rows.append(_taken(features, slice(begin, begin + room)))
+            rows.append(features[begin : begin + room])
             size += numbers[-1].size
             if size >= room:
                 yield _slab(numbers, rows)
@@ -223,36 +226,31 @@ def slabs_of(opened: Opened, start: int = 0) -> Iterator[Slab]:
         yield _slab(numbers, rows)
 
 
+def _slabs_of_varied(opened: Opened, start: int) -> Iterator[Slab]:
+    room = max(1, opened.resources.memory // SHARE_OF_MEMORY)
+
+    def weights(items: Sequence[bytes | memoryview]) -> Int64s:
+        return RAGGED_WIDTHS * opened.signer.items.weights(items) + BYTES_BESIDE
+
+    for numbers, items in live_batches(opened.reader, start, most_bytes=room, weights=weights):
+        yield Slab(numbers, opened.signer.features(items), int(numbers[-1]) + 1)
+
+
 def _slab(numbers: list[UInt32s], rows: list[Any]) -> Slab:
-    together = type(rows[0]).concatenated if isinstance(rows[0], Ragged) else np.concatenate
-    return Slab(np.concatenate(numbers), together(rows), int(numbers[-1][-1]) + 1)
+    return Slab(np.concatenate(numbers), np.concatenate(rows), int(numbers[-1][-1]) + 1)
 
 
-def _taken(features: Any, places: Int64s | slice) -> Any:
+def _taken(features: Any, places: Int64s) -> Any:
     """Take the features of items at some places."""
-    if isinstance(features, Ragged):
-        return features.select(np.arange(len(features))[places])
-    return features[places]
+    return features.select(places) if isinstance(features, Ragged) else features[places]
 
 
 def _distinct(opened: Opened, forest: Forest, start: int = 0) -> Iterator[Slab]:
     """Yield the first of equal items of each slab, and connect the others with it."""
     for numbers, rows, end in slabs_of(opened, start):
-        firsts = first_equal_rows(rows)
+        firsts = opened.signer.measure.first_equal(rows)
         own = np.arange(firsts.size)
         copies, chosen = np.flatnonzero(firsts != own), np.flatnonzero(firsts == own)
         if copies.size:
             forest.connect(numbers[firsts[copies]], numbers[copies])
         yield Slab(numbers[chosen], _taken(rows, chosen), end)
-
-
-def first_equal_rows(rows: Any) -> Int64s:
-    """Find the first row that is equal to each."""
-    if isinstance(rows, Ragged):
-        met: dict[bytes, int] = {}
-        equal = [met.setdefault(rows.row_bytes(row), row) for row in range(len(rows))]
-        return np.array(equal, np.int64)
-    whole = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}")[:, 0]
-    _, firsts, classes = np.unique(whole, return_index=True, return_inverse=True)
-    first_equal: Int64s = firsts[classes]
-    return first_equal

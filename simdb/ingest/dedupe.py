@@ -107,7 +107,7 @@ class Deduplicator:
         self._bound = method.bound
         self._items = as_bytes(items)
         self._signed = signed
-        self._probes = as_probes(opened.signer, signed)
+        self._probes = as_probes(opened.signer, signed, items)
         self._keep = keep
         self._replaced = np.array(sorted(replaced), np.uint32)
         self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         runs,
         shingles,
         sketches,
+        strings,
         vectors,
         weighted,
     )
@@ -46,6 +47,7 @@ __all__ = [
     "runs",
     "shingles",
     "sketches",
+    "strings",
     "vectors",
     "weighted",
 ]

@@ -20,6 +20,7 @@ from simdb.kinds.bits import Bits
 from simdb.kinds.fingerprints import Fingerprint
 from simdb.kinds.records import Equal, Field, Record
 from simdb.kinds.sets import Set
+from simdb.kinds.string import String
 from simdb.kinds.text import (
     ENGLISH_STOP_WORDS,
     CharacterShingles,
@@ -65,6 +66,7 @@ __all__ = [
     "Shingles",
     "SketchScheme",
     "StopWordShingles",
+    "String",
     "SymbolKind",
     "SymbolSets",
     "Text",
@@ -160,6 +162,8 @@ def require(kind: object) -> Kind:
     return kind
 
 
-OWN: tuple[type[Kind], ...] = (*(Text, Set, Bag, WeightedSet, Bits, Vector, Record, Fingerprint),)
+OWN: tuple[type[Kind], ...] = (
+    *(Text, Set, Bag, WeightedSet, Bits, Vector, String, Record, Fingerprint),
+)
 for _kind in OWN:
     register(_kind)

@@ -33,7 +33,7 @@ from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, PlanRequest, plan
-from simdb.ragged import ByteStrings, Column
+from simdb.ragged import ByteStrings, Column, Ragged
 from simdb.work import Work
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
@@ -258,9 +258,20 @@ class Measure(ABC):
     def near_pairs(self, ones: Any, others: Any, bound: Bound, work: Work) -> Iterator[Near]:
         """Find every pair within a bound, each once; of ``ones`` with later ones if no others.
 
-        Asked for where the kind tells its ``share_looked_at``; features are rows of an array.
+        Asked for where the kind tells its ``share_looked_at``; features can be indexed by places.
         """
         raise NotImplementedError
+
+    def first_equal(self, features: Any) -> Int64s:
+        """Find the first of the features that is equal to each: by default of equal bytes."""
+        if isinstance(features, Ragged):
+            met: dict[bytes, int] = {}
+            equal = [met.setdefault(features.row_bytes(row), row) for row in range(len(features))]
+            return np.array(equal, np.int64)
+        whole = np.ascontiguousarray(features).view(f"V{features.itemsize * features.shape[1]}")
+        _, firsts, classes = np.unique(whole[:, 0], return_index=True, return_inverse=True)
+        first_equal: Int64s = firsts[classes]
+        return first_equal
 
     def arranged(self, features: Any) -> Any:
         """Return features in whatever form is the quickest for ``finder`` with many probes."""
@@ -382,9 +393,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """
         return family
 
-    @property
-    def can_miss_nothing(self) -> bool:
-        """Whether a recall of 1 can be planned: ``plan`` takes it, and the two methods below."""
+    def misses_nothing(self, recall: Fraction) -> bool:
+        """Whether an index planned for a recall misses nothing, by the two methods below."""
         return False
 
     def make_complete_family(

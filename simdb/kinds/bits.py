@@ -37,8 +37,8 @@ from simdb.kinds.base import (
     shortened,
     shown,
 )
-from simdb.lsh.chunks import ChunkCurve, Chunks, plan_chunks
-from simdb.lsh.curves import Curve, HammingCurve
+from simdb.lsh.chunks import Chunks, plan_chunks
+from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.planning import Plan, PlanRequest
 from simdb.lsh.projections import BitSampling
@@ -108,9 +108,8 @@ class Bits(SymbolKind, frozen=True):
             return super().make_family(bound, bands=bands, rows=rows, sketch=sketch, secret=secret)
         return BitSampling(self.length, bands, rows, secret)
 
-    @property
-    def can_miss_nothing(self) -> bool:
-        return not self.has_symbols
+    def misses_nothing(self, recall: Fraction) -> bool:
+        return recall == 1 and not self.has_symbols
 
     def make_complete_family(
         self, bound: Fraction, *, bands: int, rows: int, secret: bytes
@@ -118,10 +117,10 @@ class Bits(SymbolKind, frozen=True):
         return Chunks(self.length, int(bound), bands, rows, secret)
 
     def make_complete_curve(self, bound: Fraction) -> Curve:
-        return ChunkCurve(float(bound))
+        return WithinCurve(float(bound), falls=True)
 
     def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
-        if self.can_miss_nothing and request.recall == 1:
+        if self.misses_nothing(request.recall):
             return plan_chunks(self.length, bound, request)
         return super().plan(bound, request)
 

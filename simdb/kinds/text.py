@@ -40,6 +40,7 @@ from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
 from simdb.ragged import ByteStrings, Column
 
 NormalForm: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
+WhiteSpace: TypeAlias = Literal["collapse", "keep"]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_COUNTED)]
 
 _CODE_POINTS = 0x110000
@@ -142,7 +143,7 @@ class Text(SymbolKind, frozen=True):
 
     shingles: Shingles = CharacterShingles()
     lowercase: bool = False
-    white_space: Literal["collapse", "keep"] = "collapse"
+    white_space: WhiteSpace = "collapse"
     unicode: NormalForm = "NFC"
 
     plural: ClassVar[str] = "texts"
@@ -274,49 +275,31 @@ def _stands_for(form: NormalForm, *, lowercase: bool) -> UInt32s:
     return points
 
 
-class TextItems(Items):
-    """Encode texts and cut them into symbols under one collection's settings and secret.
+def character_classes(*, is_wide: bool) -> UInt8s:
+    """Return of each code point, of those of ASCII if no others are asked for, if it is a blank."""
+    return _character_classes(_CODE_POINTS if is_wide else _ASCII, words=False)
 
-    Equal settings and secrets give equal symbols on every machine. Two different shingles of at
-    most n code points share a symbol with probability at most n / 2^58, for whoever does not know
-    the secret.
+
+class EncodedTexts(Items):
+    """Texts in UTF-8, decoded into code points in the form in which they are compared.
+
+    Attributes:
+        what: what messages call a text.
     """
 
-    def __init__(self, settings: Text, secret: bytes) -> None:
-        self._settings = settings
-        words = [int(word) for word in secret_words(secret, b"simdb.text", 3)]
-        base, word_base = polynomial_base(words[0]), polynomial_base(words[1])
-        shingles = settings.shingles
-        if isinstance(shingles, StopWordShingles):
-            self._size = shingles.following + 1
-        else:
-            self._size = shingles.size
-        departing = -pow(base, self._size, _MODULUS) % _MODULUS
-        self._keys = np.array([base, departing, words[2], word_base], np.uint64)
-        # LOWERCASE and COLLAPSE of the kernel, which is not to be imported before it is needed.
-        self._treatment = int(settings.lowercase) + 2 * int(settings.white_space == "collapse")
-        self._stop_words = self._hash_stop_words(word_base)
+    what: ClassVar[str] = "text"
 
-    def _hash_stop_words(self, base: int) -> UInt64s:
-        """Return the sorted hashes of the stop words as the kernel hashes a case-folded word."""
-        shingles = self._settings.shingles
-        if not isinstance(shingles, StopWordShingles):
-            return np.empty(0, np.uint64)
-        hashes = set()
-        for word in shingles.stop_words:
-            normal = self._normalise(word)
-            folds = _case_folds(_ASCII if normal.isascii() else _CODE_POINTS)
-            value = 0
-            for character in normal:
-                value = (value * base + int(folds[ord(character)]) + 1) % _MODULUS
-            hashes.add(value)
-        return np.array(sorted(hashes), np.uint64)
+    def __init__(self, unicode: NormalForm, white_space: WhiteSpace, *, lowercase: bool) -> None:
+        self._form = unicode
+        self._lowercase = lowercase
+        # LOWERCASE and COLLAPSE of the kernel, which is not to be imported before it is needed.
+        self._treatment = int(lowercase) + 2 * int(white_space == "collapse")
 
     def _normalise(self, text: str) -> str:
-        form = self._settings.unicode
+        form = self._form
         if form != "keep" and not unicodedata.is_normalized(form, text):
             text = unicodedata.normalize(form, text)
-        return text.lower() if self._settings.lowercase else text
+        return text.lower() if self._lowercase else text
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         if set(map(type, items)) == {str}:
@@ -335,13 +318,13 @@ class TextItems(Items):
         """Return the stored form of a text: its UTF-8 bytes, exactly as it was given."""
         if not isinstance(item, str):
             missing = isinstance(item, float) and math.isnan(item)
-            hint = " (a nan usually stands for a missing text)" if missing else ""
-            raise BadItemError(f"a text must be a str, not {shown(item)}{hint}")
-        data = utf8(item, "the text")
+            hint = f" (a nan usually stands for a missing {self.what})" if missing else ""
+            raise BadItemError(f"a {self.what} must be a str, not {shown(item)}{hint}")
+        data = utf8(item, f"the {self.what}")
         if len(data) > MAXIMUM_ITEM_BYTES:
             raise BadItemError(
-                f"the text has {len(data):,} bytes in UTF-8, more than the {MAXIMUM_ITEM_BYTES:,} "
-                "of an item; split it"
+                f"the {self.what} has {len(data):,} bytes in UTF-8, more than the "
+                f"{MAXIMUM_ITEM_BYTES:,} of an item; split it"
             )
         return data
 
@@ -349,18 +332,16 @@ class TextItems(Items):
         try:
             return str(data, "utf-8")
         except UnicodeDecodeError as error:
-            raise CorruptionError(f"a stored text cannot be read: {error}") from error
+            raise CorruptionError(f"a stored {self.what} cannot be read: {error}") from error
 
-    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
-        """Return the symbols of the shingles of stored texts, in order of occurrence."""
+    def code_points(self, items: Sequence[bytes | memoryview]) -> tuple[UInt8s, UInt32s, Int64s]:
+        """Decode stored texts: a narrow buffer, a wide one, and the spans of texts in them."""
         data, offsets = joined(items)
         characters = self._stands_for if len(items) >= MANY else _NO_POINTS
         wide, spans, unsettled = kernels.shingles.decoded(data, offsets, characters)
         if unsettled:
             wide = self._settle(data, wide, spans)
-        return self._run(data, wide, spans)
-
-    features = symbols
+        return data, wide, spans
 
     def _settle(self, data: UInt8s, wide: UInt32s, spans: Int64s) -> UInt32s:
         """Decode texts whose characters depend on each other; return them after the others."""
@@ -375,7 +356,51 @@ class TextItems(Items):
 
     @cached_property
     def _stands_for(self) -> UInt32s:
-        return _stands_for(self._settings.unicode, lowercase=self._settings.lowercase)
+        return _stands_for(self._form, lowercase=self._lowercase)
+
+
+class TextItems(EncodedTexts):
+    """Encode texts and cut them into symbols under one collection's settings and secret.
+
+    Equal settings and secrets give equal symbols on every machine. Two different shingles of at
+    most n code points share a symbol with probability at most n / 2^58, for whoever does not know
+    the secret.
+    """
+
+    def __init__(self, settings: Text, secret: bytes) -> None:
+        super().__init__(settings.unicode, settings.white_space, lowercase=settings.lowercase)
+        self._settings = settings
+        words = [int(word) for word in secret_words(secret, b"simdb.text", 3)]
+        base, word_base = polynomial_base(words[0]), polynomial_base(words[1])
+        shingles = settings.shingles
+        if isinstance(shingles, StopWordShingles):
+            self._size = shingles.following + 1
+        else:
+            self._size = shingles.size
+        departing = -pow(base, self._size, _MODULUS) % _MODULUS
+        self._keys = np.array([base, departing, words[2], word_base], np.uint64)
+        self._stop_words = self._hash_stop_words(word_base)
+
+    def _hash_stop_words(self, base: int) -> UInt64s:
+        """Return the sorted hashes of the stop words as the kernel hashes a case-folded word."""
+        shingles = self._settings.shingles
+        if not isinstance(shingles, StopWordShingles):
+            return np.empty(0, np.uint64)
+        hashes = set()
+        for word in shingles.stop_words:
+            normal = self._normalise(word)
+            folds = _case_folds(_ASCII if normal.isascii() else _CODE_POINTS)
+            value = 0
+            for character in normal:
+                value = (value * base + int(folds[ord(character)]) + 1) % _MODULUS
+            hashes.add(value)
+        return np.array(sorted(hashes), np.uint64)
+
+    def symbols(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
+        """Return the symbols of the shingles of stored texts, in order of occurrence."""
+        return self._run(*self.code_points(items))
+
+    features = symbols
 
     def _run(self, narrow: UInt8s, wide: UInt32s, spans: Int64s) -> SymbolSets:
         texts = (narrow, wide, spans)

@@ -12,18 +12,18 @@ Bits of a chunk that are left out change nothing of this: fewer bits differ in f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from math import comb, nan
+from math import comb
 
 import numpy as np
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
-from simdb.lsh.curves import Curve
+from simdb.lsh.curves import WithinCurve
 from simdb.lsh.family import BandedFamily, BucketKeys, derived_words
 from simdb.lsh.planning import Plan, PlanRequest
 
@@ -36,19 +36,6 @@ _ITEMS = 2**24
 _PROBE_COST, _CANDIDATE_COST = 1_000, 100
 
 _WORD_BITS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkCurve(Curve):
-    """Vectors at most so many bits apart are found for certain; of others nothing is stated."""
-
-    most: float
-    falls = True
-    row_budget = 0
-
-    def probability(self, value: float) -> float:
-        """Return 1 up to the distance, nan beyond."""
-        return 1.0 if value <= self.most else nan
 
 
 def radii(most: int, chunks: int) -> list[int]:
@@ -102,7 +89,7 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
             f"bits{wanted}: a search would look at most vectors; without max_distance it does"
         )
     chunks, bits = min(choices, key=lambda choice: _cost(most, *choice))
-    return Plan(distance, chunks, bits, ChunkCurve(float(distance)))
+    return Plan(distance, chunks, bits, WithinCurve(float(distance), falls=True))
 
 
 def _cost(most: int, chunks: int, bits: int) -> float:
@@ -129,7 +116,7 @@ class Chunks(BandedFamily):
         """Return the signatures of packed bit vectors, uint64 (n, words)."""
         return kernels.bits.sampled_bits(features, self.positions, self.bands)
 
-    def probe_keys(self, signatures: UInt16s) -> BucketKeys:
+    def probe_keys(self, features: UInt64s, signatures: UInt16s) -> BucketKeys:
         """Return the keys of all buckets that hold items within the radius of a chunk."""
         probes, flips = len(signatures), self._flips
         own = signatures.reshape(probes, 1, self.bands, self.band_words)

@@ -181,6 +181,20 @@ class CertainCurve(Curve):
         return 1.0 if value > self.above else math.nan
 
 
+@dataclass(frozen=True, slots=True)
+class WithinCurve(Curve):
+    """Items within a bound are found for certain; of others nothing is stated."""
+
+    bound: float  # a distance where the curve falls, else a similarity
+    falls: bool
+    row_budget = 0
+
+    def probability(self, value: float) -> float:
+        """Return 1 within the bound, nan beyond."""
+        is_within = value <= self.bound if self.falls else value >= self.bound
+        return 1.0 if is_within else math.nan
+
+
 def line_probability(distance: float, bucket_width: float) -> float:
     """Return that two points share a bucket of a line whose direction is Gaussian (MMDS 3.7.5).
 

@@ -119,8 +119,8 @@ class Family(Protocol):
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the bucket keys of signatures."""
 
-    def probe_keys(self, signatures: UInt16s) -> BucketKeys:
-        """Return the keys of all buckets that probes of these signatures look into."""
+    def probe_keys(self, features: Any, signatures: UInt16s) -> BucketKeys:
+        """Return the keys of all buckets that probes, with their signatures, look into."""
         return self.bucket_keys(signatures)
 
     def needed_matches(self, bound: Any) -> int:

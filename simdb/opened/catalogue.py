@@ -65,7 +65,7 @@ class CollectionSettings:
     @property
     def is_complete(self) -> bool:
         """Whether that misses nothing within the bound it is planned for."""
-        return self.is_probable and self.recall == 1 and self.kind.can_miss_nothing
+        return self.is_probable and self.kind.misses_nothing(self.recall)
 
     @property
     def is_exact(self) -> bool:

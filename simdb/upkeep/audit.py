@@ -50,7 +50,7 @@ def audit(
         done += compared
         if progress is not None:
             progress(Progress("comparing with all items", done, collection.manifest.live))
-    probing = as_probes(signer, signer.sign(items))
+    probing = as_probes(signer, signer.sign(items), items)
     candidates = propose(collection, probing, signer.agreement(bound))
     proposed = set(zip(candidates.probes.tolist(), candidates.numbers.tolist(), strict=True))
     own = list(enumerate(sampled.tolist()))

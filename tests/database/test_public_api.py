@@ -74,6 +74,7 @@ NAMES = [
     "Stats",
     "StopWordShingles",
     "StorageError",
+    "String",
     "Text",
     "ThresholdTooLowError",
     "UnknownKindError",

@@ -93,7 +93,7 @@ SOONEST = (
     "elements.element_symbols",
     *("fingerprints.first_shared", "order.expand_pairs", "overlaps.pair_overlaps"),
     *("postings.probe_candidates", "runs.probe", "shingles.decoded", "sketches.bucket_keys"),
-    *("vectors.scan", "weighted.compare_pairs"),
+    *("strings.near_bags", "vectors.scan", "weighted.compare_pairs"),
 )
 
 

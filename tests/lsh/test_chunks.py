@@ -43,7 +43,10 @@ def test_a_probe_looks_into_a_bucket_of_every_near_vector(length, most):
             row[flipped] ^= 1
         words = [np.packbits(some, axis=1).view("<u8").astype(np.uint64) for some in (rows, near)]
         signatures = [family.sign(some) for some in words]
-        stored, probes = family.bucket_keys(signatures[1]), family.probe_keys(signatures[0])
+        stored, probes = (
+            family.bucket_keys(signatures[1]),
+            family.probe_keys(words[0], signatures[0]),
+        )
         assert probes.sizes.tolist() == [probed(most, chunks, bits)] * 40
         for row in range(40):
             own = probes.values[probes.offsets[row] : probes.offsets[row + 1]]

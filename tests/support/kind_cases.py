@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.support import oracle
 from tests.support.similarities import (
     bag_jaccard_of_maxima,
     bag_jaccard_of_sums,
@@ -57,6 +58,10 @@ WEIGHTED = [
 ]
 
 WEIGHTED += [{word: weight * 1.05 for word, weight in one.items()} for one in WEIGHTED]
+
+NAMES = [f"{word}, {word[::-1]}" for word in ("smith", "anderson", "lee", "petersen", "ng")]
+
+NAMES += [name.replace(",", ";") for name in NAMES]
 
 TEXTS = [" ".join(bag) for bag in BAGS]
 
@@ -177,6 +182,14 @@ CASES = {
         VECTORS,
         lambda one, other: math.dist(one, other) <= 0.1,
         "vector",
+        "distance",
+    ),
+    "string": Case(
+        ("--kind", "string"),
+        ("--max-distance", 2),
+        NAMES,
+        lambda one, other: oracle.edits(one, other, transposes=False) <= 2,
+        "string",
         "distance",
     ),
     "fingerprint": Case(

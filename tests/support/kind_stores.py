@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
 import simdb
+from tests.support import oracle
 from tests.support.similarities import (
     bag_jaccard_of_maxima,
     bag_jaccard_of_sums,
@@ -53,6 +55,12 @@ def float_vectors(generator: np.random.Generator) -> list[Any]:
     return [*far, *near]
 
 
+def some_words(generator: np.random.Generator) -> list[Any]:
+    far = ["".join(generator.choice(list("abcdeé"), length)) for length in range(2, 62)]
+    near = [word[:3] + word[4:] + "ab"[: int(generator.integers(0, 3))] for word in far[:20]]
+    return far + near
+
+
 def some_bags(generator: np.random.Generator) -> list[Any]:
     far = [generator.integers(0, 40, 12).tolist() for _ in range(60)]
     near = [[*bag[: int(generator.integers(10, 13))], 99] for bag in far[:20]]
@@ -77,6 +85,7 @@ PRINTS = simdb.Fingerprint(
 SQUARES = simdb.Fingerprint(
     160, 160, square=10, items="squares", measure="squares", functions=2048, groups=2
 )
+NAMES = simdb.String(normalised=True)
 PEOPLE = simdb.Record(
     fields=[
         simdb.Field("name", weight=200),
@@ -187,6 +196,16 @@ CASES = {
         {"max_distance": 0.2},
         euclidean,
         float_vectors,
+    ),
+    "strings": Case(
+        simdb.String("alignment"),
+        {"max_distance": 2},
+        {"max_distance": 2},
+        partial(oracle.edits, transposes=True),
+        some_words,
+    ),
+    "similar strings": Case(
+        NAMES, {"threshold": 0.8}, {"threshold": 0.8}, Measured(NAMES), some_words
     ),
     "prints": Case(
         PRINTS, {"threshold": 0.4}, {"threshold": 0.4}, Measured(PRINTS), some_prints, False

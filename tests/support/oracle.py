@@ -188,3 +188,17 @@ def classical_sketch(members: Iterable[int], rows: int, secret: bytes) -> list[i
 def bucket_key(band: int, rows: Sequence[int], secret: bytes) -> int:
     words = secret_words(secret, b"simdb.bucket", 2)
     return mixed(polynomial([band, *rows], polynomial_base(words[0])), words[1])
+
+
+def edits(left: str, right: str, *, transposes: bool) -> int:
+    """The edit distance by its table: the last letters are equal, or one was edited."""
+    before, row = [0] * (len(right) + 1), list(range(len(right) + 1))
+    for i, one in enumerate(left, 1):
+        earlier, before, row = before, row, [i]
+        for j, other in enumerate(right, 1):
+            ways = [before[j] + 1, row[j - 1] + 1, before[j - 1] + (one != other)]
+            swapped = i > 1 and j > 1 and left[i - 2] == other and right[j - 2] == one
+            if transposes and swapped:
+                ways.append(earlier[j - 2] + 1)
+            row.append(min(ways))
+    return row[-1]

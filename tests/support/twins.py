@@ -1020,6 +1020,142 @@ def bands_of_signatures(random: np.random.Generator) -> None:
     assert equal.tolist() == (signatures[left] == signatures[right]).sum(axis=1).tolist()
 
 
+# -- strings -------------------------------------------------------------------------------------
+
+
+def some_words(random: np.random.Generator, count: int = 40) -> list[str]:
+    """Words of few letters, some empty, many near to another one, some long."""
+    lengths = [*random.integers(0, 9, count - 3), 70, 71, 150]
+    words = ["".join(random.choice([*"abcé"], length)) for length in lengths]
+    return words + [word[1:] + word[:1] for word in words[::2]]
+
+
+def as_strings(words: Sequence[str]) -> Any:
+    """Words as the kernels have them."""
+    whole = "".join(words).encode("utf-32-le")
+    spans = np.zeros((len(words), 3), np.int64)
+    ends = np.cumsum([0, *map(len, words)])
+    spans[:, 0], spans[:, 1], spans[:, 2] = 1, ends[:-1], ends[1:]
+    wide = np.frombuffer(whole, "<u4").astype(np.uint32)
+    nothing = np.empty(0, np.uint8)
+    return kernels.strings.Strings(*kernels.strings.gathered(nothing, wide, spans, 0, nothing))
+
+
+def drawn_cut(random: np.random.Generator) -> tuple[Any, Callable[[int], int]]:
+    """Limits by a distance or by a similarity, and how many edits they allow at a length."""
+    gap = int(random.integers(0, 2))
+    if random.random() < 0.5:
+        edits = int(random.integers(0, 5))
+        return kernels.strings.Limits(edits, 0, 1, 6, gap), lambda longer: edits
+    parts = int(random.integers(0, 8))
+    return kernels.strings.Limits(0, parts, 10, 6, gap), lambda longer: parts * longer // 10
+
+
+def differing(one: str, other: str) -> int:
+    """How many characters, by their classes, one has at least that the other has not."""
+    counted = [Counter(ord(letter) % 32 for letter in word) for word in (one, other)]
+    seen = [{(c, n) for c, count in own.items() for n in range(min(2, count))} for own in counted]
+    return max(len(seen[0] - seen[1]), len(seen[1] - seen[0]))
+
+
+@twin_of("strings.gathered", "strings.near_bags")
+def bags_of_strings(random: np.random.Generator) -> None:
+    words = some_words(random)
+    strings, (limits, edits) = as_strings(words), drawn_cut(random)
+    assert strings.bags.dtype == np.uint64
+    assert [
+        bytes(strings.characters[start:stop]).decode("utf-32-le")
+        for start, stop in pairwise(strings.offsets.tolist())
+    ] == words
+    left, right = drawn_pairs(random, len(words))
+    lengths = np.diff(strings.offsets).astype(np.uint64)
+    sides = (strings.bags[left], lengths[left], strings.bags[right], lengths[right])
+    near = kernels.strings.near_bags(*sides, limits)
+    for place, (one, other) in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
+        allowed = edits(max(len(words[one]), len(words[other])))
+        apart = abs(len(words[one]) - len(words[other]))
+        fits = max(apart, differing(words[one], words[other])) <= allowed
+        assert near[place] == fits
+
+
+@twin_of("strings.compare_rows", "strings.scan")
+def edit_distances(random: np.random.Generator) -> None:
+    words = some_words(random)
+    strings, (limits, edits) = as_strings(words), drawn_cut(random)
+    left, right = drawn_pairs(random, len(words))
+    chosen = int(random.integers(0, len(words)))
+    probe = as_strings([words[chosen]])
+    for measure, transposes in ((0, False), (1, True)):
+        distances, longer = kernels.strings.compare_rows(strings, strings, left, right, measure)
+        pairs = [(words[one], words[other]) for one, other in zip(left, right, strict=True)]
+        assert longer.tolist() == [max(map(len, pair)) for pair in pairs]
+        assert distances.tolist() == [oracle.edits(*pair, transposes=transposes) for pair in pairs]
+        expected = []
+        for row, word in enumerate(words):
+            longer_one = max(len(word), len(words[chosen]))
+            apart = oracle.edits(word, words[chosen], transposes=transposes)
+            if apart <= edits(longer_one):
+                expected.append((row, apart, longer_one))
+        found = kernels.strings.scan(probe, strings, limits, measure)
+        assert [*zip(*(column.tolist() for column in found), strict=True)] == expected
+
+
+@twin_of("strings.segment_keys", "strings.probe_keys", "strings.near_pairs")
+def pairs_by_segments(random: np.random.Generator) -> None:
+    """Near strings share a key; joined are those that are near, each once."""
+    words, others = some_words(random), some_words(random)
+    probes, strings = as_strings(words), as_strings(others)
+    limits, edits = drawn_cut(random)
+    secrets = np.array([BASE, SECRET], np.uint64)
+    for measure, transposes in ((0, False), (1, True)):
+        if transposes and not limits.gap:
+            continue
+        keys = kernels.strings.segment_keys(strings, limits, secrets)
+        assert keys.shape == (len(others), limits.most_segments)
+        looked_up = rows_of(*kernels.strings.probe_keys(probes, limits, secrets))
+        near = {
+            (one, other, apart)
+            for one, word in enumerate(words)
+            for other, stored in enumerate(others)
+            if (apart := oracle.edits(word, stored, transposes=transposes))
+            <= edits(max(len(word), len(stored)))
+        }
+        for one, other, _ in near:
+            assert {*looked_up[one]} & {*keys[other].tolist()} - {0}
+        assert joined_strings(probes, strings, limits, measure, is_own=False) == sorted(near)
+        own = {
+            (one, other, apart)
+            for one, other in combinations(range(len(others)), 2)
+            if (apart := oracle.edits(others[one], others[other], transposes=transposes))
+            <= edits(max(len(others[one]), len(others[other])))
+        }
+        found = joined_strings(strings, strings, limits, measure, is_own=True)
+        assert sorted((*sorted(pair[:2]), pair[2]) for pair in found) == sorted(own)
+
+
+def joined_strings(
+    probes: Any, strings: Any, limits: Any, measure: int, *, is_own: bool
+) -> list[tuple[int, int, int]]:
+    """What the join finds in a room of few pairs, sorted."""
+    secrets = np.array([BASE, SECRET], np.uint64)
+    matrix = kernels.strings.segment_keys(strings, limits, secrets)
+    rows, places = np.nonzero(matrix)
+    keys = matrix[rows, places]
+    order = np.argsort(keys, kind="stable")
+    keys, rows = keys[order], rows[order]
+    starts = np.searchsorted(keys, np.arange(4, dtype=np.uint64) << np.uint64(62))
+    starts = np.append(starts, keys.size)
+    entries = kernels.strings.Entries(keys, rows, strings.bags[rows], starts, 62)
+    sides = (probes, strings, entries, limits, secrets, measure, is_own)
+    found: list[tuple[int, int, int]] = []
+    state = np.array([0, probes.bags.size, 0])
+    room = [np.empty(len(strings.bags) + 5, np.int64) for _ in range(3)]
+    while state[0] < state[1]:
+        count = kernels.strings.near_pairs(*sides, state, *room)
+        found += zip(*(column[:count].tolist() for column in room), strict=True)
+    return sorted(found)
+
+
 # -- vectors -------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,542 @@
+"""Strings of code points: edit distances, and the segments by which near ones are found.
+
+An edit distance is computed along diagonals: of each the furthest place that so many edits reach
+is kept (Ukkonen, Information and Control 64, 1985), so that few edits cost little however long the
+strings are. With transpositions the furthest place suffices as well: where two neighbours could
+have been transposed at an earlier place of a diagonal and equal characters were passed over
+instead, these go as far.
+
+Near strings share a segment (PassJoin: Li, Deng, Wang and Feng, VLDB 2011; see ``lsh.segments``
+for why). A string has one key for each of its segments, or one for its length where it is too short
+for them, or needs too many.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
+from simdb.kernels.compiler import inlined, kernel, set_bit_count
+from simdb.kernels.hashes import mixed, multiply_add, reduced
+from simdb.kernels.shingles import NARROW, _prepare
+
+LEVENSHTEIN, ALIGNMENT, UNVERIFIED = 0, 1, 2  # the last one leaves the distance to the caller
+
+_NOTHING = np.uint64(0)
+_ONE = np.uint64(1)
+_UNREACHED = np.int64(-2)
+_CLASSES = np.uint32(31)  # of characters, less one
+_WHOLE = -1  # in the place of the number of a segment
+_EXACT_LENGTHS = 64  # below these a key is of one length
+_FIRST_LIMIT = 4  # edits first tried where no limit is given
+_BESIDE = 5  # places of a row of diagonals beside two for each edit
+
+
+class Strings(NamedTuple):
+    """Strings one after the other, and the bag of each.
+
+    A bag has two bits for each of 32 classes of characters: that there is one, that there are two.
+    An edit takes at most one bit away and adds at most one; to transpose changes none.
+    """
+
+    characters: UInt32s
+    offsets: Int64s
+    bags: UInt64s
+
+
+class Limits(NamedTuple):
+    """How many edits strings may be apart, and into how many segments they are cut.
+
+    Two strings, the longer of so many characters, may be (``edits`` + ``numerator`` * characters)
+    // ``denominator`` edits apart. ``gap`` characters are left out between two segments.
+    """
+
+    edits: int
+    numerator: int
+    denominator: int
+    most_segments: int
+    gap: int
+
+
+class Entries(NamedTuple):
+    """The keys of strings, rising, with the string of each and its bag.
+
+    ``starts`` has, of each value of the first bits, where its keys begin: 64 - ``shift`` bits.
+    """
+
+    keys: UInt64s
+    rows: Int64s
+    bags: UInt64s
+    starts: Int64s
+    shift: int
+
+
+# -- strings --------------------------------------------------------------------------------------
+
+
+@kernel
+def gathered(
+    narrow: UInt8s, wide: UInt32s, spans: Int64s, treatment: int, classes: UInt8s
+) -> tuple[UInt32s, Int64s, UInt64s]:
+    """Bring texts, as ``shingles.decoded`` has them, into the form in which they are compared.
+
+    Returns:
+        characters and offsets of the strings, and their bags.
+    """
+    texts = spans.shape[0]
+    total = np.int64(0)
+    for text in range(texts):
+        total += spans[text, 2] - spans[text, 1]
+    characters = np.empty(total, np.uint32)
+    offsets = np.zeros(texts + 1, np.int64)
+    bags = np.empty(texts, np.uint64)
+    used = np.int64(0)
+    for text in range(texts):
+        start, stop = spans[text, 1], spans[text, 2]
+        if spans[text, 0] == NARROW:
+            length = _prepare(narrow[start:stop], treatment, classes, characters[used:])
+        else:
+            length = _prepare(wide[start:stop], treatment, classes, characters[used:])
+        bags[text] = _bag(characters[used : used + length])
+        used += length
+        offsets[text + 1] = used
+    return characters[:used].copy(), offsets, bags
+
+
+@kernel
+def _bag(string: UInt32s) -> np.uint64:
+    once = np.uint64(0)
+    twice = np.uint64(0)
+    for character in string:
+        bit = _ONE << np.uint64(character & _CLASSES)
+        twice |= once & bit
+        once |= bit
+    return once | (twice << np.uint64(32))
+
+
+@inlined
+def _may_be_near(bag: np.uint64, other: np.uint64, limit: int) -> bool:
+    """Whether bags of strings so many edits apart can be these."""
+    return bool(set_bit_count(bag & ~other) <= limit and set_bit_count(other & ~bag) <= limit)
+
+
+@inlined
+def _limit_of(longer: int, limits: Limits) -> int:
+    """How many edits apart two strings may be, of which the longer has so many characters."""
+    return (limits.edits + limits.numerator * longer) // limits.denominator
+
+
+@inlined
+def _longest_of(length: int, limits: Limits) -> int:
+    """How long a string can be that is near enough to one of a length."""
+    if limits.numerator == 0:
+        return length + limits.edits
+    return length * limits.denominator // (limits.denominator - limits.numerator)
+
+
+# -- distances ------------------------------------------------------------------------------------
+
+
+@kernel
+def _within(left: UInt32s, right: UInt32s, limit: int, transposes: bool, reached: Int64s) -> int:
+    """Compute the distance of two strings, limit + 1 if it is more than that.
+
+    ``reached`` is room for two rows of 2 * limit + 5 places.
+    """
+    rows, columns = left.size, right.size
+    goal = columns - rows
+    if abs(goal) > limit:
+        return limit + 1
+    width = 2 * limit + _BESIDE
+    before, now = reached[:width], reached[width : 2 * width]
+    before[:] = _UNREACHED
+    now[:] = _UNREACHED
+    origin = limit + 2
+    place = np.int64(0)
+    while place < rows and place < columns and left[place] == right[place]:
+        place += 1
+    if goal == 0 and place == rows:
+        return 0
+    before[origin] = place
+    for edits in range(1, limit + 1):
+        low, high = max(-edits, goal - limit + edits), min(edits, goal + limit - edits)
+        for diagonal in range(low, high + 1):
+            at = origin + diagonal
+            place = max(before[at] + 1, before[at - 1], before[at + 1] + 1)
+            if transposes and before[at] >= 0:
+                row, column = before[at], before[at] + diagonal
+                if (
+                    row + 1 < rows
+                    and column + 1 < columns
+                    and left[row] == right[column + 1]
+                    and left[row + 1] == right[column]
+                ):
+                    place = max(place, row + 2)
+            place = min(place, rows, columns - diagonal)
+            if place < 0:
+                now[at] = _UNREACHED
+                continue
+            while (
+                place < rows
+                and place + diagonal < columns
+                and left[place] == right[place + diagonal]
+            ):
+                place += 1
+            if diagonal == goal and place == rows:
+                return edits
+            now[at] = place
+        before, now = now, before
+    return limit + 1
+
+
+@kernel
+def compare_rows(
+    ones: Strings, others: Strings, left: Int64s, right: Int64s, measure: int
+) -> tuple[Int64s, Int64s]:
+    """Compare string ``left[i]`` of the ones with ``right[i]`` of the others.
+
+    Returns:
+        their distances; the lengths of the longer of each two.
+    """
+    distances = np.empty(left.size, np.int64)
+    longer = np.empty(left.size, np.int64)
+    room = np.empty(2 * (2 * 64 + _BESIDE), np.int64)
+    for pair in range(left.size):
+        row, other = left[pair], right[pair]
+        one = ones.characters[ones.offsets[row] : ones.offsets[row + 1]]
+        two = others.characters[others.offsets[other] : others.offsets[other + 1]]
+        most = max(one.size, two.size)
+        limit = max(_FIRST_LIMIT, abs(one.size - two.size))
+        while True:
+            limit = min(limit, most)
+            if 2 * (2 * limit + _BESIDE) > room.size:
+                room = np.empty(2 * (2 * limit + _BESIDE), np.int64)
+            distance = _within(one, two, limit, measure == ALIGNMENT, room)
+            if distance <= limit:
+                break
+            limit *= 2
+        distances[pair] = distance
+        longer[pair] = most
+    return distances, longer
+
+
+@kernel
+def scan(
+    probe: Strings, strings: Strings, limits: Limits, measure: int
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Find the strings that are near enough to the one of ``probe``.
+
+    Returns:
+        their rows, rising; the distances; the lengths of the longer of each two.
+    """
+    count = strings.bags.size
+    rows = np.empty(count, np.int64)
+    distances = np.empty(count, np.int64)
+    longer = np.empty(count, np.int64)
+    own, bag = probe.characters, probe.bags[0]
+    room = np.empty(2 * (2 * 8 + _BESIDE), np.int64)
+    found = 0
+    for row in range(count):
+        start, stop = strings.offsets[row], strings.offsets[row + 1]
+        most = max(stop - start, own.size)
+        limit = min(most, _limit_of(most, limits))
+        if abs(stop - start - own.size) > limit:
+            continue
+        if not _may_be_near(bag, strings.bags[row], limit):
+            continue
+        distance = np.int64(0)
+        if measure != UNVERIFIED:
+            if 2 * (2 * limit + _BESIDE) > room.size:
+                room = np.empty(4 * (2 * limit + _BESIDE), np.int64)
+            other = strings.characters[start:stop]
+            distance = _within(own, other, limit, measure == ALIGNMENT, room)
+            if distance > limit:
+                continue
+        rows[found], distances[found], longer[found] = row, distance, most
+        found += 1
+    return rows[:found].copy(), distances[:found].copy(), longer[:found].copy()
+
+
+@kernel
+def near_bags(
+    bags: UInt64s, lengths: UInt64s, other_bags: UInt64s, other_lengths: UInt64s, limits: Limits
+) -> UInt8s:
+    """Tell by the bags and lengths of two strings each whether they can be near enough: 1 or 0."""
+    near = np.zeros(bags.size, np.uint8)
+    for pair in range(bags.size):
+        length, other = np.int64(lengths[pair]), np.int64(other_lengths[pair])
+        limit = _limit_of(max(length, other), limits)
+        if abs(length - other) <= limit and _may_be_near(bags[pair], other_bags[pair], limit):
+            near[pair] = 1
+    return near
+
+
+# -- segments -------------------------------------------------------------------------------------
+
+
+@inlined
+def _segments_of(length: int, limits: Limits) -> int:
+    """Count the segments of a string: one more than edits from any that is near; 0 for none."""
+    segments = _limit_of(_longest_of(length, limits), limits) + 1
+    if segments > limits.most_segments or length < segments + limits.gap * (segments - 1):
+        return 0
+    return segments
+
+
+@inlined
+def _segment(number: int, segments: int, length: int, gap: int) -> tuple[int, int]:
+    """Return where a segment of a string begins, and how many characters it has."""
+    size, more = divmod(length - gap * (segments - 1), segments)
+    longer = number - (segments - more)  # the last ones have one character more
+    return number * (size + gap) + max(0, longer), size + (1 if longer >= 0 else 0)
+
+
+@inlined
+def _class_of(length: int) -> int:
+    """Return the class of a length: itself where it is short, else it to four binary digits."""
+    kept = length
+    halved = 0
+    while kept >= _EXACT_LENGTHS:
+        kept >>= 1
+        halved += 1
+    if halved:
+        kept >>= 2
+    return kept + 128 * halved
+
+
+@inlined
+def _key(
+    characters: UInt32s, start: int, stop: int, length: int, number: int, secrets: UInt64s
+) -> np.uint64:
+    """Hash a segment, its number and the length of the string; never 0."""
+    state = _NOTHING
+    for place in range(start, stop):
+        state = multiply_add(state, secrets[0], np.uint64(characters[place]) + _ONE)
+    state = multiply_add(state, secrets[0], np.uint64(length) + _ONE)
+    state = multiply_add(state, secrets[0], np.uint64(number + 2))
+    return max(_ONE, mixed(reduced(state), secrets[1]))
+
+
+@kernel
+def segment_keys(strings: Strings, limits: Limits, secrets: UInt64s) -> UInt64s:
+    """Return the keys of each string, (n, most_segments), 0 where it has fewer."""
+    count = strings.bags.size
+    keys = np.zeros((count, limits.most_segments), np.uint64)
+    for row in range(count):
+        begin = strings.offsets[row]
+        length = strings.offsets[row + 1] - begin
+        segments = _segments_of(length, limits)
+        if segments == 0:
+            nothing = np.int64(0)
+            keys[row, 0] = _key(
+                strings.characters, nothing, nothing, _class_of(length), _WHOLE, secrets
+            )
+        for number in range(segments):
+            start, size = _segment(number, segments, length, limits.gap)
+            keys[row, number] = _key(
+                strings.characters,
+                begin + start,
+                begin + start + size,
+                length,
+                number,
+                secrets,
+            )
+    return keys
+
+
+@inlined
+def _window(
+    number: int, start: int, size: int, limit: int, length: int, other: int
+) -> tuple[int, int]:
+    """Return where in another string a segment can begin, the first place and one past the last.
+
+    ``number`` edits at most before it, ``limit`` - ``number`` after it.
+    """
+    right = limit - number
+    first = max(0, start - number, start + other - length - right)
+    last = min(other - size, start + number, start + other - length + right)
+    return first, last + 1
+
+
+@kernel
+def probe_keys(strings: Strings, limits: Limits, secrets: UInt64s) -> tuple[UInt64s, Int64s]:
+    """Return, of each string, the keys under which strings near to it have one at least.
+
+    Returns:
+        the keys, one string after the other; where those of each begin, and the last ones end.
+    """
+    count = strings.bags.size
+    keys = np.empty(16 * count + 16, np.uint64)
+    offsets = np.zeros(count + 1, np.int64)
+    used = 0
+    nothing = np.int64(0)
+    for row in range(count):
+        begin = strings.offsets[row]
+        other = strings.offsets[row + 1] - begin
+        seen = np.int64(-1)
+        for length in range(other - _limit_of(other, limits), _longest_of(other, limits) + 1):
+            if length < 0:
+                continue
+            segments = _segments_of(length, limits)
+            limit = _limit_of(max(length, other), limits)
+            if segments == 0:
+                whole = _class_of(length)
+                if whole == seen:
+                    continue
+                seen = whole
+                if used == keys.size:
+                    keys = np.concatenate((keys, np.empty_like(keys)))
+                keys[used] = _key(strings.characters, nothing, nothing, whole, _WHOLE, secrets)
+                used += 1
+                continue
+            for number in range(min(segments, limit + 1)):
+                start, size = _segment(number, segments, length, limits.gap)
+                first, end = _window(number, start, size, limit, length, other)
+                for place in range(first, end):
+                    if used == keys.size:
+                        keys = np.concatenate((keys, np.empty_like(keys)))
+                    keys[used] = _key(
+                        strings.characters,
+                        begin + place,
+                        begin + place + size,
+                        length,
+                        number,
+                        secrets,
+                    )
+                    used += 1
+        offsets[row + 1] = used
+    return keys[:used].copy(), offsets
+
+
+# -- joins ----------------------------------------------------------------------------------------
+
+
+@inlined
+def _are_equal(one: UInt32s, start: int, other: UInt32s, place: int, size: int) -> bool:
+    same = 0
+    while same < size and one[start + same] == other[place + same]:
+        same += 1
+    return same == size
+
+
+@kernel
+def _is_first(
+    stored: UInt32s, probe: UInt32s, number: int, place: int, segments: int, limit: int, gap: int
+) -> bool:
+    """Whether a segment and place are the first in which a stored string and a probe agree."""
+    for earlier in range(number + 1):
+        start, size = _segment(earlier, segments, stored.size, gap)
+        first, end = _window(earlier, start, size, limit, stored.size, probe.size)
+        for other in range(first, end):
+            if _are_equal(stored, start, probe, other, size):
+                return earlier == number and other == place
+    return False
+
+
+@kernel
+def near_pairs(
+    probes: Strings,
+    strings: Strings,
+    entries: Entries,
+    limits: Limits,
+    secrets: UInt64s,
+    measure: int,
+    is_own: bool,
+    state: Int64s,
+    left: Int64s,
+    right: Int64s,
+    distances: Int64s,
+) -> int:
+    """Find near pairs of probes, from row ``state[0]`` to ``state[1]``, and strings, each once.
+
+    Of strings with shorter ones, and those of their length before them, if ``is_own``. Stops at
+    the first probe whose pairs do not fit into what is left of the room; ``state[0]`` is then its
+    row, and how many entries were looked at is added to ``state[2]``.
+
+    Returns:
+        how many were written: rows of probes on the left, of strings on the right.
+    """
+    written = 0
+    nothing = np.int64(0)
+    room = np.empty(2 * (2 * 8 + _BESIDE), np.int64)
+    shift = np.uint64(entries.shift)
+    while state[0] < state[1]:
+        row = state[0]
+        begin, stop = probes.offsets[row], probes.offsets[row + 1]
+        probe, bag = probes.characters[begin:stop], probes.bags[row]
+        other = stop - begin
+        before = written
+        seen = np.int64(-1)
+        longest = other if is_own else _longest_of(other, limits)
+        for length in range(max(nothing, other - _limit_of(other, limits)), longest + 1):
+            segments = _segments_of(length, limits)
+            limit = _limit_of(max(length, other), limits)
+            turns = min(segments, limit + 1)
+            if segments == 0:
+                whole = _class_of(length)
+                if whole == seen:
+                    continue
+                seen = whole
+                turns = 1
+            for number in range(turns):
+                start, size, first, end = nothing, nothing, nothing, nothing + 1
+                if segments:
+                    start, size = _segment(number, segments, length, limits.gap)
+                    first, end = _window(number, start, size, limit, length, other)
+                for place in range(first, end):
+                    if segments:
+                        key = _key(probe, place, place + size, length, number, secrets)
+                    else:
+                        key = _key(probe, nothing, nothing, whole, _WHOLE, secrets)
+                    bucket = np.int64(key >> shift)
+                    at = entries.starts[bucket]
+                    past = entries.starts[bucket + 1]
+                    while at < past and entries.keys[at] < key:
+                        at += 1
+                    while at < past and entries.keys[at] == key:
+                        state[2] += 1
+                        near = _may_be_near(bag, entries.bags[at], limit)
+                        found = entries.rows[at]
+                        at += 1
+                        if not near and segments:
+                            continue
+                        stored_length = strings.offsets[found + 1] - strings.offsets[found]
+                        own_limit = limit
+                        if segments:
+                            if stored_length != length:
+                                continue
+                        else:
+                            own_limit = _limit_of(max(stored_length, other), limits)
+                            if abs(stored_length - other) > own_limit or not _may_be_near(
+                                bag, entries.bags[at - 1], own_limit
+                            ):
+                                continue
+                        if is_own and (
+                            stored_length > other or (stored_length == other and found >= row)
+                        ):
+                            continue
+                        stored = strings.characters[
+                            strings.offsets[found] : strings.offsets[found + 1]
+                        ]
+                        distance = np.int64(0)
+                        if measure != UNVERIFIED:
+                            own_limit = min(own_limit, max(stored_length, other))
+                            if 2 * (2 * own_limit + _BESIDE) > room.size:
+                                room = np.empty(4 * (2 * own_limit + _BESIDE), np.int64)
+                            distance = _within(stored, probe, own_limit, measure == ALIGNMENT, room)
+                            if distance > own_limit:
+                                continue
+                        if segments and not _is_first(
+                            stored, probe, number, place, segments, limit, limits.gap
+                        ):
+                            continue
+                        if written == left.size:
+                            return before
+                        left[written] = row
+                        right[written] = found
+                        distances[written] = distance
+                        written += 1
+        state[0] += 1
+    return written

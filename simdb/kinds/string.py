@@ -1,0 +1,370 @@
+"""Short strings, words and names: edit distances and their similarity (MMDS 3.5.5).
+
+Strings are compared by code points, in a normalised form: the Unicode form first, then lower case,
+then white space, as the settings say. The stored form is the UTF-8 of the string as it was given.
+
+The index has a key for each segment of a string (``exact.segments``) and misses nothing within its
+bound, so every answer is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from simdb import kernels
+from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
+from simdb.errors import ConfigurationError
+from simdb.exact import segments
+from simdb.exact.pigeonhole import Near
+from simdb.exact.segments import MOST_SEGMENTS, Cut
+from simdb.exact.thresholds import Bound
+from simdb.kinds.base import (
+    MAXIMUM_ITEM_BYTES,
+    OBJECTS,
+    Compared,
+    Finder,
+    Format,
+    Kind,
+    PairedMeasure,
+)
+from simdb.kinds.distances import pair_distances
+from simdb.kinds.text import EncodedTexts, NormalForm, WhiteSpace, character_classes
+from simdb.lsh.curves import Curve, WithinCurve
+from simdb.lsh.family import (
+    BucketKeys,
+    Family,
+    SketchScheme,
+    polynomial_base,
+    secret_words,
+)
+from simdb.lsh.planning import Plan, PlanRequest
+from simdb.ragged import offsets_of
+from simdb.work import Work
+
+if TYPE_CHECKING:
+    from simdb.kernels.strings import Strings
+
+SEGMENTS_BY_SIMILARITY = 12  # of a string at most, where how many edits are allowed varies
+WORDS_A_KEY = 4
+
+StringMeasureName = Literal["levenshtein", "alignment", "damerau"]
+
+
+class String(Kind, frozen=True):
+    """Strings, compared by an edit distance.
+
+    Attributes:
+        measure: ``"levenshtein"`` counts insertions, deletions and substitutions of characters;
+            ``"alignment"`` transpositions of neighbours as well, of which nothing is edited again
+            (the optimal string alignment, which is no distance measure: the triangle inequality
+            fails); ``"damerau"`` the same where what is transposed may be edited again (the
+            unrestricted distance of Damerau and Levenshtein, a distance measure). This one needs
+            the extra ``records``.
+        normalised: compare by the similarity 1 - distance / length of the longer string, from 0
+            to 1, in place of the distance. Two empty strings have 1.
+        lowercase: compare without regard to case (``str.lower``).
+        white_space: ``"keep"`` compares it as it is; ``"collapse"`` makes every run of white space
+            one blank and drops it at both ends.
+        unicode: normalisation form applied before all else, or ``"keep"``.
+    """
+
+    measure: StringMeasureName = "levenshtein"
+    normalised: bool = False
+    lowercase: bool = False
+    white_space: WhiteSpace = "keep"
+    unicode: NormalForm = "NFC"
+
+    plural: ClassVar[str] = "strings"
+    in_the_name: ClassVar[tuple[str, ...]] = ("measure",)
+    suffixes: ClassVar[Mapping[str, Format]] = {**OBJECTS, ".csv": "csv"}
+    json_form: ClassVar[str] = "text"
+    probe_option: ClassVar[str] = "--text"
+
+    @property
+    def is_distance(self) -> bool:
+        return not self.normalised
+
+    @property
+    def largest_distance(self) -> Fraction:
+        return Fraction(MAXIMUM_ITEM_BYTES)
+
+    @property
+    def transposes(self) -> bool:
+        """Whether to transpose two neighbours is one edit."""
+        return self.measure != "levenshtein"
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    def make_items(self, secret: bytes) -> StringItems:
+        return StringItems(self)
+
+    def make_measure(self) -> StringMeasure:
+        return StringMeasure(self)
+
+    def make_curve(self, bound: Fraction) -> Curve:
+        return WithinCurve(float(bound), falls=self.is_distance)
+
+    make_complete_curve = make_curve
+
+    def make_family(
+        self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
+    ) -> Family:
+        return self.make_complete_family(bound, bands=bands, rows=rows, secret=secret)
+
+    def make_complete_family(
+        self, bound: Fraction, *, bands: int, rows: int, secret: bytes
+    ) -> Family:
+        return Segments(self, self.bound_of(bound), bands, secret)
+
+    def misses_nothing(self, recall: Fraction) -> bool:
+        return True
+
+    def share_looked_at(self, bound: Fraction) -> float:
+        edits = bound if self.is_distance else 8 * (1 - bound)
+        return math.exp2(min(0.0, 2 * float(edits) - 12))
+
+    def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
+        """Return the segments that serve a bound; ConfigurationError: too many edits, or bands."""
+        if not request.is_free:
+            raise ConfigurationError("strings are cut into segments as the bound needs, not bands")
+        edits = int(bound)
+        if self.is_distance and edits >= MOST_SEGMENTS:
+            raise ConfigurationError(
+                f"an index of strings serves max_distance {MOST_SEGMENTS - 1} at most, not "
+                f"{edits:,}; without max_distance all strings are compared"
+            )
+        bands = edits + 1 if self.is_distance else SEGMENTS_BY_SIMILARITY
+        return Plan(bound, bands, 1, self.make_curve(bound))
+
+    def can_have(self, bands: int, rows: int) -> bool:
+        return 0 < bands <= MOST_SEGMENTS and rows == 1
+
+    def expected_keys(self, bands: int) -> int:
+        return bands if self.is_distance else bands // 3
+
+    def index_in_words(self, bands: int, rows: int) -> str:
+        return f"{bands} segments" if self.is_distance else f"up to {bands} segments"
+
+    def cut(self, bound: Bound, bands: int) -> Cut:
+        """Return into what strings are cut for a bound."""
+        return Cut.within(bound, bands, transposes=self.transposes)
+
+    # -- on the command line and in files --------------------------------------------------------
+
+    def item_of_json(self, value: Any, *, several: bool = False) -> Any:
+        return value if isinstance(value, str) else NotImplemented
+
+    def item_of_text(self, text: str) -> str:
+        return text
+
+    def joined(self, parts: list[Any]) -> str:
+        return " ".join(parts)
+
+
+# -- items and their measure ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StringFeatures:
+    """Strings as they are compared: code points one after the other, and a bag of each.
+
+    ``kernels.strings.Strings`` says what a bag is.
+    """
+
+    characters: UInt32s
+    offsets: Int64s
+    bags: UInt64s
+
+    def __len__(self) -> int:
+        return self.bags.size
+
+    def __getitem__(self, rows: Int64s | slice) -> Self:
+        """Take some strings."""
+        starts, ends = self.offsets[:-1][rows], self.offsets[1:][rows]
+        offsets = offsets_of(ends - starts)
+        places = np.repeat(starts - offsets[:-1], ends - starts) + np.arange(offsets[-1])
+        return replace(
+            self, characters=self.characters[places], offsets=offsets, bags=self.bags[rows]
+        )
+
+    @property
+    def lengths(self) -> Int64s:
+        """How many characters each string has."""
+        return np.diff(self.offsets)
+
+    @property
+    def strings(self) -> Strings:
+        """The same for kernels."""
+        return kernels.strings.Strings(self.characters, self.offsets, self.bags)
+
+    def texts(self) -> list[str]:
+        """Return each as a str, as it is compared."""
+        whole = self.characters.astype("<u4").tobytes().decode("utf-32-le")
+        bounds = self.offsets.tolist()
+        return [whole[begin:end] for begin, end in pairwise(bounds)]
+
+
+class StringItems(EncodedTexts):
+    """Encode strings, and decode them into code points in the form in which they are compared."""
+
+    what = "string"
+
+    def __init__(self, settings: String) -> None:
+        super().__init__(settings.unicode, settings.white_space, lowercase=settings.lowercase)
+
+    def features(self, items: Sequence[bytes | memoryview]) -> StringFeatures:
+        narrow, wide, spans = self.code_points(items)
+        classes = character_classes(is_wide=wide.size > 0)
+        return StringFeatures(
+            *kernels.strings.gathered(narrow, wide, spans, self._treatment, classes)
+        )
+
+
+class StringMeasure(PairedMeasure):
+    """Compare strings exactly: the edits over 1, or longer - edits over longer."""
+
+    def __init__(self, settings: String) -> None:
+        self._settings = settings
+        self._secrets = _segment_secrets(b"")  # of joins in memory: they decide about time alone
+
+    def compare_between(
+        self, ones: StringFeatures, others: StringFeatures, left: Int64s, right: Int64s
+    ) -> Compared:
+        if self._settings.measure == "damerau":
+            longer = np.maximum(ones.lengths[left], others.lengths[right])
+            return self._compared(self._damerau(ones, others, left, right), longer)
+        return self._compared(
+            *kernels.strings.compare_rows(
+                ones.strings, others.strings, left, right, self._kernel_measure
+            )
+        )
+
+    def finder(self, probe: StringFeatures, bound: Bound) -> Finder:
+        """Return what compares in full only strings of fitting lengths and characters."""
+        limits = self._settings.cut(bound, MOST_SEGMENTS).limits
+
+        def find(features: StringFeatures) -> tuple[Int64s, Compared]:
+            rows, distances, longer = kernels.strings.scan(
+                probe.strings, features.strings, limits, self._kernel_measure
+            )
+            if self._settings.measure == "damerau":
+                distances = self._damerau(probe, features, np.zeros_like(rows), rows)
+            return self._met(bound, rows, self._compared(distances, longer))
+
+        return find
+
+    def near_pairs(
+        self, ones: StringFeatures, others: StringFeatures | None, bound: Bound, work: Work
+    ) -> Iterator[Near]:
+        """Find all pairs within a bound, by their segments; see ``exact.segments``."""
+        cut = self._settings.cut(bound, MOST_SEGMENTS)
+        right_side = ones if others is None else others
+        stored = None if others is None else others.strings
+        how = segments.Comparison(self._kernel_measure, self._secrets)
+        for left, right, distances in segments.near_pairs(ones.strings, stored, cut, how, work):
+            counted = distances
+            if self._settings.measure == "damerau":
+                counted = self._damerau(ones, right_side, left, right)
+            longer = np.maximum(ones.lengths[left], right_side.lengths[right])
+            places, compared = self._met(
+                bound, np.arange(left.size), self._compared(counted, longer)
+            )
+            yield Near(left[places], right[places], compared.values())
+
+    def first_equal(self, features: StringFeatures) -> Int64s:
+        """Find the first string that is equal to each."""
+        firsts: dict[str, int] = {}
+        return np.array([firsts.setdefault(text, n) for n, text in enumerate(features.texts())])
+
+    @property
+    def _kernel_measure(self) -> int:
+        strings = kernels.strings
+        measures = {"levenshtein": strings.LEVENSHTEIN, "alignment": strings.ALIGNMENT}
+        return measures.get(self._settings.measure, strings.UNVERIFIED)
+
+    def _damerau(
+        self, ones: StringFeatures, others: StringFeatures, left: Int64s, right: Int64s
+    ) -> Int64s:
+        used, rows = np.unique(left, return_inverse=True)
+        one = ones[used].texts()
+        met, places = np.unique(right, return_inverse=True)
+        other = others[met].texts()
+        return pair_distances(
+            [one[row] for row in rows.tolist()],
+            [other[place] for place in places.tolist()],
+            distance="damerau",
+        )
+
+    def _compared(self, distances: Int64s, longer: Int64s) -> Compared:
+        if self._settings.is_distance:
+            return Compared(distances, np.ones_like(distances))
+        longer = np.maximum(longer, 1)  # two empty strings are equal
+        return Compared(longer - distances, longer)
+
+    def _met(self, bound: Bound, rows: Int64s, compared: Compared) -> tuple[Int64s, Compared]:
+        places = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
+        return rows[places], Compared(compared.numerators[places], compared.denominators[places])
+
+
+# -- the index -----------------------------------------------------------------------------------
+
+
+class Segments(Family):
+    """The segments of strings as buckets: strings within the bound share one, for certain.
+
+    A signature is the keys of a string's segments, 0 where it has fewer, its bag and its length:
+    64 bits each. What shares a bucket and has other characters is dropped by the last two.
+    """
+
+    looks_around = True
+    decides = True
+
+    def __init__(self, kind: String, bound: Bound, bands: int, secret: bytes) -> None:
+        self._bands = bands
+        self._cut = kind.cut(bound, bands)
+        self._secrets = _segment_secrets(secret)
+        self.words = WORDS_A_KEY * (bands + 2)
+
+    def sign(self, features: StringFeatures) -> UInt16s:
+        """Return the signatures of strings, uint16 (n, words)."""
+        keys = kernels.strings.segment_keys(features.strings, self._cut.limits, self._secrets)
+        columns = (keys, features.bags, features.lengths.astype(np.uint64))
+        return np.column_stack(columns).view(np.uint16)
+
+    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
+        """Return the keys of the segments of each string, or of its length."""
+        keys = _columns(signatures)[:, : self._bands]
+        there = keys != 0
+        return BucketKeys(keys[there], offsets_of(there.sum(axis=1)))
+
+    def probe_keys(self, features: StringFeatures, signatures: UInt16s) -> BucketKeys:
+        """Return the keys of all segments that near strings can have where they fit the probe."""
+        keys, offsets = kernels.strings.probe_keys(
+            features.strings, self._cut.limits, self._secrets
+        )
+        return BucketKeys(keys, offsets)
+
+    def are_candidates(self, left: UInt16s, right: UInt16s) -> Bools:
+        """Tell by the bags and the lengths of strings whether they can be near enough."""
+        own, other = _columns(left), _columns(right)
+        near = kernels.strings.near_bags(
+            own[:, -2], own[:, -1], other[:, -2], other[:, -1], self._cut.limits
+        )
+        return near.astype(np.bool_)
+
+
+def _columns(signatures: UInt16s) -> UInt64s:
+    return np.ascontiguousarray(signatures).view(np.uint64)
+
+
+def _segment_secrets(secret: bytes) -> UInt64s:
+    """Return what segments are hashed under: the base of a polynomial, and a word to mix with."""
+    base, last = secret_words(secret, b"simdb.segment", 2)
+    return np.array([polynomial_base(int(base)), last], np.uint64)
