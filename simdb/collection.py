@@ -144,12 +144,12 @@ class CollectionView:
         return f"<simdb collection {self._name!r} of {self._handle.path}>"
 
     def __len__(self) -> int:
-        """Return how many items are stored."""
+        """The number of stored items."""
         with self._opened() as opened:
             return opened.reader.manifest.live
 
     def __contains__(self, key: object) -> bool:
-        """Return whether a key is stored; a key that cannot be stored is not."""
+        """Whether a key is stored; a key that cannot be stored is not."""
         try:
             encoded = encode_user_key(key)
         except (BadItemError, TypeError):

@@ -59,7 +59,7 @@ class Snapshot:
         return CollectionView(self._handle, name, self._transaction)
 
     def __contains__(self, name: object) -> bool:
-        """Return whether there is a collection of that name."""
+        """Whether there is a collection of that name."""
         return isinstance(name, str) and name in self.collection_names()
 
 
@@ -123,7 +123,7 @@ class Database:
         return Collection(self._handle, name, None)
 
     def __contains__(self, name: object) -> bool:
-        """Return whether there is a collection of that name."""
+        """Whether there is a collection of that name."""
         return isinstance(name, str) and name in self.collection_names()
 
     def __iter__(self) -> Iterator[str]:
@@ -131,7 +131,7 @@ class Database:
         return iter(self.collection_names())
 
     def __len__(self) -> int:
-        """Return how many collections there are."""
+        """The number of collections."""
         return len(self.collection_names())
 
     def __bool__(self) -> bool:

@@ -149,7 +149,7 @@ def _encoded(items: Items, part: Sequence[object], first: int) -> Iterator[bytes
 
 
 def posted_symbols(kind: Kind, exact_floor: ThresholdLike, sizes: Sequence[int]) -> list[int]:
-    """Return how many symbols of items of so many symbols an exact index posts."""
+    """Count the symbols that an exact index posts of items of so many symbols."""
     floor = _floor(kind, exact_floor)
     return [floor.prefix_length(size) for size in sizes]
 

@@ -747,7 +747,7 @@ class Groups(Tabular):
         )
 
     def __len__(self) -> int:
-        """Return how many groups there are."""
+        """The number of groups."""
         return len(self._keys)
 
     def __iter__(self) -> Iterator[Group]:
@@ -757,7 +757,7 @@ class Groups(Tabular):
 
 
 def _promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:
-    """Return what an answer promises, as JSON has it: no nan."""
+    """The promise of an answer, as JSON has it: no nan."""
     recall = None if isnan(answer.expected_recall) else answer.expected_recall
     return {"guarantee": answer.guarantee, "expected_recall": recall}
 

@@ -294,7 +294,7 @@ def as_probes(
     *,
     features: Any = None,
 ) -> Signed:
-    """Return what items are looked up by: the keys of all buckets that may hold similar ones.
+    """Give items the keys that they are looked up by: of all buckets that may hold similar ones.
 
     Their ``features`` are made anew where they are not had already.
     """
@@ -306,18 +306,18 @@ def as_probes(
 
 def _candidates_of_probes(
     right: CollectionReader, signed: Signed, needed: Agreement
-) -> Iterator[Candidates]:
+) -> Iterator[Proposals]:
     """Look probes up; those with a large bucket in parts of about ``JOINED_AT_ONCE`` candidates."""
     found = propose(right, signed, needed, limit=LARGE_BUCKET)
     small = ~found.cut[found.probes]
-    yield Candidates(found.probes[small], found.numbers[small], found.cut)
+    yield Proposals(found.probes[small], found.numbers[small], found.cut)
     remaining: Int64s = np.flatnonzero(found.cut)
     at_once = 1
     while remaining.size:
         own, remaining = remaining[:at_once], remaining[at_once:]
         part = Signed(signed.signatures[own], signed.buckets.select(own), signed.comparable[own])
         similar = propose(right, part, needed)
-        yield Candidates(own[similar.probes], similar.numbers, similar.cut)
+        yield Proposals(own[similar.probes], similar.numbers, similar.cut)
         # Buckets of neighbours are about as large; a single one may be that of all items.
         each = max(1, similar.numbers.size // own.size)
         at_once = min(max(1, JOINED_AT_ONCE // each), 2 * at_once, PROBED_AT_ONCE)
@@ -326,7 +326,7 @@ def _candidates_of_probes(
 # -- probing: which stored items share a bucket with each probe? -------------------------------
 
 
-class Candidates(NamedTuple):
+class Proposals(NamedTuple):
     """Proposed pairs of a probe and a stored item, by probe, then by item number."""
 
     probes: Int64s  # positions in their batch
@@ -336,7 +336,7 @@ class Candidates(NamedTuple):
 
 def propose(
     reader: CollectionReader, signed: Signed, needed: Agreement, *, limit: int = NO_LIMIT
-) -> Candidates:
+) -> Proposals:
     """Find the live items that share a bucket with each probe, and agree with it as is needed.
 
     Of one bucket at most ``limit`` items, the oldest first. Of a probe with a bucket that holds
@@ -360,7 +360,7 @@ def propose(
     found = reader.bands.probe(queries, limit=limit)
     cut = np.zeros(probes_count, np.bool_)
     if not found.queries.size:  # as of most items that are like no other
-        return Candidates(np.empty(0, np.int64), np.empty(0, np.uint32), cut)
+        return Proposals(np.empty(0, np.int64), np.empty(0, np.uint32), cut)
     items = reader.bands.column(found, 0)
     # Of one probe no entry needs to be told whose it is.
     probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners[found.queries]
@@ -387,7 +387,7 @@ def propose(
     if needed.words or needed.family is not None:
         promising = _agreeing(reader, signed, probes, numbers, needed)
         probes, numbers = probes[promising], numbers[promising]
-    return Candidates(probes, numbers, cut)
+    return Proposals(probes, numbers, cut)
 
 
 def _in_every_group(probes: Int64s, numbers: UInt32s, groups: UInt8s, group_count: int) -> UInt64s:
@@ -422,7 +422,7 @@ def _unpacked(packed: UInt64s) -> tuple[Int64s, UInt32s]:
 def _agreeing(
     reader: CollectionReader, signed: Signed, probes: Int64s, numbers: UInt32s, needed: Agreement
 ) -> Bools:
-    """Return which candidates agree with their probe in as much of the signature as is needed."""
+    """Tell which candidates agree with their probe in as much of the signature as is needed."""
     if not numbers.size:
         return np.empty(0, np.bool_)
     places: Int64s | slice = slice(None)

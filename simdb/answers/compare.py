@@ -51,19 +51,7 @@ def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memor
     """Compare one item, whose features are given, with many."""
     slices = slices_of(signer.items.weights(items), COMPARED_BYTES)
     parts = (signer.features(items[some]) for some in slices)
-    return joined([signer.measure.compare_probe(probe, part) for part in parts])
-
-
-def joined(parts: list[Compared]) -> Compared:
-    """Put together what came out of several parts."""
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return Compared(np.empty(0, np.int64), np.empty(0, np.int64))
-    return Compared(
-        np.concatenate([part.numerators for part in parts]),
-        np.concatenate([part.denominators for part in parts]),
-    )
+    return Compared.together([signer.measure.compare_probe(probe, part) for part in parts])
 
 
 def compare_batch_with_stored(
@@ -98,7 +86,7 @@ def compare_batch_with_stored(
         for begin in range(0, wanted.size, PAIRS_COMPARED):
             part = slice(begin, begin + PAIRS_COMPARED)
             parts.append(signer.measure.compare_between(features, others, left[part], right[part]))
-    compared = joined(parts)
+    compared = Compared.together(parts)
     if len(compared_places) == 1:
         return compared_places[0], compared
     everything = np.concatenate([np.empty(0, np.int64), *compared_places])
@@ -115,7 +103,7 @@ def compare_items(
         used, places = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
         features = signer.features([items[place] for place in used.tolist()])
         parts.append(signer.measure.compare_pairs(features, *np.split(places, 2)))
-    return joined(parts)
+    return Compared.together(parts)
 
 
 def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:

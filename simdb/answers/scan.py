@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from simdb.answers.compare import Ranked, joined, live_features
+from simdb.answers.compare import Ranked, live_features
 from simdb.answers.method import Batches, Method
 from simdb.arrays import UInt32s
 from simdb.kinds import Compared
@@ -53,7 +53,7 @@ class Scan(Method):
         opened.work.looked_at += sum(getattr(finder, "looked_at", total) for finder in finders)
         answers = []
         for own_numbers, own_found in zip(numbers, found, strict=True):
-            compared = joined(own_found)
+            compared = Compared.together(own_found)
             met = np.arange(compared.numerators.size)
             ranked = Ranked(np.concatenate(own_numbers), compared.values(), met, None)
             answers.append(self.matches(opened, ranked, limit, candidates=total))

@@ -67,7 +67,7 @@ class Workers(NamedTuple):
         return cls(pool, ahead, max(1, share // 2 // ahead // RESULT_BYTES))
 
 
-class Task(Protocol[T_co]):
+class Portion(Protocol[T_co]):
     """A range of the work."""
 
     @property
@@ -319,7 +319,7 @@ def expanded(
 # -- ranges, in any thread -----------------------------------------------------------------------
 
 
-def in_order(works: Iterable[Task[T]], workers: Workers) -> Iterator[T]:
+def in_order(works: Iterable[Portion[T]], workers: Workers) -> Iterator[T]:
     """Yield the results of range after range: with any workers the same, in the same order.
 
     The iterable is advanced in the caller's thread, each range by one thread at a time.
@@ -330,7 +330,7 @@ def in_order(works: Iterable[Task[T]], workers: Workers) -> Iterator[T]:
                 yield work.advance(1)
         return
     waiting = iter(works)
-    started: deque[tuple[Task[T], Future[T]]] = deque()
+    started: deque[tuple[Portion[T], Future[T]]] = deque()
     try:
         while True:
             for work in islice(waiting, workers.ahead - len(started)):

@@ -24,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 
 from simdb import kernels
-from simdb.answers.buckets import Candidates, as_probes, propose
+from simdb.answers.buckets import Proposals, as_probes, propose
 from simdb.answers.compare import compare_batch_with_stored, compare_items
 from simdb.answers.exact.memory import first_identical
 from simdb.answers.exact.probe import Prober
@@ -152,7 +152,7 @@ class Deduplicator:
         decisions.stored[copies] = decisions.stored[first_equal[copies]]
         decisions.value[copies] = decisions.value[first_equal[copies]]
 
-    def _propose(self, rows: Bools, limit: int) -> Candidates:
+    def _propose(self, rows: Bools, limit: int) -> Proposals:
         signed = self._probes._replace(comparable=rows)
         if self._prober is None:
             needed = self._signer.agreement(self._bound)
@@ -163,7 +163,7 @@ class Deduplicator:
         if not self._replaced.size:
             return candidates
         stays = ~self._is_gone(candidates.probes, candidates.numbers)
-        return Candidates(candidates.probes[stays], candidates.numbers[stays], candidates.cut)
+        return Proposals(candidates.probes[stays], candidates.numbers[stays], candidates.cut)
 
     def _is_gone(self, rows: Int64s, numbers: UInt32s) -> Bools:
         """Tell which stored items a row does not meet any more, its own predecessor included."""
@@ -174,7 +174,7 @@ class Deduplicator:
         gone &= self._replaced[places] == numbers
         return gone
 
-    def _compare_in_order(self, candidates: Candidates) -> None:
+    def _compare_in_order(self, candidates: Proposals) -> None:
         """Compare each row with its candidates by rising item number, until one is similar."""
         decisions = self._decisions
         starts = np.searchsorted(candidates.probes, np.arange(len(self._items) + 1))
@@ -382,12 +382,12 @@ def _pairs_of_sets(arranged: ArrangedSets, rows: Int64s, least: Threshold) -> It
         yield found.left, found.right, found.similarities
 
 
-def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Candidates:
+def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Proposals:
     """Look rows up in the exact index by their prefixes."""
     rows = np.flatnonzero(comparable)
     sizes = prefixes.set_sizes.tolist()
     found = [prober.candidates(prefixes[row], sizes[row]) for row in rows.tolist()]
-    return Candidates(
+    return Proposals(
         np.repeat(rows, [numbers.size for numbers in found]),
         np.concatenate([np.empty(0, np.uint32), *found]),
         np.zeros(len(prefixes), np.bool_),

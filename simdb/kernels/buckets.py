@@ -138,7 +138,7 @@ def _following(
 
 @inlined
 def _equal_rows_unless_earlier(one: UInt16s, other: UInt16s, rows: int, band: int) -> int:
-    """Return how many rows of two signatures agree, -1 if all of a band before this one do."""
+    """Count the rows in which two signatures agree, -1 if all of a band before this one do."""
     equal = 0
     for this_band in range(one.size // rows):
         equal_here = 0
@@ -174,7 +174,7 @@ def _shares_every_group(
     other_end: int,
     every_group: int,
 ) -> bool:
-    """Return whether two items share a key of every group, from these keys on."""
+    """Whether two items share a key of every group, from these keys on."""
     found = 0  # keys are hashes, so groups come in any order: a bit for each that was met
     while found != every_group:
         one, other = _next_shared(values, one, one_end, other, other_end)
@@ -197,7 +197,7 @@ def _is_smallest_shared(
     other_end: int,
     every_group: int,
 ) -> bool:
-    """Return whether a key is the smallest that two items share, and they share every group."""
+    """Whether a key is the smallest that two items share, and they share every group."""
     one, other = _next_shared(values, one, one_end, other, other_end)
     return (
         one < one_end

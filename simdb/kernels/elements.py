@@ -54,7 +54,7 @@ def _number(data: UInt8s, start: int, width: int) -> np.uint64:
 
 @kernel
 def _count(data: UInt8s, start: int, end: int) -> np.int64:
-    """Return how many elements the stored set in ``data[start:end]`` has, -1 if it is none."""
+    """Count the elements of the stored set in ``data[start:end]``, -1 if it is none."""
     size = end - start
     if size == 0:
         return np.int64(0)
@@ -125,7 +125,7 @@ def element_symbols(data: UInt8s, ends: Int64s, keys: UInt64s) -> tuple[UInt64s,
 
 @kernel
 def _element_count(data: UInt8s, start: int, end: int) -> int:
-    """Return how many elements the bag in ``data[start:end]`` claims to have, -1 if damaged."""
+    """The number of elements that the bag in ``data[start:end]`` claims, -1 if damaged."""
     if end - start < 2 or data[start] not in (0, 1, 2, 4):
         return -1
     width = int(data[start])

@@ -398,7 +398,7 @@ def _bin_size(settings: Int64s) -> int:
 
 @kernel
 def _comes_first(left: Int32s, right: Int32s) -> bool:
-    """Return whether a print has fewer minutiae, or as many and smaller ones, or the same."""
+    """Whether a print has fewer minutiae, or as many and smaller ones, or the same."""
     if left.shape[0] != right.shape[0]:
         return bool(left.shape[0] < right.shape[0])
     for row in range(left.shape[0]):
@@ -617,7 +617,7 @@ def matched_minutiae(
 
 @kernel
 def _any_turn(left: Int32s, right: Int32s, limit: int) -> bool:
-    """Return whether any two minutiae differ by no more than the largest turn."""
+    """Whether any two minutiae differ by no more than the largest turn."""
     for one in range(left.shape[0]):
         for other in range(right.shape[0]):
             if abs(_difference(left[one, 2], right[other, 2])) <= limit:

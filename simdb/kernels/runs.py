@@ -96,7 +96,7 @@ def merge(
 
 @inlined
 def _halved(address: int, begin: int, end: int, key: np.uint64) -> int:
-    """Return what ``first_at_least`` does, by halves."""
+    """Search as ``first_at_least`` does, by halves."""
     low, high = begin, end
     while low < high:
         middle = (low + high) >> 1
@@ -144,7 +144,7 @@ def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
 
 @inlined
 def soon_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
-    """Return what ``first_at_least`` does, sooner where that is close to the beginning."""
+    """Search as ``first_at_least`` does, sooner where it ends close to the beginning."""
     low = begin
     near = min(end, begin + 8)
     while low < near and load_uint64(address, low) < key:

@@ -57,7 +57,7 @@ def _square_of_difference(
 
 @kernel
 def _sum_of_differences(one: Float32s, other: Float32s, sums: Float64s) -> np.float64:
-    """Return how far two vectors are apart in all components together."""
+    """The distance of two vectors in all components together."""
     sums[:] = 0.0
     whole = one.size - one.size % LANES
     for start in range(0, whole, LANES):
@@ -71,7 +71,7 @@ def _sum_of_differences(one: Float32s, other: Float32s, sums: Float64s) -> np.fl
 
 @kernel
 def _largest_difference(one: Float32s, other: Float32s, largest: Float64s) -> np.float64:
-    """Return how far two vectors are apart in the component where they are farthest."""
+    """The distance of two vectors in the component where they are farthest apart."""
     largest[:] = 0.0
     whole = one.size - one.size % LANES
     for start in range(0, whole, LANES):

@@ -94,7 +94,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(**values)
 
     def _named(self, setting: str) -> str:
-        """Return what messages call a setting."""
+        """The words of messages for a setting."""
         return f"{type(self).__name__}.{setting}"
 
     def _set(self, setting: str, value: object) -> None:
@@ -126,7 +126,7 @@ def _checked(
 
 
 def _in_words(permitted: inspect.Type) -> str | None:
-    """Return what values are permitted; None where that takes too many words."""
+    """The permitted values in words; None where that takes too many."""
     if isinstance(permitted, inspect.UnionType):
         types = permitted.types
         if any(isinstance(one, inspect.FloatType) for one in types):  # which whole numbers are, too
@@ -173,6 +173,14 @@ class Compared(NamedTuple):
         np.divide(self.numerators, self.denominators, out=result, where=self.denominators != 0)
         return result
 
+    @classmethod
+    def together(cls, parts: Sequence[Compared]) -> Compared:
+        """The values of several parts, or of none."""
+        if len(parts) == 1:
+            return parts[0]
+        nothing = cls(np.empty(0, np.int64), np.empty(0, np.int64))
+        return cls(*map(np.concatenate, zip(*(parts or [nothing]), strict=True)))
+
 
 class Items(ABC):
     """The items of one collection, under its settings and its secret.
@@ -197,7 +205,7 @@ class Items(ABC):
 
     @abstractmethod
     def features(self, items: Sequence[Stored]) -> Any:
-        """Return what items in stored form are hashed and compared by, as one batch with a length.
+        """Make of items in stored form what they are hashed and compared by: a batch with a length.
 
         CorruptionError: one of them is no stored form.
         """
@@ -278,7 +286,7 @@ class Measure(ABC):
         return features
 
     def finder(self, probe: Any, bound: Bound) -> Finder:
-        """Return what finds, among features, the places within a bound of a probe, and how near."""
+        """The function that finds among features what is within a bound of a probe."""
 
         def find(features: Any) -> tuple[Int64s, Compared]:
             compared = self.compare_probe(probe, features)
@@ -364,7 +372,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         raise NotImplementedError
 
     def make_measure(self) -> Measure:
-        """Return how items are compared, on the scale of ``inner_similarity``."""
+        """The measure that compares items, on the scale of ``inner_similarity``."""
         raise NotImplementedError
 
     def make_curve(self, bound: Fraction) -> Curve:
@@ -446,15 +454,15 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return bands > 0 and rows > 0 and bands * rows <= MAXIMUM_FUNCTIONS
 
     def expected_keys(self, bands: int) -> int:
-        """Return about how many bucket keys an item has, by which merges are paced."""
+        """The bucket keys of an item, about, by which merges are paced."""
         return bands
 
     def most_keys(self, bands: int, rows: int) -> int:
-        """Return how many bucket keys an item has at most, by which batches are cut."""
+        """The most bucket keys that an item has, by which batches are cut."""
         return bands
 
     def index_in_words(self, bands: int, rows: int) -> str:
-        """Return what a probable index is made of."""
+        """The parts of a probable index, in words."""
         return f"{bands} bands of {rows} rows"
 
     def stores_alike(self, other: Self) -> bool:
@@ -555,7 +563,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return replace(planned, threshold=self.outer_similarity(planned.threshold), family=curve)
 
     def index_remedy(self, threshold: Fraction) -> Remedy:
-        """Return what adds a probable index to a collection without one."""
+        """The remedy that adds a probable index to a collection without one."""
         if self.is_distance:
             return Remedy("max_distance", ..., "adds one", "rebuild")
         shown = self.outer_bound(Threshold(threshold))
@@ -564,7 +572,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     # -- what some kinds have --------------------------------------------------------------------
 
     def share_looked_at(self, bound: Fraction) -> float | None:
-        """Return which share of all pairs ``near_pairs`` of the measure looks at, about.
+        """The share of all pairs that ``near_pairs`` of the measure looks at, about.
 
         Of items at random; 1 where it compares all, but in batches. None where the measure has no
         such method, and compares one with many.
@@ -574,14 +582,14 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     def candidate_stats(
         self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int
     ) -> dict[str, Any]:
-        """Return what proposes candidates, as plain values; nothing where bands do.
+        """Statistics of what proposes candidates, as plain values; none where bands do.
 
         ``signatures`` reads those of all ``live`` items, some rows at a time.
         """
         return {}
 
     def field_differences(self, field: str) -> Differences:
-        """Return what computes the differences of items in a field that is not scored.
+        """A function that computes the differences of items in a field that is not scored.
 
         ConfigurationError says that items have no fields, or not such a one.
         """
@@ -621,7 +629,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return np.array(row)
 
     def joined(self, parts: list[Any]) -> Any:
-        """Return what several fields of a row are together; BadItemError if not one item."""
+        """Make one item of several fields of a row; BadItemError if they are not one."""
         if len(parts) == 1:
             return parts[0]
         if all(isinstance(part, list) for part in parts):
@@ -746,7 +754,7 @@ def utf8(text: str, what: str) -> bytes:
 
 
 def lengths_of(items: Sequence[Stored]) -> Int64s:
-    """Return how many bytes each item in stored form has."""
+    """Count the bytes of each item in stored form."""
     if isinstance(items, ByteStrings):
         return np.diff(items.offsets)
     return np.fromiter(map(len, items), np.int64, len(items))

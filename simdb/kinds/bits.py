@@ -361,7 +361,7 @@ class BitsMeasure(PairedMeasure):
         self.arranges = not self._hamming
 
     def finder(self, probe: UInt64s, bound: Bound) -> Finder:
-        """Return what reads all vectors at about the speed of memory; only matches are written."""
+        """The finder: it reads all at about the speed of memory, and writes only what matches."""
         length = _WORD_BITS * probe.shape[1]
         if isinstance(bound, MaximumDistance):
             return partial(self.scan, probe, limit=min(int(bound.fraction), length))

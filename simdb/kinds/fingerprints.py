@@ -476,7 +476,7 @@ def _array_of(item: object) -> Float64s:
 
 
 def _is_minutia(given: Any) -> bool:
-    """Return whether something holds three numbers; NumPy would take texts and truths too."""
+    """Whether something holds three numbers; NumPy would take texts and truths too."""
     return (
         isinstance(given, Sequence | np.ndarray)
         and not isinstance(given, str | bytes)
@@ -486,7 +486,7 @@ def _is_minutia(given: Any) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a number that float64 holds, or may round."""
+    """Whether a value is a number that float64 holds, or may round."""
     if isinstance(value, int) and (isinstance(value, bool) or abs(value) > 2**53):
         return False
     return isinstance(value, int | float | np.integer | np.floating)
@@ -645,7 +645,7 @@ class GroupedFamily(Family):
         return has_key
 
     def _hashes(self, signatures: UInt16s, prints: Int64s) -> UInt64s:
-        """Return what is a print's own, of some prints: a hash of it, which its signature tells."""
+        """The hash of each of some prints, which its signature tells."""
         if not self.tells_all:
             own = np.ascontiguousarray(signatures[prints, -_WORDS:]).astype("<u2")
             return own.view("<u8").astype(np.uint64).ravel()

@@ -119,7 +119,7 @@ class SetItems(Items):
 
 
 def stored_integer_sets(items: Sequence[object]) -> list[bytes] | None:
-    """Return what ``encode`` does of sets of a few plain integers of 64 bits; None of others."""
+    """Encode sets of a few plain integers of 64 bits as ``encode`` does; None of others."""
     if not set(map(type, items)).issubset(PLAIN_COLLECTIONS):
         return None
     sets = cast("Sequence[Sequence[Any]]", items)
@@ -193,7 +193,7 @@ class ElementForm:
         self._noun = noun
 
     def require_collection(self, item: object) -> Collection[Any]:
-        """Return what can be read again and again: a list, a range, the keys of a mapping."""
+        """Check that an item can be read repeatedly: a list, a range, the keys of a mapping."""
         if isinstance(item, PLAIN_COLLECTIONS):  # told sooner than what else is one
             return item
         again = isinstance(item, Iterable) and isinstance(item, Sized)
@@ -306,12 +306,12 @@ class ElementForm:
 
 
 def unsigned_width(largest: int) -> int:
-    """Return how many bytes, 1, 2 or 4, hold whole numbers up to the largest."""
+    """The fewest bytes, 1, 2 or 4, that hold whole numbers up to the largest."""
     return 1 if largest < 1 << 8 else 2 if largest < 1 << 16 else 4
 
 
 def distinct(ordered: npt.NDArray[Any]) -> Bools:
-    """Return which values of a sorted array differ from the one before; the first does."""
+    """Tell which values of a sorted array differ from the one before; the first does."""
     first = np.ones(ordered.size, np.bool_)  # np.unique takes ten times as long
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first

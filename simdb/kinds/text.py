@@ -252,7 +252,7 @@ def _case_folds(count: int) -> UInt32s:
 
 @cache
 def _stands_for(form: NormalForm, *, lowercase: bool) -> UInt32s:
-    """Return what each code point is compared as, ``DEPENDS`` where its neighbours decide.
+    """The code point that stands for each one, ``DEPENDS`` where its neighbours decide.
 
     Those are compared as they stand that are normal alone and combine with none before them, or as
     their small letter, but for the sigma, which is another at the end of a word.

@@ -234,7 +234,7 @@ class VectorItems(Items):
         return vectors.astype(np.float32, copy=False)
 
     def _sound(self, vectors: Float32s) -> Bools:
-        """Return which vectors have finite components and, if it is needed, a direction."""
+        """Tell which vectors have finite components and, if it is needed, a direction."""
         sound = np.asarray(np.isfinite(vectors).all(axis=1))
         return sound & vectors.any(axis=1) if self._directed else sound
 
@@ -289,7 +289,7 @@ class VectorMeasure(PairedMeasure):
         self._number = VECTOR_MEASURES.index(measure)
 
     def finder(self, probe: Float32s, bound: Bound) -> Finder:
-        """Return what reads all vectors at about the speed of memory; only matches are written."""
+        """The finder: it reads all at about the speed of memory, and writes only what matches."""
         return partial(self.scan, probe, limit=float(bound.fraction))
 
     def scan(self, probe: Float32s, features: Float32s, limit: float) -> tuple[Int64s, Compared]:

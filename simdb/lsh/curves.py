@@ -212,7 +212,7 @@ def line_probability(distance: float, bucket_width: float) -> float:
 
 
 def implied_radius(distance: float, dimension: int, norm: float) -> float:
-    """Return how far apart in the L2 norm vectors at a distance by another norm can be."""
+    """The largest distance in the L2 norm of vectors at a distance by another norm."""
     return math.sqrt(dimension) * distance if norm > 2 else distance
 
 

@@ -180,7 +180,7 @@ class Projector:
                     projected += some[..., stretch] @ columns[stretch]
 
     def _errors(self, vectors: npt.NDArray[Any], rounding: float) -> Floats:
-        """Return how far the projections of each vector can be from ``product``, (n,).
+        """The largest error of the projections of each vector, beside ``product``, (n,).
 
         A sum of products, each of which passes through m roundings at most, in whatever order and
         fused or not, is off by at most m u |x| |y| / (1 - m u) for the unit u of a rounding

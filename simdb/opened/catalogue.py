@@ -158,7 +158,7 @@ class CollectionSettings:
 
     @classmethod
     def decode(cls, name: str, payload: bytes) -> CollectionSettings:
-        """Return what ``encode`` stored; CorruptionError if this version does not know it."""
+        """Read what ``encode`` stored; CorruptionError if this version does not know it."""
         stored = layout.unpack(payload)
         try:
             stored["kind"] = restore(stored["kind"])

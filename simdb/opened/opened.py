@@ -167,7 +167,7 @@ class Handle:
             yield transaction
 
     def pool(self) -> Executor | None:
-        """Return threads to sign with, or None when there is only this one."""
+        """The threads to sign with, None when there is only this one."""
         if self.threads == 1:
             return None
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork

@@ -124,7 +124,7 @@ class Agreement(NamedTuple):
     family: Family | None
 
     def holds(self, left: UInt16s, right: UInt16s) -> Bools:
-        """Return which pairs of signatures the family takes."""
+        """Tell which pairs of signatures the family takes."""
         if self.family is None:
             return np.ones(len(left), np.bool_)
         return self.family.are_candidates(left, right)
@@ -154,7 +154,7 @@ class Signer:
         return 0 if self.family is None else self.family.band_words
 
     def hashed(self, items: Sequence[bytes | memoryview]) -> Any:
-        """Return what items in canonical form are signed by: symbols where they have any."""
+        """Make of items in canonical form what they are signed by: symbols where they have any."""
         return self.symbols(items) if self.kind.has_symbols else self.features(items)
 
     def most_indexed(self, most: int) -> int:
@@ -167,7 +167,7 @@ class Signer:
         return max(1, 8 * most // (2 * self.family.words + 8 * self.settings.most_keys))
 
     def agreement(self, bound: Bound) -> Agreement:
-        """Return what candidates must have in common, beside a bucket, to be compared."""
+        """The agreement that candidates must have, beside a bucket, to be compared."""
         family = self.family
         if family is None:
             return Agreement(0, None)
@@ -187,7 +187,7 @@ class Signer:
         return Signed(signatures, self.bucket_keys(signatures), comparable, prefixes)
 
     def prefixes(self, epoch: Epoch, items: Sequence[bytes | memoryview]) -> Prefixes:
-        """Return what the exact index posts of items, in the order of an epoch."""
+        """The symbols that the exact index posts of items, in the order of an epoch."""
         floor = self.settings.posted_floor
         parts = [epoch.prefixes(self.symbols(part), floor) for part in self._slices(items)]
         return Prefixes.concatenated(parts or [epoch.prefixes(self.symbols([]), floor)])

@@ -48,7 +48,7 @@ _PAGES = struct.Struct("<I")
 _BLOCK = struct.Struct("<8x III")  # records, their width, the first item number
 
 
-class Record(NamedTuple):
+class RawRecord(NamedTuple):
     """A record as it stands in the file, not verified."""
 
     key: bytes
@@ -170,18 +170,18 @@ class DamagedFile:
 
     # -- records -----------------------------------------------------------------------------
 
-    def records(self, table: Table) -> Iterator[Record]:
+    def records(self, table: Table) -> Iterator[RawRecord]:
         """Yield the records of a table by ascending key, as many as can be reached."""
         changed = self._logged[table]
         stored = (record for record in self._stored(table) if record.key not in changed.values)
         logged = (
-            Record(key, bytes(value))
+            RawRecord(key, bytes(value))
             for key in changed.keys
             if (value := changed.values[key]) is not None
         )
         return merge(stored, logged, key=itemgetter(0))
 
-    def _stored(self, table: Table) -> Iterator[Record]:
+    def _stored(self, table: Table) -> Iterator[RawRecord]:
         root = self.roots.get(table, NO_PAGE)
         if root == NO_PAGE:
             return
@@ -194,7 +194,7 @@ class DamagedFile:
                 continue
             last = key
             found += 1
-            yield Record(key, value)
+            yield RawRecord(key, value)
         # A page that says it has fewer nodes than it has looks sound by itself.
         noted = {table_name for table_name, _ in self.problems}
         if found != self.entries[table] and name not in noted:
@@ -229,7 +229,7 @@ class DamagedFile:
                 else:
                     yield key, value, flags
 
-    def scattered(self) -> Iterator[Record]:
+    def scattered(self) -> Iterator[RawRecord]:
         """Yield what looks like a record on pages that no walk has reached.
 
         They are lost ones, and old ones that the pages' next use has not overwritten yet: without
@@ -239,12 +239,12 @@ class DamagedFile:
             for size, flags, key, begin in nodes_of(page):
                 value = self._value(page, size, flags, begin)
                 if value is not None:
-                    yield Record(key, value)
+                    yield RawRecord(key, value)
                     if log.is_log(key):
                         said = _logged(key, value)
                         for _, name, new in () if said is None else said[1]:
                             if new is not None:
-                                yield Record(name, new)
+                                yield RawRecord(name, new)
 
     def scattered_values(self) -> Iterator[bytes]:
         """Yield what lies on overflow pages that nothing leads to, each with what follows it."""
@@ -274,7 +274,7 @@ def _logged(key: bytes, record: bytes) -> tuple[log.Place, list[log.Change]] | N
 # -- blocks ------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class SoundRecord(NamedTuple):
     """A record whose checksum holds: a document, or an item of one width without its key."""
 
     number: int
@@ -283,23 +283,23 @@ class Found(NamedTuple):
     metadata: bytes
 
 
-def records_in(block: Block) -> list[Found]:
+def records_in(block: Block) -> list[SoundRecord]:
     """The records of a block whose checksums hold."""
     if block.width:
         rows = (bytes(block.record(place)) for place in range(block.numbers.size))
         numbered = zip(block.numbers.tolist(), rows, strict=True)
-        return [Found(number, b"", item, b"") for number, item in numbered]
+        return [SoundRecord(number, b"", item, b"") for number, item in numbered]
     documents = (_document(block, place) for place in range(block.numbers.size))
     return [document for document in documents if document is not None]
 
 
-def _document(block: Block, place: int) -> Found | None:
+def _document(block: Block, place: int) -> SoundRecord | None:
     number = int(block.numbers[place])
     try:
         document = layout.decode_document(number, block.verified_record(place))
     except (CorruptionError, struct.error, ValueError):
         return None
-    found = Found(number, *map(bytes, document[1:]))
+    found = SoundRecord(number, *map(bytes, document[1:]))
     return found if is_user_key(found.key) else None
 
 

@@ -30,8 +30,8 @@ from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.recovery.pages import (
     DamagedFile,
-    Found,
-    Record,
+    RawRecord,
+    SoundRecord,
     block_of,
     block_within,
     is_user_key,
@@ -128,7 +128,7 @@ class SalvagedCollection:
     tombstones: dict[int, bytes] = field(default_factory=dict)  # bitmaps by record, if read
     width: int = 0  # bytes of an item, where all have as many and lie beside the documents
     # Documents, and such items, on pages to which their table does not lead, by number.
-    elsewhere: dict[Table, dict[int, Found]] = field(
+    elsewhere: dict[Table, dict[int, SoundRecord]] = field(
         default_factory=lambda: {Table.DOCUMENTS: {}, Table.ITEMS: {}}
     )
 
@@ -240,7 +240,9 @@ class Salvage:
             return 0
         return self.collections[owner].width or None if owner in self.collections else None
 
-    def _found(self, table: Table, record: Record, *, note: bool) -> Iterator[tuple[int, Found]]:
+    def _found(
+        self, table: Table, record: RawRecord, *, note: bool
+    ) -> Iterator[tuple[int, SoundRecord]]:
         """Yield owner and record of what a block holds whose checksums hold."""
         owner = int.from_bytes(record.key[:4], "big")
         width = self._width(table, owner)
@@ -273,7 +275,7 @@ class Salvage:
             if owner in missing and (found.number in missing[owner] or unseen):
                 self.collections[owner].elsewhere[table][found.number] = found
 
-    def _scattered(self, table: Table) -> Iterator[tuple[int, Found]]:
+    def _scattered(self, table: Table) -> Iterator[tuple[int, SoundRecord]]:
         for record in self._file.scattered():
             yield from self._found(table, record, note=False)
         widths = {owner: self._width(table, owner) for owner in self.collections}
@@ -283,7 +285,7 @@ class Salvage:
                 if block is not None:
                     yield from ((owner, found) for found in records_in(block))
 
-    def _all(self, table: Table, number: int) -> Iterator[Found]:
+    def _all(self, table: Table, number: int) -> Iterator[SoundRecord]:
         """Yield what there is of a collection in a table, or elsewhere, by item number."""
         within = (
             found
@@ -296,7 +298,7 @@ class Salvage:
         for _, same in groupby(merge(within, elsewhere, key=by_number), key=by_number):
             yield next(same)
 
-    def documents(self, number: int) -> Iterator[Found]:
+    def documents(self, number: int) -> Iterator[SoundRecord]:
         """Yield documents by item number, also deleted ones, of which the item can be read."""
         documents = self._all(Table.DOCUMENTS, number)
         if not self.collections[number].width:
@@ -312,7 +314,7 @@ class Salvage:
 
     # -- what is still stored ----------------------------------------------------------------
 
-    def stored(self, number: int) -> Iterator[tuple[Found, bool]]:
+    def stored(self, number: int) -> Iterator[tuple[SoundRecord, bool]]:
         """Yield the stored documents of a collection, and whether that is certain.
 
         Where the log of the last commits is damaged, any may have been deleted or replaced since.

@@ -282,7 +282,7 @@ def _has_key(keys: BucketKeys, rows: Int64s, wanted: UInt64s) -> Bools:
 
 
 def _told(numbers: UInt32s) -> int:
-    """Return a number that other item numbers have with a probability of about 2^-64."""
+    """A number that other item numbers have with a probability of about 2^-64."""
     return int(np.bitwise_xor.reduce(mixed(numbers + np.uint64(1))))
 
 

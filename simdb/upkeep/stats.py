@@ -26,9 +26,9 @@ def describe(opened: Opened) -> dict[str, Any]:
     What proposes its candidates, where it is not bands, comes last, with warnings.
     """
     settings, collection, family = opened.settings, opened.reader, opened.signer.family
-    state = collection.manifest
-    signature_bytes = state.index.signature_width * state.live
-    bands = _size(state.index.bands, CHUNK_ENTRY_BYTES)
+    manifest = collection.manifest
+    signature_bytes = manifest.index.signature_width * manifest.live
+    bands = _size(manifest.index.bands, CHUNK_ENTRY_BYTES)
 
     def signatures() -> Iterator[UInt16s]:
         for block in collection.signatures.scan():
@@ -36,9 +36,9 @@ def describe(opened: Opened) -> dict[str, Any]:
 
     return {
         "name": settings.name,
-        "items": state.live,
-        "deleted_not_yet_dropped": state.tombstones,
-        "item_bytes": state.item_bytes,
+        "items": manifest.live,
+        "deleted_not_yet_dropped": manifest.tombstones,
+        "item_bytes": manifest.item_bytes,
         "settings": {
             **settings.kind.describe(),
             **_bound(settings),
@@ -60,16 +60,20 @@ def describe(opened: Opened) -> dict[str, Any]:
             settings.plan.expected_recall(settings.threshold) if settings.is_probable else 1.0
         ),
         "index": {
-            **_described(state.index.bands, collection.bands),
-            "bucket_entries": state.index.bands.entries,
+            **_described(manifest.index.bands, collection.bands),
+            "bucket_entries": manifest.index.bands.entries,
             "bucket_bytes": bands,
             "signature_bytes": signature_bytes,
-            "bytes_per_item": (bands + signature_bytes) / state.live if state.live else 0.0,
+            "bytes_per_item": (bands + signature_bytes) / manifest.live if manifest.live else 0.0,
         },
         "exact_index": describe_exact(settings, collection),
-        "item_numbers_used": state.next_number,
-        "commits": state.changes,
-        **({} if family is None else settings.kind.candidate_stats(family, signatures, state.live)),
+        "item_numbers_used": manifest.next_number,
+        "commits": manifest.changes,
+        **(
+            {}
+            if family is None
+            else settings.kind.candidate_stats(family, signatures, manifest.live)
+        ),
     }
 
 
@@ -83,8 +87,8 @@ def describe_exact(
     settings: CollectionSettings, collection: CollectionReader
 ) -> dict[str, Any] | None:
     """Return counts and sizes of an exact index, None without one."""
-    state = collection.manifest
-    exact = state.index.exact
+    manifest = collection.manifest
+    exact = manifest.index.exact
     if exact is None:
         return None
     directory, view = exact.current.postings, open_postings(collection.transaction, exact.current)
@@ -99,8 +103,8 @@ def describe_exact(
         "postings_bytes": size,
         "bytes_per_posting": size / entries if entries else 0.0,
         "postings_per_item": exact.entries_per_item,
-        "scanned_per_probe": exact.scanned * state.live,
-        "lowest_scanned_per_probe": exact.baseline * state.live,
+        "scanned_per_probe": exact.scanned * manifest.live,
+        "lowest_scanned_per_probe": exact.baseline * manifest.live,
         "next_epoch": None if building is None else building.number,
         "next_epoch_items": 0 if building is None else building.position,
         "retired_epochs": len(exact.retired),

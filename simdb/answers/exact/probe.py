@@ -34,7 +34,7 @@ COMPARED_AT_ONCE = 256  # items
 REMEMBERED = 2**20  # similar items of items that come again
 
 
-class Similar(NamedTuple):
+class Neighbours(NamedTuple):
     """Stored items similar to a probe: numbers, ascending, and similarities."""
 
     numbers: UInt32s
@@ -107,13 +107,13 @@ class Prober:
                     own, others, values, count = [], [], [], 0
                 probes.resources.require_open()
 
-    def _similar(self, batch: Loaded, *, earlier_only: bool) -> Iterator[tuple[int, Similar]]:
+    def _similar(self, batch: Loaded, *, earlier_only: bool) -> Iterator[tuple[int, Neighbours]]:
         """Yield each item's number and what is similar; identical ones are looked up once."""
         end = int(batch.numbers[-1]) if earlier_only else None
         sets = batch.sets
         first = first_identical(sets, sets.sizes > 0)
         comes_again = np.bincount(first, minlength=first.size) > 1
-        remembered: dict[int, Similar] = {}
+        remembered: dict[int, Neighbours] = {}
         rows = 0
         for place, number in enumerate(batch.numbers.tolist()):
             one = int(first[place])
@@ -129,7 +129,7 @@ class Prober:
                     remembered[one] = found
             yield number, found
 
-    def _look_up(self, keys: UInt64s, end: int | None) -> Similar:
+    def _look_up(self, keys: UInt64s, end: int | None) -> Neighbours:
         """Find the stored items similar to one, of numbers below ``end`` if that is given."""
         candidates = self.candidates(keys, keys.size) if keys.size else np.empty(0, np.uint32)
         if end is not None:
@@ -141,7 +141,7 @@ class Prober:
             met, values = self.criterion.met_by(keys, sets)
             numbers.append(some[met])
             similarities.append(values)
-        return Similar(np.concatenate(numbers), np.concatenate(similarities))
+        return Neighbours(np.concatenate(numbers), np.concatenate(similarities))
 
 
 def _in_parts(

@@ -312,7 +312,7 @@ class _Reader:
         return RecordColumn(codes, texts, canonical, numbers)
 
     def _read(self, read: Callable[[str, Value], Read | None], value: Value) -> Read | None:
-        """Return what is compared of a value; None if it is missing, or taken for it."""
+        """The part of a value that is compared; None if it is missing, or taken for it."""
         try:
             return read(self.field.name, value)
         except BadItemError:
@@ -398,7 +398,7 @@ class RecordItems(Items):
         return RecordFeatures(columns, len(items))
 
     def differences(self, field: str) -> Differences:
-        """Return what tells how far records are apart in a field; of texts 0 or 1, or nan."""
+        """The function that computes how records differ in a field; of texts by 0 or 1, or nan."""
 
         def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:
             column = self.features([*left, *right]).columns[field]
@@ -426,7 +426,7 @@ _NOTHING = object()
 
 @lru_cache(maxsize=_PATTERNS_KEPT)
 def _pattern(forms: bytes) -> tuple[struct.Struct, list[int], list[int]]:
-    """Return how records of so formed fields are read: numbers, and places and forms of values."""
+    """The layout of records of so formed fields: numbers, and places and forms of values."""
     places = [place for place, form in enumerate(forms) if form > NONE]
     kept = [forms[place] for place in places]
     return struct.Struct("<" + "".join(map(_LETTERS.__getitem__, kept))), places, kept
