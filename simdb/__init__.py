@@ -1,8 +1,8 @@
 """simdb: a persistent embedded similarity database: what is similar to this, what duplicates what?
 
 A database is one file, a collection in it holds items of one kind: ``Text``, ``Set``, ``Bag``,
-``WeightedSet``, ``Bits``, ``Vector``, ``String``, ``Record`` or ``Fingerprint``. It is searched,
-joined, grouped and deduplicated while it grows.
+``WeightedSet``, ``Bits``, ``Vector``, ``String``, ``Record``, ``Fingerprint`` or
+``Signature``. It is searched, joined, grouped and deduplicated while it grows.
 
 >>> import simdb, tempfile
 >>> with simdb.open(tempfile.mkdtemp() + "/news.simdb") as db:
@@ -71,6 +71,7 @@ from simdb.kinds import (
     Fingerprint,
     Record,
     Set,
+    Signature,
     StopWordShingles,
     String,
     Text,
@@ -166,6 +167,7 @@ __all__ = [
     "RepairReport",
     "RepairedCollection",
     "Set",
+    "Signature",
     "SimdbError",
     "Snapshot",
     "Stats",

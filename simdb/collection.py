@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from simdb import arrow, kinds
 from simdb.answers import method as methods
+from simdb.answers.buckets import stored_signatures
 from simdb.answers.choose import (
     Asked,
     AskedGuarantee,
@@ -48,6 +49,7 @@ from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings
+from simdb.ragged import distinct_of
 from simdb.results import (
     AddReport,
     Answers,
@@ -172,6 +174,33 @@ class CollectionView:
             if document is None:
                 raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
             return self._record(document)
+
+    def signatures(self, keys: Iterable[Key]) -> npt.NDArray[Any]:
+        """Return the signatures of items as the rows of an array, in the order of their keys.
+
+        Of signatures that were stored as items, these, uint32 or uint64. Of all others those of
+        the probable index, uint16: the low bits of each row of the sketches of sets, texts and
+        bags, the packed bits of bit vectors and angles. They are those of the present settings;
+        what two of them have in common estimates a similarity, and is none.
+
+        Raises:
+            KeyNotFoundError: one of the keys is not stored.
+            ConfigurationError: there is no probable index.
+        """
+        wanted = list(keys)
+        with self._opened() as opened:
+            numbers = [opened.reader.find(encode_user_key(key)) for key in wanted]
+            if None in numbers:
+                missing = wanted[numbers.index(None)]
+                raise KeyNotFoundError(f"key {missing!r} is not stored in {self._name!r}")
+            distinct, places = distinct_of(np.array(numbers, np.uint32))
+            if opened.settings.kind.estimates:
+                documents = (document for _, document in opened.reader.documents_of(distinct))
+                rows = opened.signer.features([bytes(document.item) for document in documents])
+            else:
+                _ = opened.settings.plan  # also tells that there is no index
+                rows, _ = stored_signatures(opened.reader, distinct)
+            return np.asarray(rows[places])
 
     def items(self) -> Iterator[Entry]:
         """Yield all stored items in order of insertion, as of the moment iteration begins.
@@ -393,7 +422,7 @@ class CollectionView:
         work = Work(budget)
         return Pairs(
             partial(self._answered, other, method, since or 0, work),
-            method.guarantee,
+            method.promise(self._known.settings.kind),
             method.recall,
             work=work,
             token=method.resume,
@@ -444,7 +473,8 @@ class CollectionView:
             method = _method(opened, "groups", asked)
             found = method.groups(opened, progress)
             keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
-        return Groups(keys, method.guarantee, method.recall, work.looked_at)
+        promised = method.promise(self._known.settings.kind)
+        return Groups(keys, promised, method.recall, work.looked_at)
 
     def join(
         self,

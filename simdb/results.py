@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import repeat
 from math import isnan, nan
 from typing import Any, Literal, TypeAlias, overload
@@ -20,7 +20,7 @@ from simdb.work import Work
 Key: TypeAlias = str | int
 # Many keys: numbers, the UTF-8 of texts, or some of both.
 KeyColumn: TypeAlias = Int64s | ByteStrings | list[Key]
-Guarantee: TypeAlias = Literal["exact", "probable"]
+Guarantee: TypeAlias = Literal["exact", "probable", "estimate"]
 Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
 
 
@@ -68,7 +68,8 @@ class _Measured:
 
     def __repr__(self) -> str:
         given = ((name, getattr(self, name)) for name in self.__slots__)
-        shown = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
+        told = ((name, value) for name, value in given if value is not None and value is not False)
+        shown = ", ".join(f"{name}={value!r}" for name, value in told)
         return f"{type(self).__name__}({shown})"
 
     @property
@@ -87,11 +88,13 @@ class Match(_Measured):
         key: of the item.
         similarity: the true similarity of the two; None where the collection measures distances.
         distance: the true distance of the two; None where the collection measures similarities.
+        estimated: the similarity is not the true one but an estimate, by signatures alone.
     """
 
     key: Key
     similarity: float | None = None
     distance: float | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ class Matches(Tabular, Sequence[Match]):
     """The answer of a search: the best matches first, equal ones in order of insertion.
 
     Attributes:
-        guarantee: ``"exact"`` (none is missing) or ``"probable"``.
+        guarantee: ``"exact"`` (none is missing), ``"probable"``, or ``"estimate"``: items are
+            signatures alone, and what is similar is only estimated.
         expected_recall: the share of the true matches *at the threshold* expected in the answer;
             for more similar items it is higher. 1.0 when exact; nan where no probability can be
             stated, which ``self_audit`` then measures.
@@ -165,12 +169,14 @@ class Pair(_Measured):
         left, right: their keys, ``left`` the earlier inserted.
         similarity, distance: the true one of the two; the other, which the collection does not
             measure, is None.
+        estimated: the similarity is not the true one but an estimate, by signatures alone.
     """
 
     left: Key
     right: Key
     similarity: float | None = None
     distance: float | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +188,14 @@ class PairBatch:
             or of the snapshot turns them into keys.
         similarity: float64, the true similarity, where the collection measures that; else nan.
         distance: float64, the true distance, where the collection measures that; else nan.
+        estimated: similarities are not the true ones but estimates, by signatures alone.
     """
 
     left: UInt32s
     right: UInt32s
     similarity: Float64s
     distance: Float64s = field(default_factory=lambda: np.empty(0))
+    estimated: bool = False
 
     def __post_init__(self) -> None:
         if self.distance.size != self.similarity.size:
@@ -242,6 +250,7 @@ class Outcome:
             was stored before (new-old). Of a bad row whose key is stored with other content,
             whether that came with the same input.
         problem: what is wrong with a bad row.
+        estimated: the similarity is not the true one but an estimate, by signatures alone.
     """
 
     row: int
@@ -252,6 +261,7 @@ class Outcome:
     within_input: bool | None = None
     problem: str | None = None
     distance: float | None = None
+    estimated: bool = False
 
 
 class Outcomes(Sequence[Outcome], Tabular):
@@ -297,6 +307,8 @@ class Outcomes(Sequence[Outcome], Tabular):
     def to_arrow(self) -> Any:
         """Return the outcomes as a ``pyarrow.Table`` with a column for each field of ``Outcome``.
 
+        ``estimated`` is one of them only where similarities are estimates.
+
         Raises:
             MissingExtraError: pyarrow is not installed.
             UsageError: some keys are texts and some are numbers.
@@ -308,9 +320,13 @@ class Outcomes(Sequence[Outcome], Tabular):
             "similarity": library.float64(),
             "distance": library.float64(),
             "within_input": library.bool_(),
+            "estimated": library.bool_(),
         }
         columns: dict[str, Any] = {}
+        estimated = any(outcome.estimated for outcome in self.apart.values())
         for column in fields(Outcome):
+            if column.name == "estimated" and not estimated:
+                continue
             values = [getattr(outcome, column.name) for outcome in self]
             kind = types.get(column.name, library.string())
             columns[column.name] = (
@@ -581,7 +597,8 @@ class Pairs(Tabular):
     """All similar pairs, found while they are iterated; every iteration begins anew.
 
     Attributes:
-        guarantee: ``"exact"`` (none is missing) or ``"probable"``.
+        guarantee: ``"exact"`` (none is missing), ``"probable"`` or ``"estimate"``, as that of
+            ``Matches``.
         expected_recall: the share of the pairs *at the threshold* expected to be found.
         token: of exact pairs, what ``pairs(..., resume=token)`` goes on from: after the last batch
             that ``batches`` has given, or the last one of which iteration has given all pairs.
@@ -628,14 +645,17 @@ class Pairs(Tabular):
     def __iter__(self) -> Iterator[Pair]:
         """Yield one ``Pair`` after the other."""
         for batch, keys_of, token in self._source():
-            yield from _with_keys(batch, *keys_of)
+            yield from _with_keys(self._marked(batch), *keys_of)
             self.token = token
 
     def batches(self) -> Iterator[PairBatch]:
         """Yield the pairs as columns of item numbers; ``keys_of`` turns these into keys."""
         for batch, _, token in self._source():
             self.token = token
-            yield batch
+            yield self._marked(batch)
+
+    def _marked(self, batch: PairBatch) -> PairBatch:
+        return replace(batch, estimated=True) if self.guarantee == "estimate" else batch
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Stream the pairs as Arrow columns, found as they are read; see ``to_arrow``."""
@@ -708,14 +728,17 @@ def _with_keys(batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf) -> list[
     )
     if batch.is_of_distances:
         return [Pair(*pair) for pair in zip(lefts, rights, repeat(None), batch.distance.tolist())]
-    return list(map(Pair, lefts, rights, batch.similarity.tolist()))
+    columns = (lefts, rights, batch.similarity.tolist())
+    if batch.estimated:
+        return [Pair(*pair, estimated=True) for pair in zip(*columns, strict=True)]
+    return list(map(Pair, *columns))
 
 
 class Groups(Tabular):
     """Groups of connected items.
 
     Attributes:
-        guarantee: ``"exact"`` or ``"probable"``, as that of the pairs that connect them.
+        guarantee: that of the pairs that connect them.
         expected_recall: the share of the pairs *at the threshold* expected to be found.
         looked_at: pairs that were looked at, which ``budget`` limits.
     """
@@ -765,4 +788,6 @@ def _promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:
 def _promise(guarantee: Guarantee, expected_recall: float) -> str:
     if guarantee == "exact":
         return "exact: none is missing"
+    if guarantee == "estimate":
+        return f"estimated by signatures: expected recall of these {expected_recall:.4f}"
     return f"probable: expected recall at the threshold {expected_recall:.4f}"

@@ -88,7 +88,7 @@ class Buckets(Method):
         candidates = propose(opened.reader, probing, signer.agreement(self.bound))
         opened.work.looked_at += candidates.numbers.size
         if not candidates.numbers.size:
-            return Matches((), self.guarantee, self.recall, 0)
+            return Matches((), self.promise(opened.settings.kind), self.recall, 0)
         found = compare_probe_with_stored(opened, probe, candidates.numbers, self.bound)
         return self.matches(opened, found, limit)
 

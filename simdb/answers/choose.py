@@ -189,7 +189,7 @@ def explain(question: Question, left: Opened, right: Opened) -> Explanation:
     alternatives = [
         Alternative(
             one.name,
-            one.guarantee,
+            one.promise(settings.kind),
             one.recall,
             one.looked_at(task),
             one.seconds(task),
@@ -202,6 +202,12 @@ def explain(question: Question, left: Opened, right: Opened) -> Explanation:
 
 def _choose(settings: CollectionSettings, question: Question) -> Method:
     wanted, kind = question.guarantee, settings.kind
+    if kind.estimates and wanted == "exact":
+        raise ConfigurationError(
+            f"collection {settings.name!r} has signatures alone, by which similarities are "
+            "estimated: no answer about them is exact; store the items themselves for that",
+            remedies=[Remedy("guarantee", "auto", "answers by estimates")],
+        )
     asks_nothing = question.bound is None and question.measure is SetSimilarity.JACCARD
     if question.is_many_many and asks_nothing and kind.is_distance and not settings.is_probable:
         # Pairs within the largest distance of all are a square of the collection.

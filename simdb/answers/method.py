@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
@@ -68,6 +68,10 @@ class Method(ABC):
     def can_resume(self) -> bool:
         """Whether its pairs come with tokens to go on after."""
         return False
+
+    def promise(self, kind: Kind) -> Guarantee:
+        """Return what its answers about items of a kind promise."""
+        return "estimate" if kind.estimates else self.guarantee
 
     @abstractmethod
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
@@ -128,8 +132,9 @@ class Method(ABC):
         """
         numbers, values, met, documents = found
         compared = values.size if candidates is None else candidates
+        kind = opened.settings.kind
         if not met.size:
-            return Matches((), self.guarantee, self.recall, compared)
+            return Matches((), self.promise(kind), self.recall, compared)
         best = met[np.argsort(self.bound.order(values[met]), kind="stable")][:limit].tolist()
         if documents is None:
             read = dict(opened.reader.documents_of(np.sort(numbers[best])))
@@ -140,7 +145,7 @@ class Method(ABC):
         else:
             chosen = [documents[place] for place in best]
         keys = [decode_user_key(document.key) for document in chosen]
-        kind, chosen_values = opened.settings.kind, values[best]
+        chosen_values = values[best]
         if kind.is_distance:
             distances = chosen_values.tolist()
             rows = [Match(key, distance=value) for key, value in zip(keys, distances, strict=True)]
@@ -148,7 +153,9 @@ class Method(ABC):
             if self.measure is SetSimilarity.JACCARD:
                 chosen_values = kind.outer_values(chosen_values)
             rows = list(map(Match, keys, chosen_values.tolist()))
-        return Matches(tuple(rows), self.guarantee, self.recall, compared)
+        if kind.estimates:
+            rows = [replace(row, estimated=True) for row in rows]
+        return Matches(tuple(rows), self.promise(kind), self.recall, compared)
 
     def matches_of_many(
         self,

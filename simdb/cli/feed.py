@@ -40,6 +40,7 @@ def duplicate_fields(outcome: Outcome, line: int) -> dict[str, Any]:
         "duplicate_of": outcome.duplicate_of,
         measure: getattr(outcome, measure),
         "within_input": outcome.within_input,
+        **({"estimated": True} if outcome.estimated else {}),
     }
 
 

@@ -191,6 +191,8 @@ def promise(answer: Matches | Pairs | Groups, kind: Kind, *, of_join: bool = Fal
     """Return what an answer about items of a kind may miss, in words."""
     if answer.guarantee == "exact":
         return "none is missing"
+    if answer.guarantee == "estimate":
+        return f"similarities are estimates; expected recall of these {answer.expected_recall:.4f}"
     if isnan(answer.expected_recall):
         # An audit samples one collection: it says nothing about two.
         if of_join:
@@ -208,8 +210,9 @@ def promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:
 
 
 def measured(found: Match | Pair) -> dict[str, float]:
-    """Return the similarity, or the distance, of what was found."""
-    return {"similarity" if found.distance is None else "distance": found.value}
+    """Return the similarity, or the distance, of what was found, and whether it is estimated."""
+    told = {"similarity" if found.distance is None else "distance": found.value}
+    return {**told, "estimated": True} if found.estimated else told
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -309,7 +309,13 @@ class BatchAdder:
         if self._signer.kind.is_distance:
             return replace(outcome, duplicate_of=of, distance=value, within_input=within_input)
         similarity = float(self._settings.kind.outer_values(np.array([value]))[0])
-        return replace(outcome, duplicate_of=of, similarity=similarity, within_input=within_input)
+        return replace(
+            outcome,
+            duplicate_of=of,
+            similarity=similarity,
+            within_input=within_input,
+            estimated=self._signer.kind.estimates,
+        )
 
     def _came_with_input(self, number: int) -> bool:
         if self._policy.on_existing in OF_CONTENT:

@@ -20,6 +20,7 @@ from simdb.kinds.bits import Bits
 from simdb.kinds.fingerprints import Fingerprint
 from simdb.kinds.records import Equal, Field, Record
 from simdb.kinds.sets import Set
+from simdb.kinds.signatures import Signature
 from simdb.kinds.string import String
 from simdb.kinds.text import (
     ENGLISH_STOP_WORDS,
@@ -64,6 +65,7 @@ __all__ = [
     "Set",
     "Settings",
     "Shingles",
+    "Signature",
     "SketchScheme",
     "StopWordShingles",
     "String",
@@ -164,6 +166,7 @@ def require(kind: object) -> Kind:
 
 OWN: tuple[type[Kind], ...] = (
     *(Text, Set, Bag, WeightedSet, Bits, Vector, String, Record, Fingerprint),
+    Signature,
 )
 for _kind in OWN:
     register(_kind)

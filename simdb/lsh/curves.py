@@ -95,6 +95,13 @@ class JaccardCurve(Curve):
 
 
 @dataclass(frozen=True, slots=True)
+class EstimateCurve(JaccardCurve):
+    """Rows of a signature, drawn: the share that is equal, which estimates the similarity."""
+
+    loss = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class SumCurve(JaccardCurve):
     """Minhash of bags whose union adds up the counts: S / (1 - S) (MMDS 3.1.3)."""
 

@@ -19,6 +19,7 @@ from math import comb
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt64s
@@ -239,6 +240,27 @@ class MinHash(SimilarityRows):
         return kernels.sketches.classical_sketches(
             *sets, self._multipliers, self._addends, self._final
         )
+
+
+class SampledRows(BandedFamily):
+    """Rows of signatures that were made elsewhere, drawn at random.
+
+    Two signatures of n rows agree in a drawn one with a probability equal to the share of their
+    rows that are equal. As positions of bits they are drawn independently (``BitSampling``), so
+    that AND and OR of them have exactly the probability of the formulas. 2^-16 of the unequal ones
+    agree in the 16 bits that are kept.
+    """
+
+    def __init__(self, length: int, bands: int, rows: int, secret: bytes) -> None:
+        super().__init__(bands, rows, rows, secret)
+        words = derived_words(secret, b"simdb.rows", bands * rows)
+        self.positions = np.array([int(word) * length >> 64 for word in words], np.int64)
+        self._final = secret_words(secret, b"simdb.row", 1)[0]
+
+    def sign(self, features: npt.NDArray[Any]) -> UInt16s:
+        """Return the signatures, uint16 (n, words), of others: unsigned integers (n, length)."""
+        drawn = features[:, self.positions].astype(np.uint64)
+        return mixed(drawn ^ self._final).astype(np.uint16)
 
 
 # -- what is random ------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ NAMES = [
     "RepairReport",
     "RepairedCollection",
     "Set",
+    "Signature",
     "SimdbError",
     "Snapshot",
     "Stats",

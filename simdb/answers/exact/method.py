@@ -67,7 +67,7 @@ class Exact(Method):
         prober = Prober(opened, criterion)
         keys = prober.epoch.arrange(symbols).values
         if not keys.size:
-            return Matches((), self.guarantee, self.recall, 0)
+            return Matches((), self.promise(opened.settings.kind), self.recall, 0)
         numbers = prober.candidates(keys, keys.size)
         documents = [document for _, document in opened.reader.documents_of(numbers)]
         probe = symbols if signer.kind.signs_what_it_compares else signer.features([item])
