@@ -15,7 +15,16 @@ from typing import TypeVar
 
 from simdb.errors import ConfigurationError, UnknownKindError, WrongTypeError
 from simdb.kinds.bags import Bag
-from simdb.kinds.base import Compared, Items, Kind, Measure, Settings, SymbolKind, name_of
+from simdb.kinds.base import (
+    Compared,
+    Examples,
+    Items,
+    Kind,
+    Measure,
+    Settings,
+    SymbolKind,
+    name_of,
+)
 from simdb.kinds.bits import Bits
 from simdb.kinds.fingerprints import Fingerprint
 from simdb.kinds.records import Equal, Field, Record
@@ -54,6 +63,7 @@ __all__ = [
     "Compared",
     "Curve",
     "Equal",
+    "Examples",
     "Family",
     "Field",
     "Fingerprint",

@@ -29,8 +29,9 @@ from simdb import kernels
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.exact.thresholds import decimal
-from simdb.kinds.base import TOKENS, Items, SymbolKind, joined, shown
+from simdb.kinds.base import TOKENS, Examples, Items, SymbolKind, joined, shown
 from simdb.kinds.sets import (
+    EXAMPLES,
     INTEGERS,
     UNSIGNED,
     ElementForm,
@@ -73,6 +74,16 @@ class Bag(SymbolKind, frozen=True):
     probe_option = "--set"
     probe_format = "lines"
     in_the_name = ("union",)
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        items = [Counter([*basket.split(), basket.split()[0]]) for basket in EXAMPLES]
+        near = [item + Counter(["bag"]) for item in items]
+        invalid = (None, 3.5, "tea", {"a": -1}, {"a": 0.5}, [1, "a"])
+        return (
+            Examples(cls("sum"), "0.4", items, near, invalid),
+            Examples(cls("maximum"), "0.8", items, near, invalid),
+        )
 
     def make_items(self, secret: bytes) -> BagItems:
         return BagItems(secret)

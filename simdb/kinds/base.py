@@ -313,6 +313,27 @@ class PairedMeasure(Measure):
 # -- kinds ---------------------------------------------------------------------------------------
 
 
+class Examples(NamedTuple):
+    """What a kind is tried with under some of its settings: little, and the same in every process.
+
+    Of ``items`` and ``near`` together two are within the bound if and only if they stand at one
+    place of both.
+
+    Attributes:
+        kind: the settings.
+        bound: a threshold, or the largest distance of a kind of distances, as a caller writes it.
+        items: some that are far from each other; five are enough.
+        near: as many, each near to the item at its place, and not equal to it.
+        invalid: what ``encode`` refuses.
+    """
+
+    kind: Kind
+    bound: str
+    items: Sequence[Any]
+    near: Sequence[Any]
+    invalid: Sequence[Any]
+
+
 class SettingOption(NamedTuple):
     """A setting as an option of the command line of its own, named as the setting is.
 
@@ -395,6 +416,11 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         raise NotImplementedError
 
     # -- what a kind may have --------------------------------------------------------------------
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        """Return what the kind is tried with, under each of the settings that differ in kind."""
+        return ()
 
     def finding_equals(self, family: Family) -> Family:
         """Return a family in which items without a bucket share one with items equal to them.
@@ -765,7 +791,9 @@ def lengths_of(items: Sequence[Stored]) -> Int64s:
 def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
     """Return the bytes of items, one after the other, and where each begins and the last ends."""
     if isinstance(items, ByteStrings):
-        return items.values, items.offsets
+        values = items.values.view()
+        values.flags.writeable = False  # as bytes are; else it were a type more to compile for
+        return values, items.offsets
     whole = items[0] if len(items) == 1 else b"".join(items)
     offsets = np.zeros(len(items) + 1, np.int64)
     np.cumsum(lengths_of(items), out=offsets[1:])

@@ -27,6 +27,7 @@ from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     ROWS_OF_NUMBERS,
     Compared,
+    Examples,
     Finder,
     Items,
     Measure,
@@ -88,6 +89,16 @@ class Bits(SymbolKind, frozen=True):
     @property
     def signs_what_it_compares(self) -> bool:
         return not self.has_symbols
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        numbers = [(place + 2) * 0x9E3779B97F4A7C15 % 2**40 for place in range(5)]
+        items, near = ([f"{n ^ flipped:040b}" for n in numbers] for flipped in (0, 2**20))
+        invalid = (None, 3.5, -1, 2**40, "012", "0" * 39, [0, 2])
+        return (
+            Examples(cls(40), "2", items, near, invalid),
+            Examples(cls(40, "tanimoto"), "0.9", items, near, invalid),
+        )
 
     def make_items(self, secret: bytes) -> BitsItems:
         return BitsItems(self, secret)

@@ -35,6 +35,7 @@ from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.kinds.base import (
     OBJECTS,
     Compared,
+    Examples,
     Items,
     Kind,
     Measure,
@@ -197,6 +198,25 @@ class Fingerprint(Kind, frozen=True):
         assert isinstance(family, GroupedFamily)
         family.find_equal()
         return family
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        shifted = cls(160, 160, alignment="shift", reach=60, sectors=4, functions=512, groups=1)
+        prints = [
+            [
+                (20.0 + (place + 3) * n * n % 101, 20.0 + (place + 2) * n**3 % 103, 29.0 * n % 360)
+                for n in range(1, 25)
+            ]
+            for place in range(5)
+        ]
+        moved = [[(x + 2, y - 3, angle) for x, y, angle in print_] for print_ in prints]
+        on_the_plate = cls(160, 160, square=10, items="squares", measure="squares", functions=2048)
+        squares = [{(place + 3) * n * n % 251 for n in range(90)} for place in range(5)]
+        fewer = [occupied - {min(occupied)} for occupied in squares]
+        return (
+            Examples(shifted, "0.4", prints, moved, (None, 3.5, "x", [], [(1, 2)], [(200, 1, 1)])),
+            Examples(on_the_plate, "0.8", squares, fewer, (None, 3.5, {256}, {"x"}, {0.5})),
+        )
 
     def make_items(self, secret: bytes) -> Items:
         return FingerprintItems(self)

@@ -26,6 +26,7 @@ from simdb.errors import BadItemError, CorruptionError
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     TOKENS,
+    Examples,
     Items,
     SymbolKind,
     joined,
@@ -38,6 +39,13 @@ from simdb.ragged import Column
 PLAIN_COLLECTIONS = (set, frozenset, list, tuple)
 INTEGERS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}  # by width, which is the first byte
 UNSIGNED = {1: "B", 2: "H", 4: "I"}  # the letters of struct, by width
+EXAMPLES = (  # of sets and of bags
+    "bread milk butter eggs jam tea",
+    "nails screws hammer saw glue tape",
+    "rice beans maize oil salt pepper",
+    "rope tent stove lamp map tea",
+    "ink paper pens stamps glue tape",
+)
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 _NO_COLLECTIONS = (str, bytes, bytearray, memoryview, Mapping)
@@ -60,6 +68,12 @@ class Set(SymbolKind, frozen=True):
     json_form = "a list"
     probe_option = "--set"
     probe_format = "lines"
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        items = [frozenset(basket.split()) for basket in EXAMPLES]
+        near = [item | {"bag"} for item in items]
+        return (Examples(cls(), "0.8", items, near, (None, 3.5, "tea", {"a": 1}, [1, "a"], [0.5])),)
 
     def make_items(self, secret: bytes) -> SetItems:
         return SetItems(secret)

@@ -29,6 +29,7 @@ from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     OBJECTS,
     Compared,
+    Examples,
     Finder,
     Format,
     Kind,
@@ -101,6 +102,16 @@ class String(Kind, frozen=True):
         return self.measure != "levenshtein"
 
     # -- the contract ----------------------------------------------------------------------------
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        items = ["smith, john", "anderson", "García Lorca", "petersen, knud", "o'neill"]
+        near = [f"{item[:-1]}x" for item in items]
+        invalid = (None, 3.5, b"text", ["text"], "\ud800")
+        return (
+            Examples(cls("alignment"), "2", items, near, invalid),
+            Examples(cls(normalised=True), "0.8", items, near, invalid),
+        )
 
     def make_items(self, secret: bytes) -> StringItems:
         return StringItems(self)

@@ -27,6 +27,7 @@ from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     MOST_COUNTED,
     OBJECTS,
+    Examples,
     Format,
     Items,
     SettingOption,
@@ -166,6 +167,22 @@ class Text(SymbolKind, frozen=True):
     json_form: ClassVar[str] = "text"
     probe_option: ClassVar[str] = "--text"
     probe_format: ClassVar[Format | None] = "text"
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        items = [
+            "the quick brown fox jumps over a lazy dog",
+            "pack my box with five dozen liquor jugs",
+            "how vexingly quick daft zebras jump at night",
+            "cinq élèves français goûtaient une crème brûlée",
+            "copper rose in London as stocks fell again",
+        ]
+        near = [f"{item} !" for item in items]
+        invalid = (None, 3.5, b"text", ["text"], "\ud800")
+        return (
+            Examples(cls(WordShingles(1)), "0.8", items, near, invalid),
+            Examples(cls(CharacterShingles(4), lowercase=True), "0.9", items, near, invalid),
+        )
 
     def make_items(self, secret: bytes) -> TextItems:
         return TextItems(self, secret)

@@ -27,6 +27,7 @@ from simdb.exact.thresholds import Bound
 from simdb.kinds.base import (
     ROWS_OF_NUMBERS,
     Compared,
+    Examples,
     Finder,
     Items,
     Kind,
@@ -105,6 +106,17 @@ class Vector(Kind, frozen=True):
     @property
     def largest_distance(self) -> Fraction:
         return Fraction(180) if self.measure == "cosine" else super().largest_distance
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        corners = [[(place + 2) ** axis % 7 - 3 for axis in range(1, 7)] for place in range(5)]
+        items = [[number / 2 for number in corner] for corner in corners]
+        near = [[number + 1 / 64 for number in item] for item in items]
+        invalid = (None, 3.5, "1 2", [1] * 5, [1] * 5 + ["x"], [1] * 5 + [float("nan")])
+        return (
+            Examples(cls(6), "5", items, near, invalid),
+            Examples(cls(6, "euclidean"), "0.1", items, near, invalid),
+        )
 
     def make_items(self, secret: bytes) -> VectorItems:
         return VectorItems(self)

@@ -27,6 +27,7 @@ from simdb.exact.thresholds import Bound
 from simdb.exact.weighted import PostedSets
 from simdb.kinds.base import (
     Compared,
+    Examples,
     Finder,
     Items,
     Kind,
@@ -35,7 +36,7 @@ from simdb.kinds.base import (
     require_sound,
     shown,
 )
-from simdb.kinds.sets import ElementForm, element_keys, require_found, stored_elements
+from simdb.kinds.sets import EXAMPLES, ElementForm, element_keys, require_found, stored_elements
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import Family, SketchScheme, secret_words
 from simdb.lsh.weighted import DartMinHash
@@ -62,6 +63,21 @@ class WeightedSet(Kind, frozen=True, tag="weighted"):
 
     plural = "weighted sets"
     json_form = "an object of weights"
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        items = [{word: len(word) / 4 for word in basket.split()} for basket in EXAMPLES]
+        near = [{word: 1.1 * weight for word, weight in item.items()} for item in items]
+        invalid = (
+            None,
+            3.5,
+            "tea",
+            ["tea"],
+            {"tea": -1},
+            {"tea": "much"},
+            [["tea", 1], ["tea", 2]],
+        )
+        return (Examples(cls(), "0.8", items, near, invalid),)
 
     def make_items(self, secret: bytes) -> WeightedSetItems:
         return WeightedSetItems(secret)

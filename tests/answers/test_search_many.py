@@ -7,7 +7,7 @@ import pytest
 
 import simdb
 from simdb.answers import buckets, compare
-from tests.support.kind_stores import CASES
+from tests.support.kind_cases import CASES
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -16,9 +16,9 @@ def test_many_searches_answer_as_single_ones_do(tmp_path, monkeypatch, name):
     monkeypatch.setattr(buckets, "PROBED_AT_ONCE", 7)
     monkeypatch.setattr(buckets, "LARGE_BUCKET", 2)
     case = CASES[name]
-    items = case.items(np.random.default_rng(5))
+    items = case.many(np.random.default_rng(5))
     with simdb.open(tmp_path / "s.simdb", threads=2) as db:
-        collection = db.collection("c", case.kind, seed=1, **case.settings)
+        collection = db.collection("c", case.kind, seed=1, **case.bound)
         collection.add_many(enumerate(items[5:] * 2))
         collection.delete_many([0, 9, 20])
         options = {**case.bound, "guarantee": "probable", "limit": 3}

@@ -13,8 +13,15 @@ import pytest
 import simdb
 from simdb.kinds import Field, Record
 from tests.support.commands import done, lines_of, run
-from tests.support.kind_cases import BITS, CASES, PRINTS, VECTORS
+from tests.support.kind_cases import ALL
 
+CASES = {
+    "bag": ALL["bag:sum"],
+    "bits": ALL["bits:40:hamming"],
+    "vector": ALL["vector:6:euclidean"],
+    "fingerprint": ALL["fingerprint:160:160"],
+    "record": ALL["record"],
+}
 BAD = {
     "bag": ('{"bag": 5}', '{"bag": {"a": -1}}', '{"bag": [1, "a"]}'),
     "bits": ('{"bits": "012"}', '{"bits": "0x1"}', '{"bits": 1}', '{"bits": [0, 2]}'),
@@ -30,13 +37,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["bag-sum", "hamming", "tanimoto", "euclidean", "fingerprint", "record"]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_bad_rows_are_told_by_line(name, tmp_path):
-    case = CASES[name]
-    bad = BAD[case.field]
-    good = json.dumps(case.row(1, case.items[0]))
+    case, bad = CASES[name], BAD[name]
+    good = json.dumps(case.row(1, case.plain[0]))
     path, source = tmp_path / "s.simdb", tmp_path / "in.jsonl"
     source.write_text("\n".join((good, *bad, good)))
     done("create", path, "c", *case.new)
@@ -58,7 +62,7 @@ def add(path: Path, case: str, source: Path, content: str | None, *options: obje
 
 
 def stored(path: Path, case: str) -> dict[Any, Any]:
-    return {row["id"]: row[CASES[case].field] for row in map(json.loads, exported(path, case))}
+    return {row["id"]: row[case] for row in map(json.loads, exported(path, case))}
 
 
 def exported(path: Path, case: str) -> list[str]:
@@ -67,16 +71,16 @@ def exported(path: Path, case: str) -> list[str]:
 
 def test_vectors_come_from_csv_lines_baskets_and_arrays(tmp_path):
     path = tmp_path / "s.simdb"
-    one, other = VECTORS[:2]
+    one, other = CASES["vector"].plain[:2]
     blank, comma = " ".join(map(str, one)), ",".join(map(str, other))
-    add(path, "euclidean", tmp_path / "a.csv", f"id,vector,n\na,{blank},1\n", "--id-field", "id")
+    add(path, "vector", tmp_path / "a.csv", f"id,vector,n\na,{blank},1\n", "--id-field", "id")
     (tmp_path / "b.csv").write_text(f"u,v,w,x,y,z,id\n{comma},b\n")
     columns = [word for name in "uvwxyz" for word in ("--item-field", name)]
-    done("add", path, "euclidean", tmp_path / "b.csv", *columns, "--id-field", "id")
-    add(path, "euclidean", tmp_path / "c.txt", f"c {blank}\n", "--id-field", 1)
-    add(path, "euclidean", tmp_path / "d.basket", f"d,{comma}\n", "--id-field", 1)
-    add(path, "euclidean", tmp_path / "e.txt", f"{comma}\n", "--separator", ",")
-    assert stored(path, "euclidean") == {"a": one, "b": other, "c": one, "d": other, 1: other}
+    done("add", path, "vector", tmp_path / "b.csv", *columns, "--id-field", "id")
+    add(path, "vector", tmp_path / "c.txt", f"c {blank}\n", "--id-field", 1)
+    add(path, "vector", tmp_path / "d.basket", f"d,{comma}\n", "--id-field", 1)
+    add(path, "vector", tmp_path / "e.txt", f"{comma}\n", "--separator", ",")
+    assert stored(path, "vector") == {"a": one, "b": other, "c": one, "d": other, 1: other}
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int8])
@@ -84,41 +88,41 @@ def test_rows_of_arrays_are_vectors(dtype, tmp_path):
     path = tmp_path / "s.simdb"
     array = np.arange(1, 31).reshape(5, 6).astype(dtype)
     np.save(tmp_path / "a.npy", array)
-    add(path, "euclidean", tmp_path / "a.npy", None)
+    add(path, "vector", tmp_path / "a.npy", None)
     keys: dict[str, Any] = {"keys": np.array(["p", "q", "r", "s", "t"]), "other": np.zeros(3)}
     np.savez(tmp_path / "b.npz", vector=array, **keys)
-    add(path, "euclidean", tmp_path / "b.npz", None, "--id-field", "keys")
+    add(path, "vector", tmp_path / "b.npz", None, "--id-field", "keys")
     np.savez_compressed(tmp_path / "c.npz", array, ids=np.arange(50, 55))
-    add(path, "euclidean", tmp_path / "c.npz", None, "--id-field", "ids")
+    add(path, "vector", tmp_path / "c.npz", None, "--id-field", "ids")
     rows = array.astype(float).tolist()
     by_key = dict(enumerate(rows, 1)) | dict(zip("pqrst", rows, strict=True))
-    assert stored(path, "euclidean") == by_key | dict(enumerate(rows, 50))
-    done("dedupe", tmp_path / "a.npy", "-o", tmp_path / "kept", *CASES["euclidean"].new)
+    assert stored(path, "vector") == by_key | dict(enumerate(rows, 50))
+    done("dedupe", tmp_path / "a.npy", "-o", tmp_path / "kept", *CASES["vector"].new)
     assert (tmp_path / "kept").read_text() == "1\n2\n3\n4\n5\n"
 
 
 def test_bits_come_as_text_hexadecimal_and_arrays(tmp_path):
     path = tmp_path / "s.simdb"
-    bits = BITS[0]
+    bits = CASES["bits"].plain[0]
     digits = f"0x{int(bits, 2):010x}"
-    add(path, "hamming", tmp_path / "a.jsonl",
+    add(path, "bits", tmp_path / "a.jsonl",
         json.dumps({"bits": digits}) + "\n" + json.dumps(list(map(int, bits))) + "\n")  # fmt: skip
-    add(path, "hamming", tmp_path / "b.csv", f"id,bits\nb,{digits}\nc,{' '.join(bits)}\n",
+    add(path, "bits", tmp_path / "b.csv", f"id,bits\nb,{digits}\nc,{' '.join(bits)}\n",
         "--id-field", "id")  # fmt: skip
-    add(path, "hamming", tmp_path / "d.txt", f"d {bits}\n", "--id-field", 1)
+    add(path, "bits", tmp_path / "d.txt", f"d {bits}\n", "--id-field", 1)
     rows = np.array([list(map(int, bits))] * 2, np.uint8)
     for number, array in enumerate((rows, rows.astype(bool), np.packbits(rows, axis=1))):
         keys = np.array([10, 11]) + 10 * number
         np.savez(tmp_path / "e.npz", bits=array, id=keys)
-        add(path, "hamming", tmp_path / "e.npz", None, "--id-field", "id")
+        add(path, "bits", tmp_path / "e.npz", None, "--id-field", "id")
     keys_of_all = [1, 2, "b", "c", "d", 10, 11, 20, 21, 30, 31]
-    assert stored(path, "hamming") == dict.fromkeys(keys_of_all, bits)
+    assert stored(path, "bits") == dict.fromkeys(keys_of_all, bits)
 
 
 def test_fingerprints_come_from_files_of_minutiae(tmp_path):
     folder = tmp_path / "prints"
     folder.mkdir()
-    for number, print_ in enumerate(PRINTS[:2]):
+    for number, print_ in enumerate(CASES["fingerprint"].plain[:2]):
         lines = [f"{x} {y} {angle} 50" for x, y, angle in print_]
         (folder / f"{number}.xyt").write_text("\n".join([*lines, ""]))
     (folder / "bad.txt").write_text("1 2 3\n\n4 5\n")
@@ -143,7 +147,9 @@ def test_fingerprints_come_from_files_of_minutiae(tmp_path):
 
 def test_records_come_from_columns(tmp_path):
     path, source = tmp_path / "s.simdb", tmp_path / "people.csv"
-    done("create", path, "c", *CASES["record"].new)
+    fields = ["name", "town", {"name": "age", "compare": "numeric"}]
+    settings = json.dumps({"fields": fields, "candidates": ["town"]})
+    done("create", path, "c", "--kind", "record", "--settings", settings)
     source.write_text("id,name,town,age,shop\n1,Ann,Ulm,30,x\n2,Bob,,,y\n3,Eve,Ulm,old,z\n")
     report = json.loads(
         done("add", path, "c", source, "--id-field", "id", "--on-bad", "skip", "--json").stdout
@@ -163,7 +169,7 @@ def test_records_come_from_columns(tmp_path):
 
 def test_what_measures_what_is_missing_fits_the_answer(tmp_path):
     path, source = tmp_path / "s.simdb", tmp_path / "people.csv"
-    source.write_text("id,name,town,age\n1,Ann,Ulm,30\n2,Ann,Ulm,30\n")
+    source.write_text("id,name,town\n1,Ann,Ulm\n2,Ann,Ulm\n")
     for name in ("c", "d"):
         done("create", path, name, *CASES["record"].new)
         done("add", path, name, source, "--id-field", "id")
@@ -240,7 +246,7 @@ def test_arrays_that_hold_no_vectors_are_refused(name, content, message, tmp_pat
         source.write_bytes(content)
     elif content is not None:
         np.save(source, content)
-    done("create", path, "c", *CASES["euclidean"].new)
+    done("create", path, "c", *CASES["vector"].new)
     refused = run("add", path, "c", source)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert message in refused.stderr
@@ -249,7 +255,7 @@ def test_arrays_that_hold_no_vectors_are_refused(name, content, message, tmp_pat
 
 def test_arrays_and_their_keys_have_names(tmp_path):
     path = tmp_path / "s.simdb"
-    done("create", path, "c", *CASES["euclidean"].new)
+    done("create", path, "c", *CASES["vector"].new)
     rows = np.ones((2, 6))
     np.save(tmp_path / "a.npy", rows)
     np.savez(tmp_path / "b.npz", one=rows, two=rows, short=np.arange(1), real=np.ones(2))

@@ -10,7 +10,11 @@ import simdb
 from simdb.cli.options import Bound, KindOptions
 from simdb.errors import ConfigurationError, UsageError
 from tests.support.commands import done, run
-from tests.support.kind_cases import RECORD
+
+RECORD = {
+    "fields": [{"name": "name", "tolerance": 5}, "town", {"name": "age", "compare": "numeric"}],
+    "candidates": ["town"],
+}
 
 
 @pytest.mark.parametrize(

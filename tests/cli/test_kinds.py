@@ -11,10 +11,10 @@ import pytest
 
 import simdb
 from tests.support.commands import done, lines_of, run, write_rows
-from tests.support.kind_cases import CASES, Case
+from tests.support.kind_cases import ALL, Case
 
 
-@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
+@pytest.fixture(params=list(ALL.values()), ids=list(ALL))
 def case(request):
     return request.param
 
@@ -22,7 +22,7 @@ def case(request):
 @pytest.fixture
 def store(case: Case, tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "kinds.simdb"
-    rows = [case.row(key, item) for key, item in enumerate(case.items, 1)]
+    rows = [case.row(key, item) for key, item in enumerate(case.plain, 1)]
     write_rows(tmp_path / "in.jsonl", rows)
     done("create", path, "c", *case.new, "--seed", 1, "--recall", 0.999)
     report = json.loads(
@@ -38,17 +38,17 @@ def test_pairs_and_groups_are_the_true_ones(case, store):
     assert {(pair["left"], pair["right"]) for pair in pairs} == case.pairs
     assert len(case.pairs) >= 5
     assert {tuple(pair) for pair in pairs} == {("left", "right", case.measured)}
-    shown = done("pairs", store, "c", "--exact", *case.bound)
+    shown = done("pairs", store, "c", "--exact", *case.bound_options)
     assert shown.stdout.count("\n") == len(case.pairs)
     assert f"{pairs[0][case.measured]:.6f}\t" in shown.stdout
     assert "none is missing" in shown.stderr
-    groups = lines_of("groups", store, "c", *case.bound)
+    groups = lines_of("groups", store, "c", *case.bound_options)
     assert groups[0]["keys"] == [1, 6]
 
 
 def test_a_search_takes_every_form_of_probe(case, store, tmp_path):
-    item = case.items[0]
-    by_key = lines_of("search", store, "c", "--key", 1, "--integer-keys", *case.bound)
+    item = case.plain[0]
+    by_key = lines_of("search", store, "c", "--key", 1, "--integer-keys", *case.bound_options)
     assert [match["key"] for match in by_key] == [6]
     assert set(by_key[0]) == {"key", case.measured}
     found = lines_of("search", store, "c", "--item", json.dumps(item))
@@ -56,10 +56,10 @@ def test_a_search_takes_every_form_of_probe(case, store, tmp_path):
     assert found[1] == by_key[0]
     write_rows(tmp_path / "probe.jsonl", [case.row(1, item)])
     probe = tmp_path / "probe.jsonl"
-    if case.field == "text":
+    if case.kind.probe_format == "text":
         (tmp_path / "probe.txt").write_text(item)
         assert lines_of("search", store, "c", "--input", tmp_path / "probe.txt") == found
-    if case.field in ("set", "bag"):
+    if case.kind.of_elements:
         assert lines_of("search", store, "c", "--set", " ".join(item)) == found
     assert lines_of("search", store, "c", "--input", probe) == found
     write_rows(probe, [case.row("one", item), case.row("two", item)])
@@ -103,17 +103,17 @@ def test_duplicates_are_found_and_removed(case, store, tmp_path):
     (tmp_path / "new.jsonl").write_text(lines[2].replace('"id": 3', '"id": 30'))
     done(
         "add", store, "c", tmp_path / "new.jsonl", "--id-field", "id", "--duplicates", duplicates,
-        *case.bound,
+        *case.bound_options,
     )  # fmt: skip
     (row,) = [json.loads(line) for line in duplicates.read_text().splitlines()]
     assert (row["duplicate_of"], row["stored"], case.measured in row) == (3, True, True)
     with_store = ("dedupe", tmp_path / "in.jsonl", "--store", store, "--collection", "c")
-    done(*with_store, "-o", tmp_path / "none.jsonl", "--id-field", "id", *case.kind)
+    done(*with_store, "-o", tmp_path / "none.jsonl", "--id-field", "id", *case.kind_options)
     assert (tmp_path / "none.jsonl").read_text() == "".join(lines)  # each is itself
 
 
 def test_two_collections_are_joined(case, store):
-    joined = lines_of("join", store, "c", "c", "--exact", *case.bound)
+    joined = lines_of("join", store, "c", "c", "--exact", *case.bound_options)
     both = case.pairs | {(right, left) for left, right in case.pairs}
     both |= {(key, key) for key in range(1, len(case.items) + 1)}
     assert {(pair["left"], pair["right"]) for pair in joined} == both
@@ -121,11 +121,11 @@ def test_two_collections_are_joined(case, store):
 
 
 def test_a_collection_is_rebuilt_audited_and_described(case, store):
-    done("rebuild", store, "c", *case.bound, "--seed", 2)
-    report = json.loads(done("audit", store, "c", *case.bound, "--json").stdout)
+    done("rebuild", store, "c", *case.bound_options, "--seed", 2)
+    report = json.loads(done("audit", store, "c", *case.bound_options, "--json").stdout)
     assert report["true_pairs"] == 2 * len(case.pairs)
     bound = "max_distance" if case.measured == "distance" else "threshold"
-    assert 0 < report[bound] <= 2
+    assert report[bound] == pytest.approx(case.bound[bound])
     assert bound.replace("_", " ") in done("audit", store, "c").stdout
     for command in (("stats",), ("stats", "--json"), ("pairs", "c", "--guarantee", "probable")):
         done(command[0], store, *command[1:])
@@ -133,8 +133,8 @@ def test_a_collection_is_rebuilt_audited_and_described(case, store):
 
 def test_the_wrong_bound_is_refused_by_name(case, store, tmp_path):
     wrong = ("--threshold", 0.5) if case.measured == "distance" else ("--max-distance", 3)
-    right = str(case.bound[0])
-    item = json.dumps(case.items[0])
+    right = str(case.bound_options[0])
+    item = json.dumps(case.plain[0])
     for command in (
         ("search", store, "c", "--item", item),
         ("pairs", store, "c"),
@@ -143,9 +143,9 @@ def test_the_wrong_bound_is_refused_by_name(case, store, tmp_path):
         ("audit", store, "c"),
         ("rebuild", store, "c"),
         ("add", store, "c", tmp_path / "in.jsonl", "--other-keys"),
-        ("create", tmp_path / "new.simdb", "c", *case.kind),
-        ("plan", *case.kind),
-        ("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "out", *case.kind),
+        ("create", tmp_path / "new.simdb", "c", *case.kind_options),
+        ("plan", *case.kind_options),
+        ("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "out", *case.kind_options),
     ):
         refused = run(*command, *wrong)
         assert (refused.exit_code, refused.stdout) == (2, ""), command
@@ -178,9 +178,9 @@ def test_a_cascade_is_planned_created_and_rebuilt_on_the_command_line(tmp_path):
 def test_a_plan_is_shown_for_every_kind(case):
     plan = json.loads(done("plan", *case.new, "--json").stdout)
     assert plan["bands"] >= 1
-    if case.field in ("record", "fingerprint"):
+    if not case.states_recall:
         assert plan["expected_recall"] is None or plan["expected_recall"] <= 1
-    elif case.field == "string":
+    elif case.kind.name == "string":
         assert plan["expected_recall"] == 1
     else:
         assert 0.99 <= plan["expected_recall"] < 1
@@ -193,11 +193,11 @@ def test_a_plan_is_shown_for_every_kind(case):
 def test_a_curve_is_drawn_into_a_file(tmp_path):
     pytest.importorskip("matplotlib")
     target = tmp_path / "curve.svg"
-    for new in (CASES["euclidean"].new, CASES["tanimoto"].new, CASES["bag-sum"].new, ()):
+    for new in (ALL["vector:6:euclidean"].new, ALL["bits:40:tanimoto"].new, ALL["bag:sum"].new, ()):
         target.unlink(missing_ok=True)
         done("plan", *new, "--plot", target)
         assert target.read_bytes().startswith(b"<?xml")
-    assert run("plan", *CASES["fingerprint"].new, "--plot", target).exit_code == 2
+    assert run("plan", *ALL["fingerprint:160:160"].new, "--plot", target).exit_code == 2
     assert run("plan", "--exact", "--plot", target).exit_code == 2
     assert run("plan", "--plot", tmp_path / "curve.pdf").exit_code == 2
     assert run("plan", "--kind", "vector:3", "--exact").exit_code == 2
@@ -220,7 +220,7 @@ def test_without_a_distance_all_are_compared_with_all(tmp_path):
 @pytest.mark.parametrize("item", ["", "[1", "1, 2", "NaN", "null", '"\\ud800"', "[" * 100_000])
 def test_items_that_are_no_json_are_refused(item, tmp_path):
     path = tmp_path / "s.simdb"
-    done("create", path, "c", *CASES["euclidean"].new)
+    done("create", path, "c", *ALL["vector:6:euclidean"].new)
     refused = run("search", path, "c", "--item", item)
     assert refused.exit_code == 2
     assert refused.stderr.startswith("simdb: --item: ")
@@ -229,7 +229,7 @@ def test_items_that_are_no_json_are_refused(item, tmp_path):
 
 def test_probes_of_another_kind_are_refused(tmp_path):
     path = tmp_path / "s.simdb"
-    done("create", path, "v", *CASES["euclidean"].new)
+    done("create", path, "v", *ALL["vector:6:euclidean"].new)
     done("create", path, "b", "--kind", "bag")
     for name, option, hint in (("v", "--text", "--item"), ("v", "--set", "--item"),
                                ("b", "--text", "--set")):  # fmt: skip

@@ -37,6 +37,13 @@ class Interval(kinds.Kind, frozen=True):
     plural: ClassVar[str] = "sets of intervals"
     in_the_name: ClassVar[tuple[str, ...]] = ("span",)
 
+    @classmethod
+    def examples(cls) -> tuple[kinds.Examples, ...]:
+        items = [[[place, place + 30], [place + 400, place + 450]] for place in range(0, 350, 70)]
+        near = [[*item, [990, 1_000]] for item in items]
+        invalid = (None, 3.5, [5], [[5, 5]], [[0, 1_001]], [["a", 3]])
+        return (kinds.Examples(cls(), "0.8", items, near, invalid),)
+
     def make_items(self, secret: bytes) -> kinds.Items:
         return IntervalItems(self.span)
 

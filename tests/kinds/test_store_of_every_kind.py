@@ -15,13 +15,7 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError, ThresholdTooLowError
-from tests.support.kind_stores import (
-    CASES,
-    PEOPLE,
-    some_bags,
-    some_words,
-    tanimoto,
-)
+from tests.support.kind_cases import CASES, tanimoto
 
 
 @pytest.fixture(params=list(CASES.values()), ids=list(CASES))
@@ -38,7 +32,7 @@ only_distances = pytest.mark.parametrize(
 
 @cache
 def items_of(case):
-    return case.items(np.random.default_rng(7))
+    return case.many(np.random.default_rng(7))
 
 
 @cache
@@ -59,7 +53,7 @@ def built(tmp_path_factory):
     def build(case):
         path = tmp_path_factory.mktemp("built") / "kinds.simdb"
         with simdb.open(path) as database:
-            made = database.collection("c", case.kind, seed=1, recall=0.999, **case.settings)
+            made = database.collection("c", case.kind, seed=1, recall=0.999, **case.bound)
             made.add_many(enumerate(items_of(case)))
         return path
 
@@ -140,10 +134,10 @@ def test_searches_find_what_brute_force_finds(case, items, collection, guarantee
 
 
 def test_bits_by_tanimoto_similarity_are_scanned_without_an_exact_index(tmp_path):
-    case = CASES["tanimoto"]
-    items = case.items(np.random.default_rng(3))
+    case = CASES["bits:40:tanimoto"]
+    items = case.many(np.random.default_rng(3))
     with simdb.open(tmp_path / "scan.simdb") as database:
-        made = database.collection("c", case.kind, threshold=0.8)
+        made = database.collection("c", case.kind, threshold=0.9)
         made.add_many(enumerate(items))
         for item in items[:25]:
             matches = made.search(item, threshold=0.6, guarantee="exact")
@@ -190,7 +184,7 @@ def test_dropping_duplicates_follows_its_definition(case, items, tmp_path):
         if not any(are_similar(case, earlier, place) for earlier in kept):
             kept.append(place)
     with simdb.open(tmp_path / "dedupe.simdb") as database:
-        made = database.collection("c", case.kind, seed=1, recall=0.9999, **case.settings)
+        made = database.collection("c", case.kind, seed=1, recall=0.9999, **case.bound)
         report = made.dedupe(enumerate(items))
         assert [entry.key for entry in made.items()] == kept
         assert report.duplicates_new == len(items) - len(kept)
@@ -200,10 +194,11 @@ def test_dropping_duplicates_follows_its_definition(case, items, tmp_path):
 
 def test_batches_change_nothing_where_an_item_is_not_similar_to_itself(tmp_path):
     rows = [(number, {"name": "abcdefghi"}) for number in range(3)]  # without a town: 200 of 300
+    people = CASES["record"].kind
     outcomes = []
     for size in (1, 3):
         with simdb.open(tmp_path / f"{size}.simdb") as database:
-            made = database.collection("c", PEOPLE, threshold=0.9)
+            made = database.collection("c", people, threshold=0.9)
             for begin in range(0, 3, size):
                 made.dedupe(rows[begin : begin + size])
             outcomes.append(len(made))
@@ -229,7 +224,7 @@ def test_a_store_that_is_opened_again_has_everything(case, items, tmp_path):
     path = tmp_path / "again.simdb"
     for run in range(2):
         with simdb.open(path) as database:
-            made = database.collection("c", case.kind, seed=1, **case.settings)
+            made = database.collection("c", case.kind, seed=1, **case.bound)
             if not run:
                 made.add_many(enumerate(items))
             assert found_pairs(made.pairs(guarantee="exact")) == true_pairs(case)
@@ -247,7 +242,7 @@ def test_rebuilding_changes_the_secret_and_nothing_else(case, items, collection)
 
 def test_two_collections_are_joined(case, items, collection, tmp_path):
     with simdb.open(tmp_path / "other.simdb") as database:
-        other = database.collection("o", case.kind, **case.settings)
+        other = database.collection("o", case.kind, **case.bound)
         other.add_many((f"k{place}", item) for place, item in enumerate(items[40:]))
         expected = {
             (left, f"k{right}")
@@ -286,14 +281,16 @@ def test_similarity_and_distance_are_not_taken_for_each_other(case, collection, 
 
 
 def test_pairs_beyond_the_plan_name_the_remedy(case, collection):
-    beyond = {"max_distance": 60} if case.is_distance else {"threshold": 0.2}
+    largest = min(60, case.kind.largest_distance / 2)
+    beyond = {"max_distance": largest} if case.is_distance else {"threshold": 0.2}
     with pytest.raises(ThresholdTooLowError, match="rebuild"):
         collection.pairs(guarantee="probable", **beyond)
 
 
 @only_distances
 def test_a_search_beyond_the_plan_compares_with_all(case, collection, items):
-    matches = collection.search(items[0], max_distance=90, limit=5)
+    largest = min(90, case.kind.largest_distance)
+    matches = collection.search(items[0], max_distance=largest, limit=5)
     assert matches.guarantee == "exact"
     assert matches.candidates == len(items)
     values = sorted(case.value(items[0], item) for item in items)[:5]
@@ -311,14 +308,14 @@ def test_without_an_index_answers_come_from_all_items(tmp_path, case, items):
         assert found_pairs(made.pairs(**case.bound)) == true_pairs(case)
         with pytest.raises(ConfigurationError, match="no index"):
             made.dedupe([("x", items[0])])
-        made.rebuild(**case.settings)
+        made.rebuild(**case.bound)
         assert made.search(items[5], guarantee="probable", limit=1)[0].key == 5
 
 
 def test_bad_items_are_named_and_nothing_is_lost(case, collection, items):
     before = len(collection)
-    for wrong in (None, 3.5, object(), 7 if case.items in (some_bags, some_words) else "x"):
-        with pytest.raises((simdb.UsageError, TypeError)):
+    for wrong in case.examples.invalid:
+        with pytest.raises(simdb.UsageError):
             collection.add("bad", wrong)
     report = collection.add_many([("good", items[0]), ("bad", None)], on_bad="skip")
     assert (report.added, report.bad) == (1, 1)

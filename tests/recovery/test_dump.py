@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import simdb
 from simdb.cli.app import app
-from tests.support.kind_stores import CASES
+from tests.support.kind_cases import CASES
 
 
 def answers_of(collection: simdb.Collection) -> list[object]:
@@ -28,10 +28,10 @@ def answers_of(collection: simdb.Collection) -> list[object]:
 def test_a_store_of_every_kind_comes_back_with_the_same_answers(name, tmp_path):
     case = CASES[name]
     with simdb.open(tmp_path / "old.simdb") as old:
-        collection = old.collection("items", case.kind, **case.settings)
+        collection = old.collection("items", case.kind, **case.bound)
         collection.add_many(
             (number, item, {"n": number} if number % 2 else None)
-            for number, item in enumerate(case.items(np.random.default_rng(5)))
+            for number, item in enumerate(case.many(np.random.default_rng(5)))
         )
         collection.delete(3)
         expected = answers_of(collection)

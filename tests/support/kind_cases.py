@@ -1,17 +1,26 @@
-"""Items of every kind, near copies of them, and how the command line describes them."""
+"""The one table of cases of kinds: the examples that they give, and what a store needs besides.
+
+``ALL`` has a case for each of a kind's examples, named as the command line would name the kind;
+``CASES`` those that tests of whole stores take, which have many items, and a slow measure.
+"""
+
+# mypy: allow-untyped-calls
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from functools import cached_property, partial
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
+from simdb import kinds
+from simdb.exact.thresholds import Bound
+from tests.kinds.test_a_kind_of_your_own import Interval
 from tests.support import oracle
 from tests.support.similarities import (
     bag_jaccard_of_maxima,
@@ -20,190 +29,247 @@ from tests.support.similarities import (
     weighted_jaccard,
 )
 
-GENERATOR = np.random.default_rng(3)
+Slow = Callable[[Any, Any], Any]
+Drawn = Callable[[np.random.Generator], list[Any]]
 
 
-def bits_of(count: int) -> list[str]:
-    far = GENERATOR.integers(0, 2, (count, 40))
-    near = far.copy()
-    near[:, 7] ^= 1
-    return ["".join(map(str, row)) for row in [*far.tolist(), *near.tolist()]]
+# -- the obvious measures ------------------------------------------------------------------------
 
 
-def hamming(one: str, other: str) -> float:
-    return sum(left != right for left, right in zip(one, other, strict=True))
+def words_in_common(one: str, other: str) -> Fraction:
+    return jaccard(one.split(), other.split())
 
 
-def tanimoto(one: str, other: str) -> float:
-    both = sum(left + right == "11" for left, right in zip(one, other, strict=True))
-    return both / sum(left + right != "00" for left, right in zip(one, other, strict=True))
+def hamming(one: Any, other: Any) -> float:
+    return float(np.count_nonzero(np.asarray(one) != np.asarray(other)))
 
 
-def vectors_of(count: int) -> list[list[float]]:
-    far = GENERATOR.normal(size=(count, 6)).astype(np.float32)
-    near = far + np.float32(0.01)
-    return [*far.tolist(), *near.tolist()]
+def tanimoto(one: Any, other: Any) -> Fraction:
+    return jaccard(np.flatnonzero(one).tolist(), np.flatnonzero(other).tolist())
 
 
-WORDS = [f"word{number}" for number in range(60)]
-
-BAGS = [GENERATOR.choice(WORDS, 9).tolist() for _ in range(5)]
-
-BAGS += [[*bag, bag[0]] for bag in BAGS]
-
-SETS = [sorted(set(bag)) for bag in BAGS]
-
-WEIGHTED = [
-    {word: 0.5 + number / 7 for number, word in enumerate(dict.fromkeys(bag))} for bag in BAGS[:5]
-]
-
-WEIGHTED += [{word: weight * 1.05 for word, weight in one.items()} for one in WEIGHTED]
-
-NAMES = [f"{word}, {word[::-1]}" for word in ("smith", "anderson", "lee", "petersen", "ng")]
-
-NAMES += [name.replace(",", ";") for name in NAMES]
-
-TEXTS = [" ".join(bag) for bag in BAGS]
-
-PEOPLE: list[dict[str, Any]] = [
-    {"name": f"{word}son", "town": f"town {number}", "age": 20 + number}
-    for number, word in enumerate(["smith", "ander", "john", "peter", "niel"])
-]
-
-PEOPLE += [{**record, "name": record["name"] + "n"} for record in PEOPLE]
-
-PRINTS = [
-    np.column_stack((GENERATOR.uniform(20, 120, (12, 2)), GENERATOR.uniform(0, 360, 12)))
-    .round(1)
-    .tolist()
-    for _ in range(5)
-]
-
-PRINTS += [[[x + 1, y + 1, angle] for x, y, angle in print_] for print_ in PRINTS]
-
-BITS = bits_of(5)
-
-VECTORS = vectors_of(5)
-
-RECORD = {
-    "fields": [{"name": "name", "tolerance": 5}, "town", {"name": "age", "compare": "numeric"}],
-    "candidates": ["town"],
-}
-
-PRINT = {"width": 160, "height": 160, "functions": 2048, "groups": 1}
+def angle(one: Any, other: Any) -> float:
+    left, right = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    cosine = left @ right / np.sqrt((left @ left) * (right @ right))
+    return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
 
 
-@dataclass(frozen=True)
+def euclidean(one: Any, other: Any) -> float:
+    return float(np.sqrt(np.square(np.asarray(one, float) - np.asarray(other, float)).sum()))
+
+
+class Measured:
+    """The measure of a kind, whose own tests hold it against a slow one."""
+
+    def __init__(self, kind: kinds.Kind) -> None:
+        self.items, self.measure = kind.make_items(b"secret"), kind.make_measure()
+
+    def among(self, items: list[Any]) -> list[Fraction]:
+        """The similarities of all ``combinations_with_replacement`` of two of them."""
+        features = self.items.features([self.items.encode(item) for item in items])
+        compared = self.measure.compare_pairs(features, *np.triu_indices(len(items)))
+        parts = compared.numerators.tolist(), compared.denominators.tolist()
+        return [Fraction(above, max(1, below)) for above, below in zip(*parts, strict=True)]
+
+    def __call__(self, one: Any, other: Any) -> Fraction:
+        return self.among([one, other])[1]
+
+
+# -- many items, some of which are near each other -----------------------------------------------
+
+
+def bit_vectors(generator: np.random.Generator) -> list[Any]:
+    far = generator.integers(0, 2, (60, 40)).astype(np.uint8)
+    near = far[:20].copy()
+    for row in near:
+        row[generator.choice(40, generator.integers(0, 4), replace=False)] ^= 1
+    return [*far, *near]
+
+
+def float_vectors(generator: np.random.Generator) -> list[Any]:
+    far = generator.normal(size=(60, 6)).astype(np.float32)
+    near = far[:20] + generator.normal(scale=0.03, size=(20, 6)).astype(np.float32)
+    return [*far, *near]
+
+
+def some_bags(generator: np.random.Generator) -> list[Any]:
+    far = [generator.integers(0, 40, 12).tolist() for _ in range(60)]
+    near = [[*bag[: int(generator.integers(10, 13))], 99] for bag in far[:20]]
+    return far + near
+
+
+def some_weighted_sets(generator: np.random.Generator) -> list[Any]:
+    far = [
+        {int(element): round(generator.exponential() + 0.1, 3) for element in chosen}
+        for chosen in generator.integers(0, 60, (60, 12)).tolist()
+    ]
+    near = [
+        {element: weight * float(generator.uniform(0.8, 1.1)) for element, weight in one.items()}
+        for one in far[:20]
+    ]
+    return far + near
+
+
+def some_texts(generator: np.random.Generator) -> list[Any]:
+    return [" ".join(f"w{element}" for element in bag) for bag in some_bags(generator)]
+
+
+def some_words(generator: np.random.Generator) -> list[Any]:
+    far = ["".join(generator.choice(list("abcdeé"), length)) for length in range(2, 62)]
+    near = [word[:3] + word[4:] + "ab"[: int(generator.integers(0, 3))] for word in far[:20]]
+    return far + near
+
+
+def some_prints(generator: np.random.Generator) -> list[Any]:
+    far = [
+        np.column_stack((generator.uniform(20, 140, (30, 2)), generator.uniform(0, 360, 30)))
+        for _ in range(40)
+    ]
+    shifts = generator.uniform(-9, 9, (14, 2))
+    near = [np.add(print_, (*shift, 0)) for print_, shift in zip(far, shifts, strict=False)]
+    return [[tuple(minutia) for minutia in print_.tolist()] for print_ in far + near]
+
+
+def some_squares(generator: np.random.Generator) -> list[Any]:
+    far = [set(np.flatnonzero(generator.random(256) < 0.3).tolist()) for _ in range(40)]
+    near = [set(sorted(print_)[int(generator.integers(0, 4)) :]) for print_ in far[:14]]
+    return far + near
+
+
+def some_people(generator: np.random.Generator) -> list[Any]:
+    names = ["".join(generator.choice(list("abcdefgh"), 9).tolist()) for _ in range(40)]
+    towns = [f"town{number % 13}" for number in range(40)]
+    far = [{"name": name, "town": town} for name, town in zip(names, towns, strict=True)]
+    near = [{**record, "name": record["name"][:-1] + "x"} for record in far[:14]]
+    return [*far, *near]
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
 class Case:
-    kind: tuple[object, ...]
-    bound: tuple[object, ...]
-    items: list[Any]
-    is_similar: Callable[[Any, Any], bool]
-    field: str
-    measured: str = "similarity"
+    """A kind under some of its settings, with its examples.
+
+    Attributes:
+        examples: what the kind gives.
+        value: how two items compare, the obvious way; by default as the kind itself says.
+        many: makes more items than the examples are, for those that are in ``MANY``.
+    """
+
+    examples: kinds.Examples
+    value: Slow
+    many: Drawn
+
+    @property
+    def kind(self) -> kinds.Kind:
+        return self.examples.kind
+
+    @property
+    def items(self) -> list[Any]:
+        """The examples: an item and the one near to it stand half of all apart."""
+        return [*self.examples.items, *self.examples.near]
+
+    @property
+    def is_distance(self) -> bool:
+        return self.kind.is_distance
+
+    @property
+    def states_recall(self) -> bool:
+        return self.kind.name not in {"fingerprint", "record"}
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        name = "max_distance" if self.is_distance else "threshold"
+        return {name: float(self.examples.bound)}
+
+    @property
+    def parsed_bound(self) -> Bound:
+        bound = self.kind.parse_bound(**{"threshold": None, **self.bound})
+        assert bound is not None
+        return bound
+
+    def similar_pairs(self, items: list[Any]) -> set[tuple[int, int]]:
+        """The places of every two that are similar, the lower one first; of one with itself too."""
+        if isinstance(self.value, Measured):
+            values: list[Any] = self.value.among(items)
+        else:
+            values = [self.value(*two) for two in combinations_with_replacement(items, 2)]
+        places = combinations_with_replacement(range(len(items)), 2)
+        return {two for two, value in zip(places, values, strict=True) if self.meets(value)}
+
+    def meets(self, value: Any) -> bool:
+        if self.is_distance:
+            return bool(value <= float(self.examples.bound) + 1e-6)
+        return bool(value >= Fraction(self.examples.bound))
+
+    # -- on the command line ---------------------------------------------------------------------
+
+    @property
+    def kind_options(self) -> tuple[object, ...]:
+        settings = self.kind.describe()
+        return ("--kind", settings.pop("kind"), "--settings", json.dumps(settings))
+
+    @property
+    def bound_options(self) -> tuple[object, ...]:
+        return ("--max-distance" if self.is_distance else "--threshold", self.examples.bound)
 
     @property
     def new(self) -> tuple[object, ...]:
-        return (*self.kind, *self.bound)
+        return (*self.kind_options, *self.bound_options)
 
-    def row(self, key: object, item: Any) -> dict[str, Any]:
-        return {"id": key, **(item if self.field == "record" else {self.field: item}), "more": "x"}
+    @property
+    def measured(self) -> str:
+        return "distance" if self.is_distance else "similarity"
+
+    @cached_property
+    def plain(self) -> list[Any]:
+        """The examples as JSON has them."""
+        items = self.kind.make_items(b"secret")
+        return [self.kind.plain_item(items.decode(items.encode(item))) for item in self.items]
+
+    def row(self, key: object, plain: Any) -> dict[str, Any]:
+        """A line of a file, which holds an example and something more."""
+        fields = {self.kind.name: plain} if self.kind.field_names is None else plain
+        return {"id": key, **fields, "more": "x"}
 
     @property
     def pairs(self) -> set[tuple[int, int]]:
-        numbered = list(enumerate(self.items, 1))
-        return {
-            (left, right)
-            for (left, one), (right, other) in combinations(numbered, 2)
-            if self.is_similar(one, other)
-        }
+        """The similar pairs of the examples, by keys that count from 1."""
+        half = len(self.examples.items)
+        return {(place, place + half) for place in range(1, half + 1)}
 
 
-def shifted(one: Any, other: Any) -> bool:
-    """Whether two are an item and its near copy, which are made so that this is clear."""
-    left, right = sorted((PRINTS.index(one), PRINTS.index(other)))
-    return right - left == 5
-
-
-CASES = {
-    "text": Case(
-        ("--shingles", "word:1"),
-        ("--threshold", 0.8),
-        TEXTS,
-        lambda one, other: len({*one.split()} & {*other.split()}) >= 7,
-        "text",
-    ),
-    "set": Case(
-        ("--kind", "set"),
-        ("--threshold", 0.8),
-        SETS,
-        lambda one, other: jaccard(one, other) >= Fraction(4, 5),
-        "set",
-    ),
-    "bag-sum": Case(
-        ("--kind", "bag"),
-        ("--threshold", 0.4),
-        BAGS,
-        lambda one, other: bag_jaccard_of_sums(one, other) >= Fraction(2, 5),
-        "bag",
-    ),
-    "bag-maximum": Case(
-        ("--kind", "bag:maximum"),
-        ("--threshold", 0.8),
-        BAGS,
-        lambda one, other: bag_jaccard_of_maxima(one, other) >= Fraction(4, 5),
-        "bag",
-    ),
-    "weighted": Case(
-        ("--kind", "weighted"),
-        ("--threshold", 0.8),
-        WEIGHTED,
-        lambda one, other: weighted_jaccard(one, other) >= Fraction(4, 5),
-        "weighted",
-    ),
-    "hamming": Case(
-        ("--kind", "bits:40"),
-        ("--max-distance", 2),
-        BITS,
-        lambda one, other: hamming(one, other) <= 2,
-        "bits",
-        "distance",
-    ),
-    "tanimoto": Case(
-        ("--kind", "bits:40:tanimoto"),
-        ("--threshold", 0.9),
-        BITS,
-        lambda one, other: tanimoto(one, other) >= 0.9,
-        "bits",
-    ),
-    "euclidean": Case(
-        ("--kind", "vector:6:euclidean"),
-        ("--max-distance", 0.1),
-        VECTORS,
-        lambda one, other: math.dist(one, other) <= 0.1,
-        "vector",
-        "distance",
-    ),
-    "string": Case(
-        ("--kind", "string"),
-        ("--max-distance", 2),
-        NAMES,
-        lambda one, other: oracle.edits(one, other, transposes=False) <= 2,
-        "string",
-        "distance",
-    ),
-    "fingerprint": Case(
-        ("--kind", "fingerprint", "--settings", json.dumps(PRINT)),
-        ("--threshold", 0.8),
-        PRINTS,
-        shifted,
-        "fingerprint",
-    ),
-    "record": Case(
-        ("--kind", "record", "--settings", json.dumps(RECORD)),
-        ("--threshold", 0.95),
-        PEOPLE,
-        lambda one, other: one["town"] == other["town"],
-        "record",
-    ),
+MANY: dict[str, tuple[Slow | None, Drawn]] = {
+    "text": (words_in_common, some_texts),
+    "set": (jaccard, some_bags),
+    "bag:sum": (bag_jaccard_of_sums, some_bags),
+    "bag:maximum": (bag_jaccard_of_maxima, some_bags),
+    "weighted": (weighted_jaccard, some_weighted_sets),
+    "bits:40:hamming": (hamming, bit_vectors),
+    "bits:40:tanimoto": (tanimoto, bit_vectors),
+    "vector:6:cosine": (angle, float_vectors),
+    "vector:6:euclidean": (euclidean, float_vectors),
+    "string:alignment": (partial(oracle.edits, transposes=True), some_words),
+    "string:levenshtein": (None, some_words),
+    "fingerprint:160:160": (None, some_prints),
+    "fingerprint:160:160, 2": (None, some_squares),
+    "record": (None, some_people),
 }
+
+
+def cases_of(*some: type[kinds.Kind]) -> dict[str, Case]:
+    """The cases of kinds, named as on the command line, numbered where that says too little."""
+    cases: dict[str, Case] = {}
+    for examples in (one for kind in some for one in kind.examples()):
+        kind = examples.kind
+        name = ":".join([kind.name, *(str(getattr(kind, one)) for one in kind.in_the_name)])
+        number = sum(other.partition(",")[0] == name for other in cases)
+        name += f", {number + 1}" if number else ""
+        value, many = MANY.get(name, (None, lambda _, few=examples: [*few.items, *few.near]))
+        cases[name] = Case(examples, value or Measured(kind), many)
+    return cases
+
+
+ALL = cases_of(*kinds.OWN, Interval)
+CASES = {name: ALL[name] for name in MANY}

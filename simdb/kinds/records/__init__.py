@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from simdb.arrays import UInt16s, UInt64s
 from simdb.errors import ConfigurationError
-from simdb.kinds.base import OBJECTS, Differences, Items, Kind, Measure, Settings
+from simdb.kinds.base import OBJECTS, Differences, Examples, Items, Kind, Measure, Settings
 from simdb.kinds.records.items import (
     COUNTED,
     HUNDREDTHS,
@@ -217,6 +217,17 @@ class Record(Kind, frozen=True):
     plural = "records"
     suffixes = OBJECTS | {".csv": "csv"}
     may_miss_equals = True
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        name, town = Field("name", weight=200), Field("town", equivalents=[("ny", "york")])
+        people = [("smithson", "ulm"), ("anderson", "york"), ("jameson", "bonn"),
+                  ("petersen", "oslo"), ("nielsen", "bern")]  # fmt: skip
+        items = [{"name": person, "town": home} for person, home in people]
+        near = [{**item, "name": item["name"][:-1] + "m"} for item in items]
+        invalid = (None, 3.5, "x", ["ann"], {"age": 3}, {"name": ["ann"]})
+        kind = cls([name, town], ["town", Equal("name", "first:3")])
+        return (Examples(kind, "0.9", items, near, invalid),)
 
     def __post_init__(self) -> None:
         fields: object = self.fields
