@@ -204,9 +204,13 @@ def test_exact_answers_about_hashes_and_vectors_are_reported_beside_their_peers(
     monkeypatch.setattr(exact_methods, "HASHES", 300)
     monkeypatch.setattr(exact_methods, "PROBES", 5)
     monkeypatch.setattr(exact_methods, "SHAPES", ((60, 3),))
+    monkeypatch.setattr(exact_methods, "TEXTS", 300)
+    monkeypatch.setattr(exact_methods, "PASSAGES", 20)
     monkeypatch.setattr(exact_methods, "processor", lambda work: (work(), 2.0)[1])
     exact_methods.exact_methods(bench)
     figures = by_name(bench)
-    assert len(figures) == 7
+    assert len(figures) == 8
+    assert figures["which of 300 texts contain one of 20 passages"].reached
+    assert bench.details["passages"]["found"] >= 10
     assert bench.details["hashes within 4"]["pairs found"] >= 4
     assert figures["pairs of 60 x 3"].reached

@@ -6,7 +6,11 @@ pairs of vectors beside SciPy's distances of all with all, which compares nothin
 
 from __future__ import annotations
 
+import random
+import re
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +19,10 @@ import numpy as np
 
 import simdb
 from tools.benchmarks.children import in_child
+from tools.benchmarks.corpora import unseen_texts
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.benchmarks.timing import repeated
+from tools.make_corpus import Corpus
 
 HERE = "tools.benchmarks.exact_methods"
 HASHES = 60_000
@@ -24,6 +30,10 @@ NEAR = (4, 8)  # bits of 64
 PROBES = 200
 SHAPES = ((8_000, 8), (2_000, 784))
 MOST_OF_SCIPY = 2.0
+TEXTS = 100_000
+PASSAGES = 1_000
+PASSAGE_WORDS = 40
+PASSAGE_SHINGLE = 5  # words
 
 
 def processor(work: Callable[[], Any]) -> float:
@@ -94,9 +104,69 @@ def joins(count: int, dimension: int, seed: int, work: str) -> dict[str, Any]:
         }
 
 
-@measure("exact_methods", "exact answers about hashes and vectors, one core")
+def shingles_of(text: str) -> set[tuple[str, ...]]:
+    """Return the runs of words of a text that the collections of ``contained`` compare."""
+    words = re.findall(r"\w+", text)
+    return {tuple(words[i : i + PASSAGE_SHINGLE]) for i in range(len(words) - PASSAGE_SHINGLE + 1)}
+
+
+def plain_contained(passages: list[str], texts: list[str]) -> set[tuple[int, int]]:
+    """Return which passages at least four fifths of are in which texts, by a dictionary."""
+    wanted = [shingles_of(passage) for passage in passages]
+    of: dict[tuple[str, ...], list[int]] = {}
+    for number, shingles in enumerate(wanted):
+        for shingle in shingles:
+            of.setdefault(shingle, []).append(number)
+    found = set()
+    for place, text in enumerate(texts):
+        counts = Counter(n for shingle in shingles_of(text) for n in of.get(shingle, ()))
+        found |= {(n, place) for n, count in counts.items() if 5 * count >= 4 * len(wanted[n])}
+    return found
+
+
+def contained(count: int, passages: int, seed: int, work: str) -> dict[str, Any]:
+    """Find the texts that contain a passage, half of the passages being cut from one of them."""
+    texts = [text for _, text in Corpus(count, seed).documents()]
+    generator = random.Random(seed)
+    sources = [
+        *generator.sample(texts, passages // 2),
+        *unseen_texts(passages // 2, seed, seed + 1),
+    ]
+    cut = []
+    for words in (source.split() for source in sources):
+        begin = generator.randrange(max(1, len(words) - PASSAGE_WORDS))
+        cut.append(" ".join(words[begin : begin + PASSAGE_WORDS]))
+    kind = simdb.Text(simdb.WordShingles(PASSAGE_SHINGLE))
+    with (
+        tempfile.TemporaryDirectory(dir=work) as folder,
+        simdb.open(Path(folder) / "texts.simdb", sync="batch") as database,
+    ):
+        corpus, tests = (database.collection(name, kind) for name in ("corpus", "tests"))
+        begun = time.process_time()
+        corpus.add_many(enumerate(texts))
+        added = time.process_time() - begun
+        tests.add_many(enumerate(cut))
+
+        def join() -> simdb.Pairs:
+            return tests.join(corpus, 0.8, measure="probe-in-stored")
+
+        found = {(int(pair.left), int(pair.right)) for pair in join()}
+        begun = time.process_time()
+        expected = plain_contained(cut, texts)
+        plain = time.process_time() - begun
+        return {
+            "found": len(found),
+            "recall": len(found & expected) / len(expected),
+            "precision": len(found & expected) / len(found),
+            "add": added,
+            "join": processor(lambda: list(join().batches())),
+            "plain": plain,
+        }
+
+
+@measure("exact_methods", "exact answers about hashes, vectors and passages, one core")
 def exact_methods(bench: Bench) -> None:
-    """Report searches and pairs of hashes, and pairs of vectors."""
+    """Report searches and pairs of hashes, pairs of vectors, and passages in texts."""
     asked: dict[str, Any] = {"seed": bench.seed, "work": str(bench.work)}
     for most in NEAR:
         timed = in_child(f"{HERE}:hashes", cores=1, count=HASHES, most=most, **asked)
@@ -134,3 +204,18 @@ def exact_methods(bench: Bench) -> None:
                 note=f"{timed['found']:,} pairs",
             )
         )
+    timed = in_child(f"{HERE}:contained", cores=1, count=TEXTS, passages=PASSAGES, **asked)
+    bench.details["passages"] = timed
+    bench.add(
+        Figure(
+            *("exact_methods", f"which of {TEXTS:,} texts contain one of {PASSAGES:,} passages"),
+            *(timed["join"], "s"),
+            peer="a dictionary of shingles in Python",
+            peer_value=timed["plain"],
+            ratio=timed["plain"] / timed["join"],
+            target="recall and precision 1",
+            reached=timed["recall"] == timed["precision"] == 1.0,
+            note=f"{timed['found']:,} pairs, recall {timed['recall']:.3f}, precision "
+            f"{timed['precision']:.3f}; adding the texts {timed['add']:.3g} s",
+        )
+    )
