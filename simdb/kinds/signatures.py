@@ -21,6 +21,7 @@ from simdb.errors import BadItemError, WrongTypeError
 from simdb.kinds.base import (
     ROWS_OF_NUMBERS,
     Compared,
+    Examples,
     Items,
     Kind,
     Measure,
@@ -76,6 +77,22 @@ class Signature(Kind, frozen=True):
                 f"Signature.like takes a MinHash of datasketch or rensa, not {shown(example)}"
             )
         return cls(*_told(*read))
+
+    @classmethod
+    def examples(cls) -> tuple[Examples, ...]:
+        items = [[(place + 2) * (row + 7) ** 3 % 65_521 for row in range(64)] for place in range(5)]
+        near = [[*item[:60], 1, 2, 3, 4] for item in items]
+        invalid = (
+            None,
+            3.5,
+            "1 2",
+            [1] * 63,
+            [-1] * 64,
+            [2**32] * 64,
+            ["x"] * 64,
+            [2**32 - 1] * 64,
+        )
+        return (Examples(cls(64), "0.8", items, near, invalid),)
 
     def make_items(self, secret: bytes) -> SignatureItems:
         return SignatureItems(self)
