@@ -23,11 +23,11 @@ from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import ProgressBar, Working
-from simdb.cli.stores import Store
+from simdb.cli.stores import Store, settings_of
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
-from simdb.files.tables import copy_rows, require_same_columns
+from simdb.files.tables import MOST_BYTES, copy_rows, require_same_columns
 from simdb.files.writing import (
     TABLES,
     Output,
@@ -44,6 +44,7 @@ _DEFAULT_RECALL = "0.99"
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
 _NEARLY_ALL = 0.9
 _MOST_SHARDS = 500  # of an output, all of which are open until all are complete
+_SHARE_OF_MEMORY = 4  # a row group that is written may take this part; writing it, as much again
 _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown away
 
 
@@ -351,7 +352,11 @@ class _Job:
         )
         policy.require_few_removed(counts)
         written = None if self._options.columns is None else self._options.read_names()
-        splitting.finish(self._sources if self._is_one else {}, written)
+        splitting.finish(
+            self._sources if self._is_one else {},
+            written,
+            settings_of(self._asked.places.context).memory // _SHARE_OF_MEMORY,
+        )
         return counts
 
     def _collection(self) -> simdb.Collection:
@@ -458,11 +463,13 @@ class _Splitting:
             told = duplicate_fields(outcome, rows.lines[place])
             self._removed.write(json_line({**source, **told, "row": row}))
 
-    def finish(self, below: Mapping[str, str], columns: AbstractSet[str] | None) -> None:
+    def finish(
+        self, below: Mapping[str, str], columns: AbstractSet[str] | None, most_bytes: int
+    ) -> None:
         """Write what an output without rows has too, and the rows that are copied.
 
         Args:
-            below, columns: of tables; see ``copy_rows``.
+            below, columns, most_bytes: of tables; see ``copy_rows``.
         """
         tables: dict[Output, dict[str, array[int]]] = {}
         for source, output in self._kept.items():
@@ -472,4 +479,11 @@ class _Splitting:
                 self._begin(output, self._feed.preambles.get(source, b""))
         for output, rows in tables.items():
             as_parquet = promised_form(output.target) == "parquet"
-            copy_rows(rows, output.file, as_parquet=as_parquet, below=below, columns=columns)
+            copy_rows(
+                rows,
+                output.file,
+                as_parquet=as_parquet,
+                below=below,
+                columns=columns,
+                most_bytes=min(most_bytes, MOST_BYTES),
+            )

@@ -26,6 +26,7 @@ from simdb.results import Key
 BATCH_ROWS = 10_000
 GROUP_ROWS = 100_000  # of a row group of a table that is made
 MOST_BYTES = 256 * 2**20  # of a row group that is written
+_READ_AT_ONCE = 2**20  # bytes of a column of a Parquet file
 _PARQUET = b"PAR1"  # with which a Parquet file begins
 _ARROW = b"ARROW1"  # with which an Arrow file begins that can be read from the middle
 _PARTITION = re.compile(r"([^=/]+)=([^/]*)")
@@ -341,8 +342,9 @@ class TableFile:
         begin = file.read(len(_ARROW))
         file.seek(0)
         if begin.startswith(_PARQUET):
-            # One row group after the other, of which no more is in memory than has to be.
-            found = arrow.parquet().ParquetFile(file, pre_buffer=False)
+            # One row group after the other, of which no more is in memory than has to be: without a
+            # buffer it would be all that is compressed of a column.
+            found = arrow.parquet().ParquetFile(file, pre_buffer=False, buffer_size=_READ_AT_ONCE)
             self.schema = self._opened.enter_context(found).schema_arrow
             described = found.metadata
             groups = [described.row_group(number) for number in range(described.num_row_groups)]
@@ -407,6 +409,7 @@ def copy_rows(
     as_parquet: bool,
     below: Mapping[str, str] | None = None,
     columns: AbstractSet[str] | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> None:
     """Write rows of files, under the schema of the first file.
 
@@ -416,10 +419,11 @@ def copy_rows(
     Args:
         kept: of each file, in order, the rows to be written, rising, from 1 as their places are.
         target: where to.
-        as_parquet: in row groups as large as those of the first file, up to ``MOST_BYTES``, and
+        as_parquet: in row groups as large as those of the first file, up to ``most_bytes``, and
             compressed as it is; else as an Arrow file.
         below: of each file, the folders whose names say columns that are written too.
         columns: those that are written, in the order of the file; None for all.
+        most_bytes: of a row group, about.
 
     Raises:
         BadItemError: the schemas of two files differ, or one cannot be read any more.
@@ -450,6 +454,7 @@ def copy_rows(
                             as_parquet=as_parquet,
                             packed=file.compression,
                             most_rows=file.group_rows,
+                            most_bytes=most_bytes,
                         )
                     )
                 first = 0
@@ -501,7 +506,7 @@ class _GroupWriter:
         schema: of all tables.
         as_parquet: which of the two.
         packed: compression by the paths of the columns.
-        most_rows: of a group.
+        most_rows, most_bytes: of a group.
     """
 
     def __init__(
@@ -512,8 +517,10 @@ class _GroupWriter:
         as_parquet: bool,
         packed: Mapping[str, str] | None = None,
         most_rows: int = GROUP_ROWS,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self._most_rows = most_rows
+        self._most_bytes = most_bytes
         self._waiting: list[Any] = []
         if not as_parquet:
             self._writer = arrow.library().ipc.new_file(target, schema)
@@ -527,7 +534,7 @@ class _GroupWriter:
         self._waiting.append(rows)
         while sum(table.num_rows for table in self._waiting) >= self._most_rows:
             self._write_group(self._most_rows)
-        if sum(table.nbytes for table in self._waiting) >= MOST_BYTES:
+        if sum(table.nbytes for table in self._waiting) >= self._most_bytes:
             self._write_group(self._most_rows)
 
     def _write_group(self, most: int) -> None:
