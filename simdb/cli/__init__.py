@@ -9,7 +9,9 @@ def main() -> None:
     """Run the command line; the exit code tells what came of it."""
     try:
         from simdb.cli.app import app
+        from simdb.cli.failures import interrupt_again
 
+        sys.unraisablehook = interrupt_again
         for stream in (sys.stdout, sys.stderr):
             reconfigure = getattr(stream, "reconfigure", None)
             if reconfigure is not None:

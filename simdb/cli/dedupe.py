@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
 import time
@@ -27,7 +28,7 @@ from simdb.cli.stores import Store, settings_of
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
-from simdb.files.tables import MOST_BYTES, copy_rows, require_same_columns
+from simdb.files.tables import MOST_BYTES, copy_rows, require_same_columns, version_of
 from simdb.files.writing import (
     TABLES,
     Output,
@@ -200,8 +201,18 @@ class _Wanted:
         if name not in database:
             return None
         found = database[name]
-        if self.described.changed(found.kind) != found.kind:
-            raise ConfigurationError(f"the collection {name!r} has other settings: {found.kind}")
+        wanted, present = (
+            kind.describe() for kind in (self.described.changed(found.kind), found.kind)
+        )
+        others = [
+            f"{setting.replace('_', ' ')} is {json.dumps(present[setting])}"
+            for setting in present
+            if wanted[setting] != present[setting]
+        ]
+        if others:
+            raise ConfigurationError(
+                f"the collection {name!r} has other settings: {', '.join(others)}"
+            )
         if self.recall is not None and rational(self.recall, name="recall") != found.recall:
             raise ConfigurationError(
                 f"the collection {name!r} was made for a recall of {float(found.recall):g}"
@@ -366,7 +377,14 @@ class _Job:
         asked, settings = self._asked, self._asked.wanted.settings()
         # The same file gives the same output only under the same hash functions.
         seed = None if self._stays else content_seed(asked.inputs, asked.reading.pattern)
-        made = self._database.create_collection(asked.places.collection, **settings, seed=seed)
+        name = asked.places.collection
+        try:
+            made = self._database.create_collection(name, **settings, seed=seed)
+        except ConfigurationError:
+            found = asked.wanted.present(self._database, name)  # another process was first
+            if found is None:
+                raise
+            made = found
         if self._stays:
             asked.reading.require_keys(made, made.kind, self._sources)
         return made
@@ -418,6 +436,7 @@ class _Splitting:
         copied: AbstractSet[Output],
     ) -> None:
         self._copied = {source: array("q") for source, output in kept.items() if output in copied}
+        self._versions = {source: version_of(source) for source in self._copied}
         self.kept = 0
         self._feed = feed
         self._kept = kept
@@ -487,3 +506,8 @@ class _Splitting:
                 columns=columns,
                 most_bytes=min(most_bytes, MOST_BYTES),
             )
+        for source, version in self._versions.items():
+            if version_of(source) != version:
+                raise UsageError(
+                    f"{source} was changed while it was read: the outputs are not written"
+                )

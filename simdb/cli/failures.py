@@ -29,6 +29,7 @@ EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
+_SHORTLY = 0.05  # seconds
 _OUTPUT_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # The commands that are methods which remedies name.
 _COMMANDS = {"rebuild": "simdb rebuild STORE COLLECTION"}
@@ -59,11 +60,33 @@ class CommandGroup(TyperGroup):
         """Run the command of a context; typer would otherwise report some errors on its own."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            _tell(str(error) or "interrupted; what was committed before is intact")
+        except (KeyboardInterrupt, SystemError) as error:
+            if not _is_interruption(error):
+                raise
+            told = str(error) if isinstance(error, KeyboardInterrupt) else ""
+            _tell(told or "interrupted; what was committed before is intact")
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except BrokenPipeError as error:
             raise typer.Exit(_reported(error)) from None
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Whether it is Ctrl-C, maybe as what is called from C makes of it."""
+    return isinstance(error, KeyboardInterrupt) or (
+        isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt)
+    )
+
+
+def interrupt_again(ignored: Any) -> None:
+    """Take up a Ctrl-C that came where Python ignores all errors, as in a finaliser; a hook.
+
+    Raised here it would be ignored again.
+    """
+    if issubclass(ignored.exc_type, KeyboardInterrupt):
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, _SHORTLY)
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def _end_politely(number: int, frame: FrameType | None) -> None:
@@ -183,5 +206,7 @@ def told_when_interrupted(committed: Callable[[], str]) -> Iterator[None]:
     """Let an interruption (Ctrl-C) say what is committed."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemError) as error:
+        if not _is_interruption(error):
+            raise
         raise KeyboardInterrupt(f"interrupted; {committed()}") from None

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb import arrow
-from simdb.arrow import Part, Parts
+from simdb.arrow import Keys, Part, Parts
 from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.files import open_rows
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import told_format
-from simdb.files.rows import ReadingOptions, Row, RowReader
-from simdb.files.tables import ColumnRows, RowLines, TableReader, part_of
+from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
 from simdb.files.writing import Output, json_line
 from simdb.ragged import Column
 from simdb.results import AddReport, Key, Outcome, Outcomes
@@ -107,7 +105,7 @@ class _Columns(Part):
 
     Args:
         first: the position of the first.
-        pieces: those of one record batch each.
+        pieces: some of them each.
         one_by_one: the same rows, read so.
     """
 
@@ -121,30 +119,18 @@ class _Columns(Part):
     def rows(self) -> Iterator[Any]:
         return self._one_by_one()
 
-    def columns(self) -> tuple[arrow.Keys, Column, list[Any] | None] | None:
-        items = [piece.batch.column(piece.item) for piece in self._pieces]
-        joined = items[0] if len(items) == 1 else arrow.library().concat_arrays(items)
-        column = arrow.column_of(joined)
+    def columns(self) -> tuple[Keys, Column, list[Any] | None] | None:
+        first, *others = self._pieces
+        column = first.item_column(others)
         if column is None:
             return None
-        metadata = [piece.metadata_of_rows() for piece in self._pieces]
         keys = [piece.keys for piece in self._pieces]
-        known = [one for one in metadata if one is not None]
-        return (
-            keys[0] if len(keys) == 1 else list(chain.from_iterable(keys)),
-            column,
-            list(chain.from_iterable(known)) if known else None,
-        )
-
-
-def _fit(pieces: list[ColumnRows], piece: ColumnRows, most_rows: int, most_bytes: int) -> bool:
-    """Whether a piece can follow others in one part."""
-    if not pieces:
-        return True
-    last, rows = pieces[-1], sum(len(one.keys) for one in pieces)
-    alike = last.batch.schema.equals(piece.batch.schema) and last.item == piece.item
-    full = sum(one.batch.nbytes for one in pieces) >= most_bytes
-    return alike and not full and rows + len(piece.keys) <= most_rows
+        metadata = [piece.metadata_of_rows() for piece in self._pieces]
+        told = None
+        if any(one is not None for one in metadata):
+            pairs = zip(keys, metadata, strict=True)
+            told = [one for own, known in pairs for one in known or [None] * len(own)]
+        return keys[0] if not others else list(chain.from_iterable(keys)), column, told
 
 
 class Feed(Parts):
@@ -209,14 +195,14 @@ class Feed(Parts):
 
     def parts(self, most_rows: int, most_bytes: int) -> Iterator[Part]:
         """Yield the rows that can be stored; afterwards ``reader`` is the last input."""
-        for are_tables, sources in groupby(self._sources, self._is_table):
-            if are_tables:
-                yield from self._parts_of_tables(sources, most_rows, most_bytes)
+        for in_columns, sources in groupby(self._sources, self._reads_columns):
+            if in_columns:
+                yield from self._parts_in_columns(sources, most_rows, most_bytes)
             else:
                 yield _Rows(self._handed, self._rows_of(sources))
 
-    def _is_table(self, source: str) -> bool:
-        return FORMATS[told_format(source, self._options)].is_table
+    def _reads_columns(self, source: str) -> bool:
+        return FORMATS[told_format(source, self._options)].reads_columns(self._options)
 
     def _opened(self, sources: Iterable[str]) -> Iterator[RowReader]:
         """Yield a reader of each input, which is open until the next."""
@@ -258,56 +244,53 @@ class Feed(Parts):
         bare = self._keep_lines or row.metadata is None
         yield (row.key, row.item) if bare else (row.key, row.item, row.metadata)
 
-    def _parts_of_tables(
+    def _parts_in_columns(
         self, sources: Iterable[str], most_rows: int, most_bytes: int
     ) -> Iterator[Part]:
-        """Yield the rows of tables in columns, as far as they can be read so."""
-        pieces: list[tuple[TableReader, ColumnRows]] = []
+        """Yield the rows column by column, as far as they can be read so."""
+        pieces: list[tuple[RowReader, ColumnRows]] = []
+        rows = size = 0  # of the pieces
         for reader in self._opened(sources):
-            assert isinstance(reader, TableReader)
-            if not reader.has_batches:
-                yield from self._joined(pieces)
-                yield _Rows(self._handed, self._rows_read(reader, noted(reader)))
-                continue
-            line = 1
-            for batch in reader.batches():
-                whole = reader.in_columns(batch, line)
-                line += batch.num_rows
-                if whole is None:
+            for block in reader.blocks(most_bytes):
+                if not isinstance(block, ColumnRows):
                     yield from self._joined(pieces)
-                    rows = noted(reader, reader.rows_of(part_of(batch), line - batch.num_rows))
-                    yield _Rows(self._handed, self._rows_read(reader, rows))
+                    yield _Rows(self._handed, self._rows_read(reader, noted(reader, block)))
                     continue
-                for begin in range(0, batch.num_rows, most_rows):
-                    piece = whole.cut(begin, begin + most_rows)
-                    if not _fit([one for _, one in pieces], piece, most_rows, most_bytes):
+                begin = 0
+                while begin < len(block.keys):
+                    unlike = bool(pieces) and not pieces[-1][1].is_like(block)
+                    if unlike or rows >= most_rows or size >= most_bytes:
                         yield from self._joined(pieces)
+                    if not pieces:
+                        rows = size = 0
+                    piece = block.cut(begin, begin + most_rows - rows)
                     pieces.append((reader, piece))
+                    begin += len(piece.keys)
+                    rows += len(piece.keys)
+                    size += piece.nbytes
         yield from self._joined(pieces)
 
     def _rows_read(self, reader: RowReader, rows: Iterator[Row]) -> Iterator[Any]:
         for row in rows:
             yield from self._handed_over(reader, row)
 
-    def _joined(self, pieces: list[tuple[TableReader, ColumnRows]]) -> Iterator[Part]:
+    def _joined(self, pieces: list[tuple[RowReader, ColumnRows]]) -> Iterator[Part]:
         """Hand pieces over as one part, if there are any, and forget them."""
         if not pieces:
             return
         taken, pieces[:] = list(pieces), []
         first = self._handed
         for reader, piece in taken:
-            lines = range(piece.line, piece.line + len(piece.keys))
             self._require_like(piece.keys[0])
-            self._waiting.append(Waiting(reader, lines, piece.keys, RowLines(piece.batch)))
-            self._handed += len(lines)
+            self._waiting.append(Waiting(reader, piece.lines, piece.keys, piece.raws))
+            self._handed += len(piece.keys)
 
         def one_by_one() -> Iterator[Any]:
             self._handed = first
             for _ in taken:
                 self._waiting.pop()
             for reader, piece in taken:
-                rows = noted(reader, reader.rows_of(part_of(piece.batch), piece.line))
-                yield from self._rows_read(reader, rows)
+                yield from self._rows_read(reader, noted(reader, piece.rows()))
 
         yield _Columns(first, [piece for _, piece in taken], one_by_one)
 

@@ -137,6 +137,23 @@ class InputStream:
                 too_long = False
                 number += 1
 
+    def blocks(self, size: int, longest: int) -> Iterator[tuple[list[bytes], bool]]:
+        r"""Yield lines, about ``size`` bytes of them together, each with its ``\n``.
+
+        Beside them is whether a line follows that is longer than ``longest`` bytes, which are at
+        least ``size``: it is dropped.
+        """
+        while block := self.read(size):
+            lines = io.BytesIO(block).readlines()
+            last = lines.pop()
+            if not last.endswith(b"\n"):
+                last += self.readline(longest + 1 - len(last))
+            complete = len(last) <= longest or last.endswith(b"\n")
+            yield [*lines, last] if complete else lines, not complete
+            while not complete:
+                last = self.readline(_CHUNK)
+                complete = last.endswith(b"\n") or len(last) < _CHUNK
+
     def _damaged(self, error: Exception) -> UsageError:
         return UsageError(f"{self.name}: the compressed file is damaged or cut short: {error}")
 

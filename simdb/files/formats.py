@@ -8,7 +8,7 @@ from functools import partial
 
 from simdb.files.arrays import ArrayReader
 from simdb.files.compression import InputStream
-from simdb.files.jsonl import JsonLinesReader
+from simdb.files.jsonl import JsonLinesReader, reads_columns
 from simdb.files.rows import ReadingOptions, RowReader, StreamReader
 from simdb.files.separated import BasketReader, LinesReader, RatingsReader, SeparatedReader
 from simdb.files.tables import TableReader
@@ -30,6 +30,7 @@ class FileFormat:
         kept: what rows of it can be written as again, by what names of files promise; the first
             where a name promises nothing.
         is_table: its rows have columns of their own types.
+        reads_columns: tells whether a reader of it yields rows column by column.
     """
 
     reader: Callable[[str, ReadingOptions], RowReader]
@@ -37,6 +38,7 @@ class FileFormat:
     words: str
     kept: tuple[str, ...]
     is_table: bool = False
+    reads_columns: Callable[[ReadingOptions], bool] = lambda _options: False
 
 
 def _in_stream(
@@ -53,7 +55,14 @@ def _separated(stream: InputStream, options: ReadingOptions) -> SeparatedReader 
 
 def _table(words: str) -> FileFormat:
     options = frozenset(_OF_FIELDS | {"metadata_field", "columns"})
-    return FileFormat(TableReader, options, words, ("jsonl", *TABLES), is_table=True)
+    return FileFormat(
+        TableReader,
+        options,
+        words,
+        kept=("jsonl", *TABLES),
+        is_table=True,
+        reads_columns=lambda _options: True,
+    )
 
 
 FORMATS: Mapping[Format, FileFormat] = {
@@ -62,6 +71,7 @@ FORMATS: Mapping[Format, FileFormat] = {
         frozenset(_OF_FIELDS | {"metadata_field", "encoding"}),
         "lines of JSON",
         ("jsonl",),
+        reads_columns=reads_columns,
     ),
     "parquet": _table("Parquet"),
     "arrow": _table("Arrow"),

@@ -7,22 +7,110 @@ import math
 import os
 import re
 import reprlib
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import msgspec
+import numpy as np
 
 from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import InputStream
 from simdb.files.rows import (
+    BYTE_ORDER_MARK,
     KINDS_OF_VALUES,
+    ColumnRows,
     Item,
     NamedFieldsReader,
     ReadingOptions,
+    Row,
     RowProblemError,
     decoded,
 )
 from simdb.kinds.base import shortened
+from simdb.ragged import Column, offsets_of
+from simdb.results import Key
 
+# Bytes of lines that are read together.
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 2**16, 2**22
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def reads_columns(options: ReadingOptions) -> bool:
+    """Whether lines of JSON may be read column by column: one field of each is the item, a text."""
+    kind = options.kind
+    return (
+        len(options.text_fields) == 1
+        and kind.field_names is None
+        and "text" in kind.formats
+        and options.metadata_field is None
+        and options.encoding.lower() == "utf-8"
+        and options.longest >= _MOST_AT_ONCE
+    )
+
+
+@dataclass(frozen=True)
+class _LineRows(ColumnRows):
+    """Rows of lines of JSON whose items are texts.
+
+    Attributes:
+        reader: of the lines.
+        given: the bytes of each line.
+        fields: those of each row.
+    """
+
+    reader: JsonLinesReader
+    lines: Sequence[int]
+    given: Sequence[bytes]
+    fields: Sequence[dict[str, Any]]
+    keys: Sequence[Key]
+
+    def cut(self, begin: int, end: int) -> Self:
+        some = slice(begin, end)
+        return replace(
+            self,
+            lines=self.lines[some],
+            given=self.given[some],
+            fields=self.fields[some],
+            keys=self.keys[some],
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(map(len, self.given))
+
+    @property
+    def raws(self) -> Sequence[bytes]:
+        return self.given
+
+    def rows(self) -> Iterator[Row]:
+        return map(self.reader.row_of, self.lines, self.given, self.fields)
+
+    def is_like(self, other: ColumnRows) -> bool:
+        return isinstance(other, _LineRows)
+
+    def item_column(self, others: Sequence[Self]) -> Column | None:
+        name = self.reader.options.text_fields[0]
+        texts = [fields[name] for one in (self, *others) for fields in one.fields]
+        whole = "".join(texts)
+        if whole.isascii():
+            encoded = whole.encode("ascii")
+            sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+        else:
+            parts = [text.encode() for text in texts]
+            encoded = b"".join(parts)
+            sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        return Column("text", np.frombuffer(encoded, np.uint8), offsets_of(sizes))
+
+    def metadata_of_rows(self) -> list[dict[str, Any] | None] | None:
+        options = self.reader.options
+        if not options.metadata:
+            return None
+        taken = {options.text_fields[0], options.id_field}
+        others = [
+            {name: fields[name] for name in fields if name not in taken} for fields in self.fields
+        ]
+        return [one or None for one in others] if any(others) else None
 
 
 class JsonLinesReader(NamedFieldsReader):
@@ -35,6 +123,57 @@ class JsonLinesReader(NamedFieldsReader):
     (where several fields are one vector also a number), a bit vector a text or a list of 0 and 1 or
     a hexadecimal text, a fingerprint a list of minutiae or of squares.
     """
+
+    def blocks(self, most_bytes: int) -> Iterator[ColumnRows | Iterator[Row]]:
+        """Yield the rows as columns, block by block; one by one where something is not plain."""
+        if not reads_columns(self.options):
+            yield iter(self)
+            return
+        number = 1
+        size = min(max(most_bytes, _LEAST_AT_ONCE), _MOST_AT_ONCE)
+        for raws, is_cut in self._stream.blocks(size, self.options.longest):
+            if number == 1 and raws and raws[0].startswith(BYTE_ORDER_MARK):
+                self.preamble = BYTE_ORDER_MARK
+                raws[0] = raws[0].removeprefix(BYTE_ORDER_MARK)
+            lines = range(number, number + len(raws))
+            yield self._in_columns(lines, raws) or self._one_by_one(lines, raws)
+            number += len(raws)
+            if is_cut:
+                problem = f"longer than {self.options.longest} bytes"
+                yield iter([Row(number, None, None, None, b"", problem)])
+                number += 1
+
+    def _in_columns(self, lines: Sequence[int], raws: list[bytes]) -> _LineRows | None:
+        """Return lines as rows in columns; None unless each is one without a problem."""
+        if not all(map(bytes.strip, raws)):
+            lines = tuple(n for n, raw in zip(lines, raws, strict=True) if raw.strip())
+            raws = [raw for raw in raws if raw.strip()]
+        try:
+            # It takes no more than the decoder that tells what is wrong, and makes the same of it.
+            fields = list(map(_QUICK.decode, raws))
+        except (ValueError, RecursionError):
+            return None
+        name, key = self.options.text_fields[0], self.options.id_field
+        if set(map(type, fields)) != {dict}:
+            return None
+        try:
+            texts = [one[name] for one in fields]
+            keys: Sequence[Key] = lines if key is None else [one[key] for one in fields]
+        except KeyError:
+            return None
+        if self.options.made_keys is not None:
+            keys = list(map(self._made_key, lines, raws))
+        kinds = set(map(type, keys))
+        if set(map(type, texts)) != {str} or kinds not in ({str}, {int}):
+            return None
+        if kinds == {str} and self.options.integer_keys and key is not None:
+            return None
+        return _LineRows(self, lines, raws, fields, keys)
+
+    def _one_by_one(self, lines: Sequence[int], raws: Sequence[bytes]) -> Iterator[Row]:
+        for line, raw in zip(lines, raws, strict=True):
+            if not self._is_blank(raw):
+                yield self._row(line, raw)
 
     def fields_of(self, raw: bytes) -> dict[str, Any]:
         """Return the object on a line; a list alone stands for the field of the item."""
@@ -131,6 +270,7 @@ def _finite_number(text: str) -> float:
     return number
 
 
+_QUICK = msgspec.json.Decoder()
 _DECODER = json.JSONDecoder(parse_constant=_refused_constant, parse_float=_finite_number)
 
 

@@ -11,7 +11,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -24,6 +24,7 @@ from simdb.files.compression import InputStream
 from simdb.kinds import Kind, Text
 from simdb.kinds.base import Format, shortened
 from simdb.kinds.ratings import Stars, Treatment
+from simdb.ragged import Column
 from simdb.results import Key
 
 Elements: TypeAlias = Literal["auto", "integers", "strings"]
@@ -285,6 +286,47 @@ def _is_integer(token: str) -> bool:
     return bool(WHOLE_NUMBER.fullmatch(token)) and _SMALLEST <= int(token) <= _LARGEST
 
 
+class ColumnRows(ABC):
+    """Successive rows of an input that can be read column by column.
+
+    Attributes:
+        lines, keys: one for each.
+    """
+
+    lines: Sequence[int]
+    keys: Sequence[Key]
+
+    @abstractmethod
+    def cut(self, begin: int, end: int) -> Self:
+        """Return some of the rows."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """How many bytes they take, about."""
+
+    @property
+    @abstractmethod
+    def raws(self) -> Sequence[bytes]:
+        """The bytes of each row, as ``Row`` has them."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows one by one."""
+
+    @abstractmethod
+    def is_like(self, other: ColumnRows) -> bool:
+        """Whether the items of both can be one column."""
+
+    @abstractmethod
+    def item_column(self, others: Sequence[Self]) -> Column | None:
+        """Return the items, and those of others like these after them, None for no such column."""
+
+    @abstractmethod
+    def metadata_of_rows(self) -> list[dict[str, Any] | None] | None:
+        """Return the metadata of each row, if there are any."""
+
+
 class RowReader(ABC):
     """Rows of one input in order, as an iterable and a context manager; it is read once.
 
@@ -312,6 +354,14 @@ class RowReader(ABC):
     @abstractmethod
     def __iter__(self) -> Iterator[Row]:
         """Yield every row; one that cannot be read carries its problem."""
+
+    def blocks(self, most_bytes: int) -> Iterator[ColumnRows | Iterator[Row]]:
+        """Yield the rows in order, column by column where they can be read so.
+
+        Args:
+            most_bytes: of what is read together, about, where that can be chosen.
+        """
+        yield iter(self)
 
     @abstractmethod
     def fields(self, raw: bytes) -> Mapping[str, Any]:
@@ -379,11 +429,12 @@ class StreamReader(RowReader):
 
     def _row(self, line: int, raw: bytes) -> Row:
         try:
-            return self._row_of(line, raw, self.fields_of(raw))
+            return self.row_of(line, raw, self.fields_of(raw))
         except RowProblemError as problem:
             return Row(line, None, None, None, raw, str(problem))
 
-    def _row_of(self, line: int, raw: bytes, fields: Any) -> Row:
+    def row_of(self, line: int, raw: bytes, fields: Any) -> Row:
+        """Return the row of a record whose fields are known."""
         key = None
         try:
             made = self.options.made_keys is not None

@@ -20,7 +20,8 @@ from simdb import arrow
 from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.jsonl import JsonLinesReader
-from simdb.files.rows import ReadingOptions, Row, RowReader
+from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
+from simdb.ragged import Column
 from simdb.results import Key
 
 BATCH_ROWS = 10_000
@@ -51,31 +52,52 @@ class Part:
             yield dict(zip(self.columns, values, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRows:
-    """Successive rows of a table that can be read column by column.
+@dataclass(frozen=True)
+class _BatchRows(ColumnRows):
+    """Rows of a record batch.
 
     Attributes:
+        reader: of the table.
         batch: what is read of them.
-        line: the number of the first.
-        keys: one for each.
         item: the column of the items.
         metadata: the columns that are kept as metadata.
     """
 
+    reader: TableReader
     batch: Any
-    line: int
+    lines: range
     keys: Sequence[Key]
     item: str
     metadata: Sequence[str]
 
-    def cut(self, begin: int, end: int) -> ColumnRows:
-        """Return some of the rows."""
-        batch, keys = self.batch.slice(begin, end - begin), self.keys[begin:end]
-        return replace(self, batch=batch, line=self.line + begin, keys=keys)
+    def cut(self, begin: int, end: int) -> Self:
+        batch = self.batch.slice(begin, end - begin)
+        return replace(self, batch=batch, lines=self.lines[begin:end], keys=self.keys[begin:end])
 
-    def metadata_of_rows(self) -> list[dict[str, Any]] | None:
-        """Return the metadata of each row, if there are any."""
+    @property
+    def nbytes(self) -> int:
+        return int(self.batch.nbytes)
+
+    @property
+    def raws(self) -> RowLines:
+        return RowLines(self.batch)
+
+    def rows(self) -> Iterator[Row]:
+        return self.reader.rows_of(part_of(self.batch), self.lines.start)
+
+    def is_like(self, other: ColumnRows) -> bool:
+        return (
+            isinstance(other, _BatchRows)
+            and self.batch.schema.equals(other.batch.schema)
+            and self.item == other.item
+        )
+
+    def item_column(self, others: Sequence[Self]) -> Column | None:
+        items = [one.batch.column(one.item) for one in (self, *others)]
+        joined = items[0] if len(items) == 1 else arrow.library().concat_arrays(items)
+        return arrow.column_of(joined)
+
+    def metadata_of_rows(self) -> list[dict[str, Any] | None] | None:
         names = list(self.metadata)
         return list(part_of(self.batch.select(names)).rows()) if names else None
 
@@ -137,6 +159,16 @@ class TableReader(JsonLinesReader):
             for batch in file.batches([name for name in wanted if name not in added]):
                 yield _with_columns(batch, {name: added[name] for name in added if name in wanted})
 
+    def blocks(self, most_bytes: int) -> Iterator[ColumnRows | Iterator[Row]]:
+        """Yield the rows batch by batch."""
+        if not self.has_batches:
+            yield iter(self)
+            return
+        line = 1
+        for batch in self.batches():
+            yield self.in_columns(batch, line) or self.rows_of(part_of(batch), line)
+            line += batch.num_rows
+
     def _parts(self) -> Iterator[Part]:
         """Yield the rows in parts."""
         return map(part_of, self.batches())
@@ -183,9 +215,9 @@ class TableReader(JsonLinesReader):
         self._note(part.binary)
         for number, fields in enumerate(part.rows(), line):
             raw = _line_of(fields) if self.options.raw else b""
-            yield self._row_of(number, raw, fields)
+            yield self.row_of(number, raw, fields)
 
-    def in_columns(self, batch: Any, line: int) -> ColumnRows | None:
+    def in_columns(self, batch: Any, line: int) -> _BatchRows | None:
         """Return the rows of a batch as columns, None where they are to be read one by one.
 
         Args:
@@ -200,9 +232,10 @@ class TableReader(JsonLinesReader):
             return None
         if not simple or item not in batch.schema.names or batch.column(item).null_count:
             return None
-        keys = self._keys_of(batch, range(line, line + batch.num_rows))
+        lines = range(line, line + batch.num_rows)
+        keys = self._keys_of(batch, lines)
         names = [name for name in batch.schema.names if name in others and options.metadata]
-        return None if keys is None else ColumnRows(batch, line, keys, item, names)
+        return None if keys is None else _BatchRows(self, batch, lines, keys, item, names)
 
     def _keys_of(self, batch: Any, lines: range) -> Sequence[Key] | None:
         """Return the keys of the rows of a batch, if all are as their column has them, or made."""
@@ -382,6 +415,12 @@ class TableFile:
 
     def __exit__(self, *_raised: object) -> None:
         self._opened.close()
+
+
+def version_of(source: str) -> tuple[int, ...]:
+    """Return what tells a file from another that takes its place, or from itself written anew."""
+    status = Path(source).stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def require_same_columns(sources: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ import simdb
 from simdb.cli.feed import Feed
 from simdb.files.compression import zstandard
 from tests.support.cli_stores import likeness, text_of
-from tests.support.commands import done, run, write_rows
+from tests.support.commands import done, failed, run, write_rows
 
 
 def variant(seed: int, changes: int) -> str:
@@ -377,3 +377,19 @@ def test_the_hash_functions_are_those_of_the_content_and_not_known_before(tmp_pa
     assert len({first, other, folder}) == 3
     assert min(first, other, folder) > 2**128
     assert streamed is None, "drawn"
+
+
+def test_a_collection_that_another_process_makes_meanwhile_is_taken(tmp_path, monkeypatch):
+    rows = write_rows(tmp_path / "in.jsonl", [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}])
+    create = simdb.Database.create_collection
+
+    def second(*given: Any, **settings: Any) -> simdb.Collection:
+        create(*given, **settings)
+        return create(*given, **settings)
+
+    monkeypatch.setattr(simdb.Database, "create_collection", second)
+    done("dedupe", rows, "-o", "-", "--store", tmp_path / "s.simdb", "--id-field", "id")
+    assert 'other settings: shingles is {"of": "character", "size": 9}' in failed(
+        *("dedupe", rows, "-o", "-", "--store", tmp_path / "s.simdb", "--id-field", "id"),
+        *("--shingles", "word:2"),
+    )

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import simdb
 from simdb.cli import app as app_module
 from simdb.cli import search
+from simdb.cli.failures import told_when_interrupted
 from tests.support import cli_stores
 from tests.support.cli_stores import THREE_ROWS
 from tests.support.commands import failed, program, run
@@ -222,6 +225,41 @@ def test_an_interruption_before_the_command_begins_is_quiet(monkeypatch):
     result = run("--version")
     assert result.exit_code == 130
     assert "Traceback" not in result.stderr
+
+
+def test_an_interruption_within_a_kernel_is_one(monkeypatch):
+    def interrupt(*arguments: object, **options: object) -> None:
+        # What C makes of one that it did not look for.
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("simdb.open", interrupt)
+    result = run("create", "s.simdb", "c")
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+    with (
+        pytest.raises(KeyboardInterrupt, match="interrupted; 5 rows"),
+        told_when_interrupted(lambda: "5 rows"),
+    ):
+        interrupt()
+
+
+def test_an_interruption_that_python_ignores_comes_again():
+    code = """
+import signal, sys, time
+from simdb.cli import app, main
+class Finalised:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+def version(name):
+    Finalised()
+    time.sleep(60)
+app.version, sys.argv = version, ["simdb", "--version"]
+main()
+"""
+    began = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert (ended.returncode, ended.stdout) == (130, b"")
+    assert time.monotonic() - began < 50
 
 
 def test_the_usual_report_of_errors_is_back_when_simdb_is_imported():

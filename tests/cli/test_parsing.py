@@ -19,7 +19,7 @@ from simdb.cli.output import ProgressBar, excerpt
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.rows import ReadingOptions
 from simdb.files.writing import printable
-from simdb.kinds import CharacterShingles, StopWordShingles, Text, WordShingles
+from simdb.kinds import CharacterShingles, Set, StopWordShingles, Text, WordShingles
 from simdb.results import Outcome, Outcomes, Progress
 from tests.support.commands import program, run
 from tests.support.processes import interpreted
@@ -208,8 +208,9 @@ def test_progress_on_a_terminal_shows_the_count(monkeypatch, capsys, share):
 
 def test_the_share_that_is_done_leaves_out_the_rows_read_ahead(tmp_path):
     path = tmp_path / "in.jsonl"
-    path.write_bytes(b'{"text": "x"}\n' * 8)
-    feed = Feed([str(path), str(path)], ReadingOptions(), on_bad="error", keep_raw=False)
+    path.write_bytes(b'{"set": [1]}\n' * 8)  # sets are read line by line
+    options = ReadingOptions(kind=Set(), text_fields=("set",))
+    feed = Feed([str(path), str(path)], options, on_bad="error", keep_raw=False)
     assert feed.share() == 0
 
     rows = iter(feed)

@@ -3,8 +3,11 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from simdb.cli import dedupe
@@ -115,6 +118,21 @@ def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
     assert "is a folder" in failed("dedupe", folder / "1.jsonl", "-o", tmp_path, *FIELDS)
     monkeypatch.setattr(dedupe, "_MOST_SHARDS", 2)
     assert "at most 2 go to a folder" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
+
+
+def test_a_table_that_is_replaced_while_it_is_read_is_told(tmp_path, monkeypatch):
+    source, kept = tmp_path / "in.parquet", tmp_path / "kept.parquet"
+    pq.write_table(pa.table({"text": [text_of(seed) for seed in range(5)]}), source)
+    pq.write_table(pa.table({"text": [text_of(seed) for seed in range(9)]}), tmp_path / "other")
+    settle = dedupe._Splitting.settle
+
+    def replaced(*given: Any) -> None:
+        settle(*given)
+        (tmp_path / "other").replace(source)
+
+    monkeypatch.setattr(dedupe._Splitting, "settle", replaced)
+    assert "in.parquet was changed while it was read" in failed("dedupe", source, "-o", kept)
+    assert not kept.exists()
 
 
 def test_a_folder_of_several_formats_is_refused_until_it_is_said_which(folder, tmp_path):

@@ -7,10 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from simdb.files import jsonl
+from simdb.files.jsonl import JsonLinesReader
 from simdb.files.tables import TableReader
 from simdb.ingest import rows as rows_of
 from tests.support.cli_stores import near_copy, text_of
-from tests.support.commands import run
+from tests.support.commands import run, write_rows
 
 ROWS = 60
 TEXTS: list[str | None] = [text_of(seed) for seed in range(ROWS)]
@@ -95,6 +97,25 @@ def test_rows_in_columns_are_what_rows_one_by_one_are(
     assert any(taken) == ("content" not in arguments and not ended_early)
     monkeypatch.setattr(TableReader, "in_columns", lambda *_given: None)
     assert columns == everything(tmp_path / "rows", arguments)
+
+
+LINES = ["keys of a field", "contents as keys", "what is removed", "nulls", "a key twice"]
+
+
+@pytest.mark.parametrize("way", LINES)
+def test_lines_in_columns_are_what_lines_one_by_one_are(tmp_path, monkeypatch, way):
+    monkeypatch.setattr("simdb.ingest.add.BATCH_ITEMS", 7)
+    monkeypatch.setattr(jsonl, "_LEAST_AT_ONCE", 3_000)
+    table, arguments = WAYS[way]
+    source = shards(tmp_path / "in", table)
+    for path in source.iterdir():
+        write_rows(path.with_suffix(".jsonl"), pq.read_table(path).to_pylist())
+        path.unlink()
+    given = [{"in": source, "=kept.parquet": "=kept"}.get(str(word), word) for word in arguments]
+    columns = everything(tmp_path / "columns", given)
+    assert columns[0] == 0
+    monkeypatch.setattr(JsonLinesReader, "_in_columns", lambda *_given: None)
+    assert columns == everything(tmp_path / "rows", given)
 
 
 def test_metadata_of_columns_are_those_of_rows(tmp_path, monkeypatch):
