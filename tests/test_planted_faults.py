@@ -202,8 +202,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/buckets.py",
-        "enough: Bools = (matches >= needed)",
-        "enough: Bools = (matches > needed)",
+        "matching_rows(left, right) >= needed.words)",
+        "matching_rows(left, right) > needed.words)",
         "tests/answers/test_search.py",
     ),
     Fault(
@@ -370,8 +370,8 @@ FAULTS = (
     Fault(
         "opened",
         "opened/signer.py",
-        "8 * most // (2 * self.family.words + 8 * keys)",
-        "8 * most // (2 * self.family.words + keys)",
+        "8 * most // (2 * self.family.words + 8 * self.settings.most_keys)",
+        "8 * most // (2 * self.family.words + self.settings.most_keys)",
         "tests/ingest/test_batches.py -k bucket_keys",
     ),
     Fault(
@@ -454,8 +454,8 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/stats.py",
-        "(bands + signature_bytes) / state.live",
-        "bands / state.live",
+        "(bands + signature_bytes) / manifest.live",
+        "bands / manifest.live",
         "tests/ingest/test_batches.py -k stats",
     ),
     Fault(
