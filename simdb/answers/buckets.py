@@ -432,7 +432,8 @@ def _agreeing(
     words, present = stored_signatures(reader, distinct)
     left, right = signed.signatures[probes], words[places]
     enough: Bools = (kernels.sketches.matching_rows(left, right) >= needed.words) & present[places]
-    enough[enough] = needed.holds(left[enough], right[enough])
+    if needed.family is not None:
+        enough[enough] = needed.holds(left[enough], right[enough])
     return enough
 
 

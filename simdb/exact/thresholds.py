@@ -114,8 +114,7 @@ class Threshold(_Rational):
                 overlap = Fraction(float(overlaps[place]))
                 near[place] = overlap >= self.fraction * Fraction(float(unions[place])) > 0
             return near
-        many_overlaps = np.asarray(overlaps).astype(np.int64)
-        many_unions = np.asarray(unions).astype(np.int64)
+        many_overlaps, many_unions = np.asarray(overlaps, np.int64), np.asarray(unions, np.int64)
         largest = max(_largest(many_overlaps), _largest(many_unions))
         ratio = _at_least(self.fraction, largest)
         if largest > _LARGEST_FACTOR:

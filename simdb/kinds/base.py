@@ -33,7 +33,7 @@ from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, PlanRequest, plan
-from simdb.ragged import ByteStrings, Column, Ragged
+from simdb.ragged import ByteStrings, Column, Ragged, offsets_of
 from simdb.work import Work
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
@@ -794,10 +794,9 @@ def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
         values = items.values.view()
         values.flags.writeable = False  # as bytes are; else it were a type more to compile for
         return values, items.offsets
-    whole = items[0] if len(items) == 1 else b"".join(items)
-    offsets = np.zeros(len(items) + 1, np.int64)
-    np.cumsum(lengths_of(items), out=offsets[1:])
-    return np.frombuffer(whole, np.uint8), offsets
+    if len(items) == 1:  # as of most searches
+        return np.frombuffer(items[0], np.uint8), np.array([0, len(items[0])], np.int64)
+    return np.frombuffer(b"".join(items), np.uint8), offsets_of(lengths_of(items))
 
 
 def rows_of(items: Sequence[Stored], width: int, what: str) -> UInt8s:
