@@ -138,6 +138,23 @@ class UnknownKindError(UsageError, LookupError):
         self.name = name
 
 
+class UnknownTokeniserError(UnknownKindError):
+    """A collection cuts texts by a tokeniser that this process does not know.
+
+    Attributes:
+        name, version: of the tokeniser.
+    """
+
+    def __init__(self, name: str, version: str) -> None:
+        UsageError.__init__(
+            self,
+            f"the tokeniser {name!r}, version {version!r}, is not known here: import what "
+            "registers it with simdb.kinds.tokeniser, or install the package that brings it",
+        )
+        self.name = name
+        self.version = version
+
+
 class MissingExtraError(UsageError, ImportError):
     """An optional library is not installed; the message names the extra that brings it."""
 

@@ -39,6 +39,7 @@ from simdb.kinds.text import (
     Text,
     WordShingles,
 )
+from simdb.kinds.tokenisers import Tokens, tokeniser
 from simdb.kinds.vectors import Vector
 from simdb.kinds.weighted import WeightedSet
 from simdb.lsh.curves import Curve, JaccardCurve
@@ -82,6 +83,7 @@ __all__ = [
     "SymbolKind",
     "SymbolSets",
     "Text",
+    "Tokens",
     "Vector",
     "WeightedSet",
     "WordShingles",
@@ -93,6 +95,7 @@ __all__ = [
     "require",
     "restore",
     "secret_words",
+    "tokeniser",
 ]
 
 ENTRY_POINTS = "simdb.kinds"

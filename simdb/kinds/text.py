@@ -37,6 +37,7 @@ from simdb.kinds.base import (
     shown,
     utf8,
 )
+from simdb.kinds.tokenisers import TokenHashes, Tokens
 from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
 from simdb.ragged import ByteStrings, Column
 
@@ -125,10 +126,10 @@ class StopWordShingles(Shingling, frozen=True, tag="stop-word"):
         super().__post_init__()
 
 
-Shingles: TypeAlias = CharacterShingles | WordShingles | StopWordShingles
+Shingles: TypeAlias = CharacterShingles | WordShingles | StopWordShingles | Tokens
 
 # Of English text: a word and its blank have about 6 bytes, and a stop word comes every 13 bytes.
-_BYTES_A_SHINGLE = {CharacterShingles: 1, WordShingles: 6, StopWordShingles: 13}
+_BYTES_A_SHINGLE = {CharacterShingles: 1, WordShingles: 6, StopWordShingles: 13, Tokens: 6}
 
 
 class Text(SymbolKind, frozen=True):
@@ -151,7 +152,9 @@ class Text(SymbolKind, frozen=True):
     is_slow_to_read: ClassVar[bool] = True
     options: ClassVar[Mapping[str, SettingOption]] = {
         "shingles": SettingOption(
-            "What texts are compared by", "character:9", "character:N|word:N|stop-word:N"
+            "What texts are compared by",
+            "character:9",
+            "character:N|word:N|stop-word:N|tokens:NAME:VERSION",
         ),
         "lowercase": SettingOption(
             "Compare without regard to case", "--keep-case", off="--keep-case"
@@ -184,7 +187,9 @@ class Text(SymbolKind, frozen=True):
             Examples(cls(CharacterShingles(4), lowercase=True), "0.9", items, near, invalid),
         )
 
-    def make_items(self, secret: bytes) -> TextItems:
+    def make_items(self, secret: bytes) -> EncodedTexts:
+        if isinstance(self.shingles, Tokens):
+            return TokenisedTexts(self, self.shingles, secret)
         return TextItems(self, secret)
 
     @property
@@ -199,11 +204,16 @@ class Text(SymbolKind, frozen=True):
         if not isinstance(shingles, str):
             return dict(described)
         name, colon, size = shingles.partition(":")
-        known = {one.__struct_config__.tag: one for one in _BYTES_A_SHINGLE}
+        if name == "tokens" and size:
+            called, _, version = size.partition(":")
+            told = {"version": version} if version else {}
+            return {**described, "shingles": {"of": name, "name": called, **told}}
+        known = {one.__struct_config__.tag: one for one in _BYTES_A_SHINGLE if one is not Tokens}
         whole = size.isascii() and size.isdigit() and len(size) < 10
         if name not in known or (colon and not whole):
             raise ConfigurationError(
-                f"shingles must be character:N, word:N or stop-word:N, not {shingles!r}"
+                "shingles must be character:N, word:N, stop-word:N or tokens:NAME:VERSION, not "
+                f"{shingles!r}"
             )
         sized = {known[name].__struct_fields__[0]: int(size)} if colon else {}
         return {**described, "shingles": {"of": name, **sized}}
@@ -376,6 +386,38 @@ class EncodedTexts(Items):
         return _stands_for(self._form, lowercase=self._lowercase)
 
 
+class TokenisedTexts(EncodedTexts):
+    """Encode texts, and cut them by a function of one's own, normalised as the settings say.
+
+    What it makes of a text is looked at before the text is taken, and made anew where its symbols
+    are needed. Two different tokens of at most n bytes share a symbol as elements of sets do.
+    """
+
+    def __init__(self, settings: Text, tokens: Tokens, secret: bytes) -> None:
+        super().__init__(settings.unicode, settings.white_space, lowercase=settings.lowercase)
+        self._collapses = settings.white_space == "collapse"
+        self._hashes = TokenHashes(tokens, secret)
+
+    def encode(self, item: object) -> bytes:
+        data = super().encode(item)
+        self._hashes.stored(self._compared(data))
+        return data
+
+    def encode_many(self, items: Sequence[object]) -> list[bytes]:
+        return list(map(self.encode, items))
+
+    def encode_column(self, column: Column) -> None:
+        return None
+
+    def _compared(self, data: bytes | memoryview) -> str:
+        text = self._normalise(self.decode(data))
+        return " ".join(text.split()) if self._collapses else text
+
+    def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
+        """Return the symbols of the tokens of stored texts."""
+        return self._hashes.symbols(list(map(self._compared, items)))
+
+
 class TextItems(EncodedTexts):
     """Encode texts and cut them into symbols under one collection's settings and secret.
 
@@ -390,6 +432,7 @@ class TextItems(EncodedTexts):
         words = [int(word) for word in secret_words(secret, b"simdb.text", 3)]
         base, word_base = polynomial_base(words[0]), polynomial_base(words[1])
         shingles = settings.shingles
+        assert not isinstance(shingles, Tokens)
         if isinstance(shingles, StopWordShingles):
             self._size = shingles.following + 1
         else:

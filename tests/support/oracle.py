@@ -51,6 +51,7 @@ def shingle_list(text: str, settings: kinds.Text) -> list[Shingle]:
     words = tuple(re.findall(r"\w+", text))
     if isinstance(shingles, kinds.WordShingles):
         return _runs(words, shingles.size)
+    assert isinstance(shingles, kinds.StopWordShingles)
     stop_words = {_simple_fold(normalised(word, settings)) for word in shingles.stop_words}
     size = shingles.following + 1
     return [

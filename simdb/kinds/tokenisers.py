@@ -1,0 +1,113 @@
+"""Tokenisers of one's own: functions of a text, known by a name and a version.
+
+A store keeps both, and not the function: the program that opens a collection must have registered
+the same one, or a package that is installed brings it as an entry point of the group
+``simdb.tokenisers``, whose module registers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, TypeAlias, TypeVar
+
+from msgspec import Meta
+
+from simdb import kernels
+from simdb.errors import BadItemError, ConfigurationError, UnknownTokeniserError, WrongTypeError
+from simdb.kinds.base import Settings, joined, shown
+from simdb.kinds.sets import ElementForm, element_keys, require_found
+from simdb.lsh.family import SymbolSets, secret_words
+
+ENTRY_POINTS = "simdb.tokenisers"
+
+Tokeniser: TypeAlias = Callable[[str], Iterable[str]]
+T = TypeVar("T", bound=Tokeniser)
+Named: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
+
+_FORM = ElementForm("text's set of tokens")
+_TOKENISERS: dict[tuple[str, str], Tokeniser] = {}
+
+
+def tokeniser(name: str, version: str = "1") -> Callable[[T], T]:
+    """Register a function of a text, which returns its tokens, under a name and a version.
+
+    It must return the same tokens for the same text, in every process, and be safe to call from
+    several threads: a change of it is another version. Order and repeats of tokens do not count.
+
+    Raises:
+        ConfigurationError: another function has that name and version.
+        WrongTypeError: it is no function.
+    """
+
+    def register(function: T) -> T:
+        if not callable(function):
+            raise WrongTypeError(f"a tokeniser is a function of a text, not {shown(function)}")
+        taken = _TOKENISERS.get((name, version))
+        if taken is not None and _place_of(taken) != _place_of(function):
+            raise ConfigurationError(
+                f"the tokeniser {name!r}, version {version!r}, is {_place_of(taken)} already: give "
+                "another version"
+            )
+        _TOKENISERS[name, version] = function  # a module that is loaded again brings it anew
+        return function
+
+    return register
+
+
+def _place_of(function: Tokeniser) -> str:
+    module = getattr(function, "__module__", "")
+    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+
+
+def named(name: str, version: str) -> Tokeniser:
+    """Return a registered tokeniser; UnknownTokeniserError if there is none of that version."""
+    from importlib.metadata import entry_points  # slow to load, and mostly not needed
+
+    if (name, version) not in _TOKENISERS:
+        for found in entry_points(group=ENTRY_POINTS):
+            if found.name == name:
+                found.load()
+    if (name, version) not in _TOKENISERS:
+        raise UnknownTokeniserError(name, version)
+    return _TOKENISERS[name, version]
+
+
+class Tokens(Settings, frozen=True, tag_field="of", tag="tokens"):
+    """What a function of one's own makes of a text, which ``kinds.tokeniser`` has registered.
+
+    Attributes:
+        name, version: those that it is registered under.
+    """
+
+    name: Named
+    version: Named = "1"
+
+
+class TokenHashes:
+    """Hashes the tokens of texts under one collection's secret, as elements of sets are hashed."""
+
+    def __init__(self, tokens: Tokens, secret: bytes) -> None:
+        self._tokens = tokens
+        self._function = named(tokens.name, tokens.version)
+        self._keys = element_keys(secret_words(secret, b"simdb.tokens", 3))
+
+    def stored(self, text: str) -> bytes:
+        """Return the tokens of a text as a set is stored; BadItemError if they are none."""
+        named_so = f"the tokeniser {self._tokens.name!r}"
+        try:
+            found = self._function(text)
+            tokens = None if isinstance(found, str) else set(found)
+        except Exception as error:  # whatever the function does not like
+            raise BadItemError(f"{named_so} fails of a text: {error!r}") from error
+        wrong = tokens is None or next((one for one in tokens if not isinstance(one, str)), None)
+        if tokens is None or wrong is not None:
+            given = shown(found if tokens is None else wrong)
+            raise BadItemError(f"{named_so} must return strings, not {given}")
+        return _FORM.stored(sorted(tokens))
+
+    def symbols(self, texts: Sequence[str]) -> SymbolSets:
+        """Return a symbol for each token of each text."""
+        data, bounds = joined(list(map(self.stored, texts)))
+        values, offsets = kernels.elements.element_symbols(data, bounds[1:], self._keys)
+        require_found(offsets, "set of tokens")
+        return SymbolSets(values, offsets)

@@ -1,0 +1,160 @@
+"""Tokenisers of one's own: named and versioned in the store, and missed when they are not there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import combinations, pairwise
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.errors import BadItemError, ConfigurationError, UnknownTokeniserError, WrongTypeError
+from simdb.kinds import tokenisers
+from simdb.kinds.tokenisers import tokeniser
+from tests.support.commands import run
+from tests.support.similarities import jaccard
+
+TEXTS = [
+    "The quick brown foxes jumped over the lazy dogs",
+    "the quick brown fox jumps over a lazy dog",
+    "A quick fox jump over the lazy dog again",
+    "nothing of that at all, in no way",
+    "",
+]
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    """Whatever a test registers is forgotten after it."""
+    before = dict(tokenisers._TOKENISERS)
+    tokeniser("stems")(stems)
+    yield
+    tokenisers._TOKENISERS.clear()
+    tokenisers._TOKENISERS.update(before)
+
+
+def stems(text: str) -> list[str]:
+    """Words cut after four letters, and every two of them that follow each other."""
+    words = [word[:4] for word in text.lower().split()]
+    return words + [" ".join(two) for two in pairwise(words)]
+
+
+def test_texts_are_compared_by_what_the_function_returns(tmp_path):
+    with simdb.open(tmp_path / "a.simdb") as db:
+        kind = simdb.Text(simdb.Tokens("stems"))
+        made = db.collection("c", kind, threshold=0.3, exact_floor=0.2)
+        made.add_many(enumerate(TEXTS))
+        expected = {
+            (one, other): float(jaccard(stems(TEXTS[one]), stems(TEXTS[other])))
+            for one, other in combinations(range(len(TEXTS)), 2)
+            if jaccard(stems(TEXTS[one]), stems(TEXTS[other])) >= 0.3
+        }
+        assert len(expected) >= 2
+        assert {(p.left, p.right): p.similarity for p in made.pairs()} == expected
+        assert made.search(TEXTS[0].upper())[0].similarity == 1
+        assert made.get(0).item == TEXTS[0]
+        made.rebuild(simdb.Text(simdb.WordShingles(1)))
+        made.rebuild(kind)
+        assert {(p.left, p.right): p.similarity for p in made.pairs()} == expected
+        assert made.check(deep=True).sound
+        told = made.stats()["settings"]["shingles"]
+        assert told == {"of": "tokens", "name": "stems", "version": "1"}
+
+
+def test_the_function_sees_texts_as_the_settings_normalise_them(tmp_path):
+    seen = []
+
+    @tokeniser("noting", "2")
+    def noting(text: str) -> list[str]:
+        seen.append(text)
+        return [text]
+
+    with simdb.open(tmp_path / "a.simdb") as db:
+        tokens = simdb.Tokens("noting", "2")
+        made = db.collection("c", simdb.Text(tokens, lowercase=True, unicode="NFKC"))
+        made.add(1, "  A  \ufb01ne\tDAY ")
+        assert set(seen) == {"a fine day"}
+        kept = db.collection("d", simdb.Text(tokens, white_space="keep"))
+        seen.clear()
+        kept.add(1, " A\n")
+        assert set(seen) == {" A\n"}
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("abc", "must return strings, not str 'abc'"),
+        ([1], "must return strings, not int 1"),
+        (None, "fails of a text: TypeError"),
+    ],
+)
+def test_what_a_function_does_wrong_is_the_row_s_problem(tmp_path, returned, message):
+    tokeniser("wrong")(lambda text: ["fine"] if text == "fine" else returned)
+    with simdb.open(tmp_path / "a.simdb") as db:
+        made = db.collection("c", simdb.Text(simdb.Tokens("wrong")))
+        with pytest.raises(BadItemError, match=f"row 1: the tokeniser 'wrong' {message}"):
+            made.add_many([(1, "fine"), (2, "other")])
+        report = made.add_many([(1, "fine"), (2, "other")], on_bad="skip")
+        assert (report.added, report.bad) == (1, 1)
+
+
+def test_a_store_whose_tokeniser_is_not_there_opens_and_refuses_the_collection(tmp_path):
+    path = tmp_path / "a.simdb"
+    with simdb.open(path) as db:
+        db.collection("c", simdb.Text(simdb.Tokens("stems"))).add(1, TEXTS[0])
+        db.collection("plain", simdb.Text()).add(1, TEXTS[0])
+    tokeniser("stems", "2")(stems)
+    del tokenisers._TOKENISERS["stems", "1"]
+    with simdb.open(path) as db:
+        assert len(db["plain"]) == 1
+        message = "the tokeniser 'stems', version '1', is not known here: import what registers it"
+        with pytest.raises(UnknownTokeniserError, match=message) as why:
+            db["c"]
+        assert (why.value.name, why.value.version) == ("stems", "1")
+        with pytest.raises(UnknownTokeniserError):
+            db.collection("new", simdb.Text(simdb.Tokens("other")))
+        assert "new" not in db.collection_names()
+        assert [problem.record for problem in db.check().problems] == ["c"]
+        assert "not known here" in str(db.stats()["collections"])
+    found = run("search", path, "c", "--text", "x")
+    assert found.exit_code != 0
+    assert "version '1', is not known here" in found.stderr
+
+
+def test_names_are_taken_once():
+    with pytest.raises(ConfigurationError, match=r"is tests.*stems already: give another version"):
+        tokeniser("stems")(lambda text: text.split())
+    tokeniser("stems")(stems)  # as a module that is loaded again
+    wrong: Any = 7
+    with pytest.raises(WrongTypeError, match="a function of a text"):
+        tokeniser("seven")(wrong)
+    with pytest.raises(ConfigurationError, match=r"Text\.shingles: Expected str, got int"):
+        simdb.Text.restored({"shingles": {"of": "tokens", "name": 3}})
+
+
+def test_the_command_line_takes_those_of_installed_packages(tmp_path):
+    """A package brings one as an entry point; here a folder on the path of a new process."""
+    (tmp_path / "brought.py").write_text(
+        "import simdb\n"
+        "@simdb.kinds.tokeniser('letters', '3')\n"
+        "def letters(text):\n    return list(text)\n"
+    )
+    about = tmp_path / "brought-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: brought\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[simdb.tokenisers]\nletters = brought\n")
+    program = (
+        "import sys, simdb; sys.path.append(sys.argv[1])\n"
+        "with simdb.open(sys.argv[1] + '/a.simdb') as db:\n"
+        "    kind = simdb.Text.restored(simdb.Text.prepared({'shingles': 'tokens:letters:3'}))\n"
+        "    made = db.collection('c', kind)\n"
+        "    made.add_many([(1, 'abc'), (2, 'cba')])\n"
+        "    print([pair.similarity for pair in made.pairs()])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert json.loads(done.stdout or "null") == [1.0], done.stderr
