@@ -98,12 +98,16 @@ def compare_items(
     signer: Signer, items: Sequence[bytes | memoryview], left: Int64s, right: Int64s
 ) -> Compared:
     """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
-    weights, parts = signer.items.weights(items), []
-    for part in slices_of(weights[left] + weights[right], COMPARED_BYTES):
-        used, places = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
-        features = signer.features([items[place] for place in used.tolist()])
-        parts.append(signer.measure.compare_pairs(features, *np.split(places, 2)))
-    return Compared.together(parts)
+    used, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    chosen = [items[place] for place in used.tolist()]
+    left, right = np.split(places, 2)
+    weights = signer.items.weights(chosen)
+    parts = list(slices_of(weights[left] + weights[right], COMPARED_BYTES))
+    if len(parts) == 1:
+        return signer.measure.compare_pairs(signer.features(chosen), left, right)
+    return Compared.together(
+        [compare_items(signer, chosen, left[part], right[part]) for part in parts]
+    )
 
 
 def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:

@@ -39,7 +39,6 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Prefixes, Signed, Signer
-from simdb.ragged import as_bytes
 from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT
 from simdb.work import Work
@@ -105,7 +104,7 @@ class Deduplicator:
         self._signer = opened.signer
         self._method = method
         self._bound = method.bound
-        self._items = as_bytes(items)
+        self._items = items
         self._signed = signed
         self._probes = as_probes(opened.signer, signed, items)
         self._keep = keep
@@ -325,6 +324,9 @@ class Deduplicator:
                 decisions.value[rows[row]] = similarity[place]
                 dropped[row] = not self._keep
 
+    def _item(self, row: int) -> bytes:
+        return bytes(self._items[row])
+
     def _meets(self, compared: Compared) -> Bools:
         return self._bound.meets_many(compared.numerators, compared.denominators)
 
@@ -348,7 +350,7 @@ class Deduplicator:
         met = np.ones(left.size, np.bool_)
         if self._drawn is not None:
             pairs = enumerate(zip(left.tolist(), right.tolist(), strict=True))
-            unequal = [n for n, (row, other) in pairs if self._items[row] != self._items[other]]
+            unequal = [n for n, (row, other) in pairs if self._item(row) != self._item(other)]
             if unequal:
                 compared = compare_items(self._drawn, self._items, left[unequal], right[unequal])
                 alike = compared.numerators == compared.denominators
@@ -366,7 +368,8 @@ class Deduplicator:
         unequal: list[int] = []
         for position, document in self._opened.reader.documents_of(distinct):
             same_item = places_of[position].tolist()
-            unequal += [n for n in same_item if self._items[rows[n]] != document.item]
+            stored = bytes(document.item)  # views are compared element by element
+            unequal += [n for n in same_item if self._item(rows[n]) != stored]
         if unequal:
             chosen = np.array(sorted(unequal), np.int64)
             opened = Opened(self._opened.settings, self._drawn, self._opened.reader)
@@ -429,7 +432,7 @@ def _in_every_group(keys: BucketKeys, left: Int64s, right: Int64s) -> Bools:
     )
 
 
-def _first_equal(items: Sequence[bytes], buckets: BucketKeys, takes_part: Bools) -> Int64s:
+def _first_equal(items: Sequence[Stored], buckets: BucketKeys, takes_part: Bools) -> Int64s:
     """Return for each item the position of the first equal one, both of those that take part."""
     firsts: dict[bytes, int] = {}
     first_equal = np.arange(len(items))
@@ -440,7 +443,7 @@ def _first_equal(items: Sequence[bytes], buckets: BucketKeys, takes_part: Bools)
         )
         positions = positions[count[which] > 1]
     for position in positions.tolist():
-        first_equal[position] = firsts.setdefault(items[position], position)
+        first_equal[position] = firsts.setdefault(bytes(items[position]), position)
     return first_equal
 
 
