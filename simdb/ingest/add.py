@@ -248,7 +248,7 @@ class BatchAdder:
         # Before their keys are given to new items, since a key leads to one item.
         if replaced:
             writer.remove([fates.stored[row] for row in replaced])
-        first = insert_rows(writer, fates.batch, signed, kept)
+        first = insert_rows(writer, fates.batch, signed, kept, self._access.pool())
         if signed.prefixes is not None:
             self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
         if self._policy.on_existing in OF_CONTENT:
@@ -332,14 +332,21 @@ def _targets(writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
     }
 
 
-def insert_rows(writer: CollectionWriter, batch: RowBatch, signed: Signed, kept: list[int]) -> int:
+def insert_rows(
+    writer: CollectionWriter,
+    batch: RowBatch,
+    signed: Signed,
+    kept: list[int],
+    pool: Executor | None = None,
+) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
     columns = list(map(ByteStrings.of, (batch.keys, batch.items, batch.metadata)))
     if len(kept) < len(batch.rows):
         places = np.array(kept, np.int64)
         columns = [picked(column, places) for column in columns]
         signed = signed.select(places)
-    first = writer.insert(*columns)
+    keys, items, metadata = columns
+    first = writer.insert(keys, items, metadata, pool)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
     postings.insert(writer, writer.manifest.index, current_epoch(writer), numbers, signed)
     return first

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from simdb.errors import CorruptionError
+from simdb.ragged import ByteStrings
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockReader, BlockWriter, Tail
 from simdb.storage.tables.layout import Table, pack_numbered
@@ -202,6 +204,35 @@ def test_one_large_append_is_cut_into_blocks(environment):
         assert [bytes(block.record(0)) for block in found if block.numbers[0] == 50] == [
             records[50]
         ]
+
+
+def test_blocks_that_threads_make_are_the_same(environment):
+    random_bytes = random.Random(8).randbytes
+    records = ByteStrings.of([random_bytes(size % 9_000) for size in range(0, 2_000_000, 1_777)])
+    numbers, sizes = np.arange(len(records), dtype=np.uint32), np.diff(records.offsets)
+    portions, found = [], {}
+    with ThreadPoolExecutor(3) as threads:
+        for owner, pool in ((1, None), (2, threads)):
+
+            def make(rows: slice) -> ByteStrings:
+                portions.append(rows)
+                return records[rows]
+
+            twin, tail = Twin(environment, 8, owner=owner), Tail()
+            with environment.write(1) as transaction:
+                twin.writer(transaction, tail).append_made(numbers, sizes, make, pool)
+            with environment.read() as transaction:
+                stored = [
+                    (block.numbers.tolist(), [*map(twin.record_of, [block] * 2, (0, -1))])
+                    for block in twin.reader(transaction).scan()
+                ]
+            found[owner] = stored, tail
+    assert found[1] == found[2]
+    assert [number for held, _ in found[1][0] for number in held] == numbers.tolist()
+    for held, ends in found[1][0]:
+        assert ends == [bytes(records[held[0]]), bytes(records[held[-1]])]
+    assert len(found[1][0]) > 3 * blocks.BLOCKS_AT_ONCE
+    assert len(portions) == 2 * -(-len(found[1][0]) // blocks.BLOCKS_AT_ONCE)
 
 
 # -- damage ------------------------------------------------------------------------------------

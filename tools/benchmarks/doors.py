@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ from typing import Any
 import numpy as np
 
 import simdb
+from simdb.opened.signer import Signer
+from simdb.storage.collection.writer import CollectionWriter, IndexWriter
+from simdb.storage.file.environment import WriteTransaction
+from simdb.storage.tables import layout
+from simdb.storage.tables.blocks import BlockWriter
 from tools.benchmarks import stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.corpora import load_texts
@@ -24,6 +30,13 @@ from tools.benchmarks.timing import repeated
 
 HERE = "tools.benchmarks.doors"
 WIDE = "Über alles, naïve façade: "  # makes a text that is not ASCII
+# Stages that one thread does, each a method.
+SERIAL: tuple[tuple[str, type, str], ...] = (
+    ("keys looked up", CollectionWriter, "find_many"),
+    ("runs and signatures", IndexWriter, "insert"),
+    ("merging", IndexWriter, "merge_after"),
+    ("commit", WriteTransaction, "commit"),
+)
 CLIQUE = 60  # equal sets: 1,770 pairs of each, and nothing to be compared with others
 
 
@@ -76,6 +89,50 @@ def on_cores(files: list[str], work: str, threads: int | None, *, mixed: bool) -
         return repeated(
             lambda: stored(folder, lambda one: one.add_many(table, key="key", item="text"), threads)
         )
+
+
+def _timed(owner: Any, name: str, seconds: dict[str, float], stage: str) -> None:
+    """Count the processor time of each call of a method, or of a module's function."""
+    original = getattr(owner, name)
+
+    def timing(*arguments: Any, **options: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return original(*arguments, **options)
+        finally:
+            seconds[stage] += time.thread_time() - began
+
+    setattr(owner, name, timing)
+
+
+def stages(files: list[str], work: str) -> dict[str, float]:
+    """Return the processor seconds of each stage of a table into a store, on one core.
+
+    ``signing`` and ``records`` are what threads do at the same time; all else is done by one.
+    """
+    table = table_of(files)
+    answer: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        stores.warm_up(Path(folder))
+
+        def add() -> None:
+            stored(folder, lambda one: one.add_many(table, key="key", item="text"), 1)
+
+        whole = repeated(add)["processor"]
+        seconds = dict.fromkeys(
+            ("signing", "records", "documents", *(one for one, *_ in SERIAL)), 0.0
+        )
+        _timed(Signer, "_sign_part", seconds, "signing")
+        _timed(BlockWriter, "_made", seconds, "records")
+        _timed(layout, "document_records", seconds, "records")
+        _timed(CollectionWriter, "insert", seconds, "documents")
+        for stage, owner, name in SERIAL:
+            _timed(owner, name, seconds, stage)
+        repeats = int(repeated(add)["repeats"])
+        answer = {stage: spent / repeats for stage, spent in seconds.items()}
+        answer["documents"] -= answer["records"]  # which it waits for, or makes
+        answer["rest"] = max(0.0, whole - sum(answer.values()))
+    return answer
 
 
 def files_through(files: list[str], work: str) -> dict[str, Any]:
@@ -160,6 +217,22 @@ def doors(bench: Bench) -> None:
                 note=f"{clocks[0]['seconds']:.2f} s and {clocks[1]['seconds']:.2f} s",
             )
         )
+    parts = in_child(f"{HERE}:stages", cores=1, **parameters)
+    bench.details["doors, stages"] = parts
+    whole = sum(parts.values())
+    serial = whole - parts["signing"] - parts["records"]
+    shares = ", ".join(f"{stage} {seconds / whole:.0%}" for stage, seconds in parts.items())
+    bench.add(
+        Figure(
+            "doors",
+            "the part that one thread does",
+            serial / whole * 100,
+            "%",
+            target="at most 8 %",
+            reached=serial <= 0.08 * whole,
+            note=f"16 cores at most {whole / (serial + (whole - serial) / 16):.1f} x; {shares}",
+        )
+    )
     through = in_child(f"{HERE}:files_through", cores=1, **parameters)
     bench.add(
         Figure(

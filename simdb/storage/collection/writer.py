@@ -7,6 +7,7 @@ is rewritten, and the merging of runs that is due is paid for.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from simdb.storage.tables.layout import (
     owner_prefix,
 )
 from simdb.storage.tables.runs import RunWriter, order_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 LEAST_ROOM_TO_MERGE = 2**23  # bytes: chunks at every level, of both indexes
 
@@ -153,10 +157,17 @@ class CollectionWriter(CollectionReader):
         self.manifest.next_number += count
         return first
 
-    def insert(self, keys: ByteStrings, items: ByteStrings, metadata: ByteStrings) -> int:
+    def insert(
+        self,
+        keys: ByteStrings,
+        items: ByteStrings,
+        metadata: ByteStrings,
+        pool: Executor | None = None,
+    ) -> int:
         """Store items in canonical form under new item numbers; return the first of these.
 
         The keys are encoded, none of them stored; metadata is packed, empty where there is none.
+        The threads of a pool make the records, if one is given.
         """
         first = self.take_numbers(len(keys))
         self.transaction.note_insertion()
@@ -176,7 +187,8 @@ class CollectionWriter(CollectionReader):
             return layout.document_records(*(column[some] for column in columns))
 
         ends = keys.offsets + in_documents.offsets + metadata.offsets
-        self.documents.append_made(numbers, np.diff(ends) + layout.DOCUMENT_HEADER.size, documents)
+        sizes = np.diff(ends) + layout.DOCUMENT_HEADER.size
+        self.documents.append_made(numbers, sizes, documents, pool)
         self.manifest.live += len(keys)
         self.manifest.item_bytes += items.values.size
         return first

@@ -35,8 +35,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,9 @@ from simdb.ragged import ByteStrings
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 HEADER = struct.Struct("<QII")
 HEADER_SIZE = HEADER.size
@@ -281,13 +284,31 @@ class BlockWriter(BlockReader):
             self.append_made(numbers, np.diff(column.offsets), column.__getitem__)
 
     def append_made(
-        self, numbers: UInt32s, sizes: Int64s, make: Callable[[slice], ByteStrings]
+        self,
+        numbers: UInt32s,
+        sizes: Int64s,
+        make: Callable[[slice], ByteStrings],
+        pool: Executor | None = None,
     ) -> None:
-        """Write records of varying width, as ``append`` does, which are made some at a time."""
-        parts = slices_of(sizes, self._target)
-        while some := list(islice(parts, BLOCKS_AT_ONCE)):
-            rows = slice(some[0].start, some[-1].stop)
-            self._tail += self._put(numbers[rows], make(rows), self._target)
+        """Write records of varying width, as ``append`` does, which are made some at a time.
+
+        The threads of a pool, if one is given, make them, and blocks of them.
+        """
+        parts = list(slices_of(sizes, self._target))
+        portions = [
+            parts[place : place + BLOCKS_AT_ONCE] for place in range(0, len(parts), BLOCKS_AT_ONCE)
+        ]
+
+        def made(portion: list[slice]) -> tuple[UInt8s, Int64s]:
+            rows = slice(portion[0].start, portion[-1].stop)
+            cuts = [part.stop - rows.start for part in portion]
+            return self._made(numbers[rows], make(rows), cuts)
+
+        each: Iterator[tuple[UInt8s, Int64s]] = map(made, portions)
+        if pool is not None and len(portions) > 1:  # one is made sooner than handed over
+            each = pool.map(made, portions)
+        for portion, (values, bounds) in zip(portions, each, strict=True):
+            self._tail += self._put_made(numbers, portion, values, bounds)
         self._join_tail()
 
     def append_rows(self, numbers: UInt32s, rows: npt.NDArray[Any]) -> None:
@@ -316,21 +337,35 @@ class BlockWriter(BlockReader):
         Without checksums those of the records are computed.
         """
         parts = list(slices_of(np.diff(records.offsets), most))
-        firsts = [int(numbers[part.start]) for part in parts]
         if self._width:
             rows = records.values.reshape(numbers.size, self._width)
             sizes = [self._put_rows(numbers[part], rows[part]) for part in parts]
+            firsts = [int(numbers[part.start]) for part in parts]
             return list(zip(firsts, sizes, strict=True))
-        cuts = np.array([0, *(part.stop for part in parts)], np.int64)
+        cuts = [part.stop for part in parts]
+        return self._put_made(numbers, parts, *self._made(numbers, records, cuts, checksums))
+
+    def _made(
+        self,
+        numbers: UInt32s,
+        records: ByteStrings,
+        cuts: list[int],
+        checksums: UInt64s = _NONE,
+    ) -> tuple[UInt8s, Int64s]:
+        """Return blocks that end with the given records, without the checksums of their heads."""
         column = (records.values, records.offsets, numbers)
-        written, bounds = kernels.columns.blocks(*column, checksums, cuts, np.uint64(self._owner))
-        sizes = [
-            self._put_sealed(first, _head_size(part.stop - part.start), written[begin:end])
-            for first, part, (begin, end) in zip(
-                firsts, parts, pairwise(bounds.tolist()), strict=True
-            )
-        ]
-        return list(zip(firsts, sizes, strict=True))
+        bounds = np.array([0, *cuts], np.int64)
+        return kernels.columns.blocks(*column, checksums, bounds, np.uint64(self._owner))
+
+    def _put_made(
+        self, numbers: UInt32s, parts: list[slice], values: UInt8s, bounds: Int64s
+    ) -> Tail:
+        """Write blocks of some of the item numbers; return their first numbers and sizes."""
+        written: Tail = []
+        for part, (begin, end) in zip(parts, pairwise(bounds.tolist()), strict=True):
+            first, head = int(numbers[part.start]), _head_size(part.stop - part.start)
+            written.append((first, self._put_sealed(first, head, values[begin:end])))
+        return written
 
     def _put_sealed(self, first: int, head: int, value: UInt8s) -> int:
         """Write a block of records of varying width, which lacks the checksum of its head."""
