@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,15 +123,8 @@ def environment(path: Path) -> Iterator[Environment]:
 @pytest.fixture
 def forked_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the child that reads an untrusted file be a fork, and no interpreter that begins anew."""
-
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
-        ended = processes.forked(*command[-3:])
-        said = ended.stdout.encode(), ended.stderr.encode()
-        return subprocess.CompletedProcess(command, ended.returncode, *said)
-
-    monkeypatch.setattr(
-        untrusted, "subprocess", SimpleNamespace(run=run, DEVNULL=subprocess.DEVNULL)
-    )
+    forking = SimpleNamespace(run=processes.as_forked, DEVNULL=processes.DEVNULL)
+    monkeypatch.setattr(untrusted, "subprocess", forking)
 
 
 @pytest.fixture

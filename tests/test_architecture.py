@@ -255,3 +255,14 @@ def test_no_module_outside_kinds_asks_which_kind_it_has():
 )
 def test_asking_for_a_kind_is_noticed(source, asks):
     assert any(asks_for_a_kind(node) for node in ast.walk(ast.parse(source))) == asks
+
+
+# -- the tests -----------------------------------------------------------------------------------
+
+
+def test_tests_start_programs_through_one_helper():
+    """``tests/support/processes.py``, which runs them in the checkout and ends them in time."""
+    folder = PACKAGE.parent / "tests"
+    for path in folder.rglob("*.py"):
+        if path.parent != folder / "support":
+            assert not [name for name in imports(path) if name.startswith("subprocess")], path

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.support.processes import ended
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -688,19 +690,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def outcome_of(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+def outcome_of(folder: Path, test: str) -> Any:
     file, *words = test.split(" -k ")
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
-            *("-p", "no:xdist", file, *(["-k", words[0]] if words else [])),
-        ],
+    return ended(
+        *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+        *("-p", "no:xdist", file, *(["-k", words[0]] if words else [])),
+        code=None,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        variables={"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import termios
 import time
@@ -16,20 +15,17 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.processes import Started, started
+
 ROWS = b"".join(b'{"text": "a text with the number %d in it"}\n' % row for row in range(500))
 PATIENCE = 60.0
 
 
 @contextmanager
-def deduplicating(folder: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+def deduplicating(folder: Path, **options: Any) -> Iterator[Started]:
     """Run a command that waits for more input, once its temporary files are there."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "simdb", "dedupe", "-", "-o", folder / "out.jsonl"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        **{"stderr": subprocess.PIPE, **options},
-    ) as process:
+    command = (sys.executable, "-m", "simdb", "dedupe", "-", "-o", folder / "out.jsonl")
+    with started(*command, **{"stdout": None, "text": False, **options}) as process:
         try:
             assert process.stdin is not None
             process.stdin.write(ROWS)

@@ -11,13 +11,13 @@ import pytest
 
 import simdb
 from tests.support.commands import done, lines_of, run, write_rows
-from tests.support.kind_cases import ALL, Case
+from tests.support.kind_cases import ALL, Case, first_of_each
 
 # Of estimates nothing is exact.
 EXACT = {name: case for name, case in ALL.items() if not case.kind.estimates}
 
 
-@pytest.fixture(params=list(EXACT.values()), ids=list(EXACT))
+@pytest.fixture(params=first_of_each(EXACT))
 def case(request):
     return request.param
 

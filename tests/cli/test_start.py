@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import chain
 
 import pytest
@@ -11,6 +9,7 @@ from typer.testing import CliRunner
 
 from simdb.cli.app import COMMANDS, app
 from tests.support.commands import done, run, write_rows
+from tests.support.processes import CHECKOUT, interpreted
 
 SLOW = {"numba", "llvmlite", "scipy", "rich", "pyarrow", "pandas", "polars", "duckdb", "sqlite3"}
 REPORT = (
@@ -24,8 +23,8 @@ def test_a_quick_command_loads_nothing_slow_and_no_other_command(tmp_path, argum
     write_rows(tmp_path / "in.jsonl", [{"id": "a", "text": "a text"}])
     done("create", tmp_path / "s.simdb", "c")
     done("add", tmp_path / "s.simdb", "c", tmp_path / "in.jsonl", "--id-field", "id")
-    program = [sys.executable, "-c", REPORT, *arguments]
-    ran = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
+    variables = {"PYTHONPATH": str(CHECKOUT)}
+    ran = interpreted(REPORT, *arguments, cwd=tmp_path, variables=variables)
     loaded = set(ran.stdout.splitlines()[-1].split())
     assert "simdb.cli.app" in loaded
     assert not {name.partition(".")[0] for name in loaded} & SLOW

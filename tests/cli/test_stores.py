@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from simdb.files.writing import Output
 from tests.support import cli_stores
 from tests.support.cli_stores import ROWS, likeness, near_copy, text_of, words
 from tests.support.commands import done, lines_of, run, write_rows
+from tests.support.processes import started
 
 rows_file, store = cli_stores.rows_file, cli_stores.store
 
@@ -240,16 +240,12 @@ def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatc
 
 
 def test_a_reader_that_goes_away_is_no_error_to_talk_about(store):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "simdb", "export", str(store), "news"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    process = started(sys.executable, "-m", "simdb", "export", store, "news")
     assert process.stdout is not None
     process.stdout.close()
     _, errors = process.communicate(timeout=60)
 
-    assert errors == b""
+    assert errors == ""
     assert process.returncode == 141
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ import pytest
 
 import simdb
 from simdb.ingest import add as loading
-from tests.support.processes import CHECKOUT, Child, forked
+from tests.support.processes import Child, forked, started
 from tests.support.strategies import set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -290,14 +289,7 @@ def test_ctrl_c_while_waiting_for_another_writer(tmp_path):
     with simdb.open(path) as db:
         news = news_of(db)
         news.add("first", "one two")
-        waiter = subprocess.Popen(
-            [sys.executable, "-c", dedent(program), str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=CHECKOUT,
-        )
+        waiter = started(sys.executable, "-c", dedent(program), path)
         assert waiter.stdout is not None
         assert waiter.stdin is not None
         assert waiter.stdout.readline() == "open\n"

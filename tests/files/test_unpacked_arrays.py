@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import resource
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -17,6 +15,7 @@ import simdb
 from simdb.errors import BadItemError, StorageError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions
+from tests.support.commands import program
 from tests.support.processes import answer_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,17 +66,8 @@ def test_the_command_line_tells_it_as_a_problem_of_storage(archive, tmp_path):
         (create, {}, 0),
         (["add", store, "v", archive], {"preexec_fn": with_little_room}, 3),
     ):
-        run: Any = subprocess.run
-        result = run(
-            [sys.executable, "-m", "simdb", *map(str, arguments)],
-            cwd=ROOT,
-            env={"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            **options,
-        )
-        assert result.returncode == code, result.stderr
+        variables = {"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        result = program(*arguments, code=code, env=variables, **options)
     assert f"simdb: {folder}: an array of {archive} cannot be unpacked there" in result.stderr
     assert list(folder.iterdir()) == []
 

@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numba
 import pytest
 
-from tests.support.processes import forked
+from tests.support.processes import CHECKOUT, ended, forked
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -37,18 +35,8 @@ def run(tmp_path):
         program = tmp_path / "program.py"
         program.write_text(PROGRAM.replace("LIMIT", limit))
         os.utime(program, (1_000_000_000, 1_000_000_000))  # numba goes by it
-        done = subprocess.run(
-            [sys.executable, str(program)],
-            env={
-                **os.environ,
-                "NUMBA_CACHE_DIR": str(folder),
-                "PYTHONPATH": str(Path(__file__).parents[2]),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        variables = {"NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(CHECKOUT)}
+        done = ended(sys.executable, program, variables=variables)
         return done.stdout, done.stderr
 
     def in_a_fork():

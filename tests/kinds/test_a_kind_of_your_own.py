@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
@@ -22,8 +21,8 @@ import pytest
 import simdb
 from simdb import kinds
 from tests.support.commands import done, run
+from tests.support.processes import CHECKOUT, ended
 
-ROOT = Path(__file__).resolve().parents[2]
 POINTS = 2_000
 Pieces = npt.NDArray[np.int64]
 
@@ -285,28 +284,24 @@ sys.exit(code)
 """
 
 
-def outside(*arguments: object, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with a folder of packages."""
-    folders = [str(ROOT), *([str(path)] if path else [])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment, cwd="/"
-    )
+def outside(*arguments: object, folders: Sequence[Path] = ()) -> Any:
+    """Run Python in a process of its own, with folders of packages."""
+    found_in = os.pathsep.join(map(str, (CHECKOUT, *folders)))
+    return ended(sys.executable, *arguments, code=None, variables={"PYTHONPATH": found_in}, cwd="/")
 
 
 def test_a_process_that_does_not_know_it_refuses_it_by_name(store):
     with simdb.open(store) as database:
         database.collection("words", simdb.Set()).add("a", [1])
     before = store.read_bytes()
-    ended = outside("-c", UNKNOWING, store)
-    first, *printed = ended.stdout.splitlines()
+    told = outside("-c", UNKNOWING, store)
+    first, *printed = told.stdout.splitlines()
     assert first == "['shops', 'words'] 1"
     assert all(line.startswith("interval collection 'shops' ") for line in printed[:3])
     assert all("the kind 'interval' is not known here" in line for line in printed[:4])
     assert "shops" in "".join(printed[4:])
-    assert ended.returncode == 2
-    assert "the kind 'interval' is not known here" in ended.stderr
+    assert told.returncode == 2
+    assert "the kind 'interval' is not known here" in told.stderr
     assert store.read_bytes() == before
 
 
@@ -317,7 +312,7 @@ def test_an_installed_package_brings_it(store, tmp_path):
     entry = "interval = tests.kinds.test_a_kind_of_your_own:Interval"
     (described / "entry_points.txt").write_text(f"[simdb.kinds]\n{entry}\n")
     found = outside(
-        "-m", "simdb", "search", store, "shops", "--item", json.dumps(FAR[0]), path=tmp_path
+        "-m", "simdb", "search", store, "shops", "--item", json.dumps(FAR[0]), folders=[tmp_path]
     )
     assert "25" in found.stdout, found.stderr
 

@@ -15,6 +15,7 @@ from simdb import kinds
 from tests.support.kind_cases import ALL, cases_of
 
 SECRET = bytes(range(32))
+GUARANTEES: tuple[Literal["exact", "probable"], ...] = ("exact", "probable")
 
 
 @pytest.fixture(params=list(ALL.values()), ids=list(ALL))
@@ -114,8 +115,7 @@ def test_a_store_finds_what_is_near_and_keeps_what_is_not(case, path):
         report = made.dedupe(enumerate(case.items))
         assert (report.added, report.duplicates_new) == (far, far)
         made.add_many((far + place, item) for place, item in enumerate(case.examples.near))
-        asked: tuple[Literal["exact", "probable"], ...] = ("exact", "probable")
-        for guarantee in asked[1:] if case.kind.estimates else asked:
+        for guarantee in GUARANTEES[case.kind.estimates :]:
             pairs = {(pair.left, pair.right) for pair in made.pairs(guarantee=guarantee)}
             assert pairs == {(place, far + place) for place in range(far)}
             assert {match.key for match in made.search(case.items[0], guarantee=guarantee)} == {

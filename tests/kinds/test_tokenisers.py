@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -15,6 +13,7 @@ from simdb.errors import BadItemError, ConfigurationError, UnknownTokeniserError
 from simdb.kinds import tokenisers
 from simdb.kinds.tokenisers import tokeniser
 from tests.support.commands import run
+from tests.support.processes import interpreted
 from tests.support.similarities import jaccard
 
 TEXTS = [
@@ -154,7 +153,4 @@ def test_the_command_line_takes_those_of_installed_packages(tmp_path):
         "    made.add_many([(1, 'abc'), (2, 'cba')])\n"
         "    print([pair.similarity for pair in made.pairs()])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert json.loads(done.stdout or "null") == [1.0], done.stderr
+    assert json.loads(interpreted(program, tmp_path).stdout) == [1.0]

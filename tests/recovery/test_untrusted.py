@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import simdb
 from simdb.errors import CorruptionError, StorageError
 from simdb.opened.signer import Signer
 from simdb.recovery import untrusted as distrusting
+from tests.support.processes import ended
 
 
 @pytest.fixture
@@ -36,12 +36,8 @@ def test_what_lies_in_the_present_folder_is_not_run(store: Path) -> None:
     for name in ("numpy.py", "simdb.py", "sitecustomize.py"):
         (store.parent / name).write_text("open('was-run', 'w').close()\nraise SystemExit(0)\n")
     script = Path(sys.executable).with_name("simdb")
-    command = [str(script), "--untrusted", "stats", store.name]
-    ended = subprocess.run(
-        command, cwd=store.parent, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 3
-    assert "is damaged" in ended.stderr
+    told = ended(script, "--untrusted", "stats", store.name, code=3, cwd=store.parent)
+    assert "is damaged" in told.stderr
     assert not (store.parent / "was-run").exists()
 
 

@@ -8,7 +8,6 @@ import gc
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,7 +23,7 @@ from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
-from tests.support.processes import Child, answer_of
+from tests.support.processes import Child, answer_of, ended
 
 # -- creating --------------------------------------------------------------------------------------
 
@@ -196,15 +195,11 @@ except simdb.StorageError as error:
 """
     mount = f"mount --bind {path.parent} {mounted} && mount -o remount,bind,ro {mounted}"
     unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run([unshare, "-m", "true"], check=False).returncode:
+    if unshare is None or ended(unshare, "-m", "true", code=None).returncode:
         pytest.skip("needs the right to mount")
     for _ in range(2):
-        done = subprocess.run(
-            [unshare, "-m", "sh", "-c", f'{mount} && exec "$0" -c "$1"', sys.executable, program],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        run_there = f'{mount} && exec "$0" -c "$1"'
+        done = ended(unshare, "-m", "sh", "-c", run_there, sys.executable, program)
         assert done.stdout.startswith("refused:")
         for beside in path.parent.glob("store.simdb-*"):
             beside.unlink()

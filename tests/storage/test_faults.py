@@ -9,8 +9,6 @@ import errno
 import os
 import resource
 import stat
-import subprocess
-import sys
 from typing import Any
 
 import lmdb
@@ -32,7 +30,7 @@ from simdb.storage.tables.layout import Table
 from tests.support.damage import WORDS, filled
 from tests.support.environments import MIB
 from tests.support.grids import some_of
-from tests.support.processes import Child, answer_of
+from tests.support.processes import Child, answer_of, interpreted
 
 # -- failed writes ---------------------------------------------------------------------------------
 
@@ -393,6 +391,5 @@ except simdb.StorageError as error:
 
 @pytest.mark.parametrize("descriptors", some_of([8, 6, 16, 9], 4))
 def test_too_few_descriptors_to_load_what_is_compiled_are_an_error_that_says_so(path, descriptors):
-    command = [sys.executable, "-c", FEW_FROM_THE_BEGINNING, str(descriptors), str(path)]
-    completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    completed = interpreted(FEW_FROM_THE_BEGINNING, descriptors, path)
     assert completed.stdout.strip() == ("done" if descriptors == 16 else "True")

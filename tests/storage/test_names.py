@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 
 import lmdb
@@ -19,7 +18,7 @@ from simdb.storage.file import environment as environments
 from simdb.storage.file import preflight
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
-from tests.support.processes import Child, answer_of
+from tests.support.processes import Child, answer_of, ended
 
 
 def holder(path, *, read_only=False):
@@ -168,21 +167,13 @@ def test_a_bind_mount_of_a_store_that_is_open_is_refused(path, tmp_path):
     other = tmp_path / "other.simdb"
     other.touch()
     unshare = shutil.which("unshare")
-    if unshare is None or subprocess.run([unshare, "-m", "true"], check=False).returncode:
+    if unshare is None or ended(unshare, "-m", "true", code=None).returncode:
         pytest.skip("needs the right to mount")
     child = holder(path)
 
     def under_the_other_name():
-        done = subprocess.run(
-            [
-                *(unshare, "-m", "sh", "-c", f'mount --bind {path} {other} && exec "$0" -c "$1"'),
-                *(sys.executable, program),
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
+        mounted = f'mount --bind {path} {other} && exec "$0" -c "$1"'
+        return ended(unshare, "-m", "sh", "-c", mounted, sys.executable, program).stdout
 
     program = f"""
 import simdb

@@ -8,7 +8,6 @@ import errno
 import fcntl
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ import pytest
 import simdb
 from simdb.errors import DatabaseBusyError
 from simdb.storage.file import errors as file_errors
-from tests.support.processes import Child
+from tests.support.processes import Child, ended, started
 
-ROOT = Path(__file__).resolve().parents[2]
 TOLD = "processes of different PID namespaces.*may not share a store"
 
 HOLD = """
@@ -48,7 +46,7 @@ def namespaced(*arguments: object) -> list[str]:
 def has_namespaces() -> bool:
     if shutil.which("unshare") is None:
         return False
-    return not subprocess.run(namespaced("pass"), check=False, capture_output=True).returncode
+    return not ended(*namespaced("pass"), code=None).returncode
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -76,15 +74,11 @@ def test_a_number_that_another_reader_has_is_told_at_opening(path, read_only):
 @pytest.mark.skipif(not has_namespaces(), reason="needs the right to make PID namespaces")
 def test_the_second_of_two_containers_with_one_number_is_told_why(path):
     simdb.open(path).close()
-    with subprocess.Popen(
-        namespaced(HOLD, path), cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
+    with started(*namespaced(HOLD, path)) as holder:
         assert holder.stdin is not None
         assert holder.stdout is not None
         number = holder.stdout.readline().strip()
-        second = subprocess.run(
-            namespaced(OPEN, path), cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True
-        )
+        second = ended(*namespaced(OPEN, path))
         holder.stdin.close()
     if second.stdout.split()[0] != number:
         pytest.skip("the namespaces gave different numbers")

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.support.processes import CHECKOUT, started
+
 TORTURE = CHECKOUT / "tools" / "torture.py"
 
 PLANTED = "planted"
@@ -36,16 +37,10 @@ class Torture:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self._report = folder / "found.json"
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, str(TORTURE), *arguments),
-                *("--work", str(folder), "--json", str(self._report)),
-            ],
+        self._process = started(
+            *(sys.executable, TORTURE, *arguments, "--work", folder, "--json", self._report),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
-            cwd=CHECKOUT,
             start_new_session=True,  # so that its children can be stopped with it
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from simdb.cli.app import app
-from tests.support.processes import CHECKOUT
+from tests.support.processes import ended
 
 # At each call typer makes all commands anew, which takes longer than most of them do.
 pytest.MonkeyPatch().setattr("typer.testing._get_command", cache(typer.main.get_command))
@@ -46,13 +45,9 @@ def failed(*arguments: object, stdin: str | None = None) -> str:
     return line
 
 
-def program(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """What ``python -m simdb`` does with arguments, its messages captured."""
-    return subprocess.run(
-        [sys.executable, "-m", "simdb", *map(str, arguments)],
-        check=False,
-        **{"cwd": CHECKOUT, "stderr": subprocess.PIPE, "text": True, **options},
-    )
+def program(*arguments: object, **options: Any) -> Any:
+    """What ``python -m simdb`` does with arguments, as ``processes.ended`` runs it."""
+    return ended(sys.executable, "-m", "simdb", *arguments, **{"code": None, **options})
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:

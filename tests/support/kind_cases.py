@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
+import pytest
 
 from simdb import kinds
 from simdb.exact.thresholds import Bound
@@ -269,6 +270,15 @@ def cases_of(*some: type[kinds.Kind]) -> dict[str, Case]:
         value, many = MANY.get(name, (None, lambda _, few=examples: [*few.items, *few.near]))
         cases[name] = Case(examples, value or Measured(kind), many)
     return cases
+
+
+def first_of_each(cases: Mapping[str, Case]) -> list[Any]:
+    """Cases as parameters, of which all but the first of each kind are marked as slow."""
+    first = {case.kind.name: name for name, case in reversed([*cases.items()])}
+    return [
+        pytest.param(case, id=name, marks=[] if name in first.values() else [pytest.mark.slow])
+        for name, case in cases.items()
+    ]
 
 
 ALL = cases_of(*kinds.OWN, Interval)

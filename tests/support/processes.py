@@ -12,11 +12,15 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+PATIENCE = 300.0  # seconds
+PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
+Started: TypeAlias = subprocess.Popen[Any]
 
 
 class Child:
@@ -125,44 +129,71 @@ def forked(source: str, *arguments: object, code: int = 0) -> subprocess.Complet
         sys.argv = ["-c", *map(str, arguments)]
         try:
             exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
-            ended = 0
+            left_with = 0
         except SystemExit as error:
-            ended = int(error.code or 0)
+            left_with = int(error.code or 0)
         except BaseException:
             traceback.print_exc()
             raise
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(ended)
+        os._exit(left_with)
 
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         said = output, errors
-        ended = Child(work).end(60)
+        found = Child(work).end(60)
         texts = []
         for file in said:
             file.seek(0)
             texts.append(file.read())
-    assert ended == code, (ended, texts[1])
-    return subprocess.CompletedProcess([], ended, *texts)
+    assert found == code, (found, texts[1])
+    return subprocess.CompletedProcess([], found, *texts)
+
+
+def as_forked(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+    """Do what ``subprocess.run`` would, if the command is an interpreter with a program."""
+    program = command[command.index("-c") + 1 :]
+    ended = forked(*program)
+    return subprocess.CompletedProcess(
+        command, ended.returncode, ended.stdout.encode(), ended.stderr.encode()
+    )
+
+
+def started(
+    *command: object, variables: Mapping[str, str] = MappingProxyType({}), **options: Any
+) -> subprocess.Popen[Any]:
+    """Start a program, and let it run.
+
+    Args:
+        command: the program and its arguments.
+        variables: of its environment, besides those of this process.
+        options: of ``subprocess.Popen``; unless they say otherwise, it is talked with in text
+            through pipes, and runs in the checkout.
+    """
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    given = {**pipes, "text": True, "cwd": CHECKOUT, "env": {**os.environ, **variables}, **options}
+    return subprocess.Popen([str(part) for part in command], **given)
+
+
+def ended(
+    *command: object, code: int | None = 0, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, which must end with a code (None for any), and return what it said.
+
+    Nothing comes from its standard input; else it is started as by ``started``.
+    """
+    with started(*command, **{"stdin": subprocess.DEVNULL, **options}) as process:
+        try:
+            said = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert code in {None, process.returncode}, (process.returncode, said)
+    return subprocess.CompletedProcess(process.args, process.returncode, *said)
 
 
 def interpreted(
-    source: str, *arguments: object, code: int = 0, **options: Any
+    source: str, *arguments: object, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in an interpreter of its own, which must end with a code; return what it said.
-
-    Args:
-        source: the program.
-        arguments: its ``sys.argv[1:]``.
-        code: its exit code, negative for a signal.
-        options: of ``subprocess.run``; unless they say otherwise, its output is captured and it
-            runs in the checkout.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", source, *map(str, arguments)],
-        check=False,
-        **{"capture_output": True, "text": True, "cwd": CHECKOUT, **options},
-    )
-    assert done.returncode == code, (done.returncode, done.stderr)
-    return done
+    """Run the source of a program in an interpreter of its own, as ``ended`` does."""
+    return ended(sys.executable, "-c", source, *arguments, **options)

@@ -4,14 +4,13 @@ import ast
 import itertools
 import json
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests.support.commands import run
+from tests.support.processes import interpreted
 from tools import demo
 from tools.demo import SHORTEST_SOURCE, aligned, iter_functions, side_by_side
 
@@ -148,11 +147,7 @@ finally:
 
 @pytest.mark.skipif(bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="nothing is compiled")
 def test_nothing_is_compiled_while_the_demo_takes_times(tmp_path):
-    command = [sys.executable, "-c", WATCHED, str(tmp_path / "s.simdb")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2]
-    )
-    assert done.returncode == 0, done.stderr
+    done = interpreted(WATCHED, tmp_path / "s.simdb")
     assert "A search for a copy" in done.stdout
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 from fractions import Fraction
 from itertools import combinations, islice
@@ -18,11 +17,9 @@ import pyarrow
 import pytest
 
 from tests import conftest
-from tests.support.processes import forked
+from tests.support.processes import CHECKOUT, ended, forked
 from tools import make_corpus, run
 from tools.benchmarks import children, corpora, oracle, peers, pipelines, registry, report
-
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def shingles(text: str, size: int = 9) -> set[str]:
@@ -115,15 +112,8 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, ca
 
 
 def test_an_unknown_command_explains_the_commands_from_any_folder(tmp_path):
-    completed = subprocess.run(
-        [sys.executable, str(CHECKOUT / "tools" / "run.py"), "unheard-of"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-    )
-    assert completed.returncode == 2
+    command = (sys.executable, CHECKOUT / "tools" / "run.py", "unheard-of")
+    completed = ended(*command, code=2, cwd=tmp_path)
     assert "tools/run.py demo" in completed.stdout
 
 
@@ -233,8 +223,8 @@ def test_only_planted_pairs_are_similar(corpus):
 
 def test_the_corpus_is_written_as_lines_with_its_pairs(tmp_path):
     output, pairs = tmp_path / "corpus.jsonl", tmp_path / "pairs.tsv"
-    program = [sys.executable, str(CHECKOUT / "tools" / "make_corpus.py"), "--count", "300"]
-    subprocess.run([*program, "--output", str(output), "--pairs", str(pairs)], check=True)
+    program = (sys.executable, CHECKOUT / "tools" / "make_corpus.py", "--count", 300)
+    ended(*program, "--output", output, "--pairs", pairs)
     rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [(row["id"], row["text"]) for row in rows] == list(make_corpus.documents(300))
     assert len(pairs.read_text(encoding="utf-8").splitlines()) == 3

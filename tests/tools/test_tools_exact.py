@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
-import os
 import random
-import subprocess
 import sys
 from fractions import Fraction
 from itertools import combinations
@@ -19,6 +17,7 @@ import pytest
 
 import simdb
 from simdb.ingest import postings as exact_indexing
+from tests.support.processes import ended
 from tools import make_corpus
 from tools.benchmarks import (
     epochs,
@@ -294,14 +293,8 @@ def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
         "    lambda name, *more: None if name == 'matplotlib' else found(name, *more)\n"
         ")\n"
     )
-    completed = subprocess.run(
-        [sys.executable, str(BENCH), "extremes", "--plot", "x.svg", "--work", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )
-    assert completed.returncode == 2
+    command = (sys.executable, BENCH, "extremes", "--plot", "x.svg", "--work", tmp_path)
+    completed = ended(*command, code=2, variables={"PYTHONPATH": str(tmp_path)})
     assert "--plot needs matplotlib" in completed.stderr
 
 

@@ -8,7 +8,6 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -16,6 +15,7 @@ import pytest
 
 import simdb
 from tests.support.campaigns import NAMES, PLANTED, PROCESSES, TORTURE, Torture
+from tests.support.processes import ended
 from tools.campaigns import children, kills, powerfail, registry, sabotage, shim, subjects
 
 needs_compiler = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compiler (cc)")
@@ -61,9 +61,7 @@ def test_a_kill_at_every_step_of_a_store_loses_nothing(tmp_path):
 
 
 def test_no_campaign_is_left_out():
-    refused = subprocess.run(
-        [sys.executable, str(TORTURE), "none"], capture_output=True, text=True, check=False
-    )
+    refused = ended(sys.executable, TORTURE, "none", code=2)
     choices = refused.stderr.partition("choose from")[2]
     assert set(re.findall(r"[a-z]+(?:-[a-z]+)*", choices)) == {*NAMES, "all", PLANTED}
 
