@@ -266,3 +266,18 @@ def test_tests_start_programs_through_one_helper():
     for path in folder.rglob("*.py"):
         if path.parent != folder / "support":
             assert not [name for name in imports(path) if name.startswith("subprocess")], path
+
+
+def test_the_twins_of_kernels_need_only_what_simdb_does():
+    """They compile the kernels of a new environment before anything else is installed."""
+    support = PACKAGE.parent / "tests" / "support"
+    waiting, seen = [support / "twins.py"], set()
+    while waiting:
+        path = waiting.pop()
+        names = imports(path)
+        wrong = [name for name in names if name.startswith(("pytest", "hypothesis", "pyarrow"))]
+        assert not wrong, path
+        seen.add(path)
+        files = {support / f"{name.split('.')[2]}.py" for name in names if "tests.support." in name}
+        waiting += files - seen
+    assert len(seen) > 2
