@@ -450,6 +450,11 @@ def stored_signatures(reader: CollectionReader, numbers: UInt32s) -> tuple[UInt1
                 rows[position] = np.frombuffer(block.record(place), np.uint16)
                 present[position] = True
         return rows, present
+    known = reader.signature_rows(numbers)
+    if known is not None:
+        positions, found = known
+        rows[positions], present[positions] = found.view(np.uint16), True
+        return rows, present
     for block, wanted, places in reader.signatures.locate(numbers):
         rows[wanted] = block.as_rows(np.uint16)[places]
         present[wanted] = True

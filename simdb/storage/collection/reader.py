@@ -37,6 +37,7 @@ from simdb.storage.tables.layout import (
 from simdb.storage.tables.views import RunView
 
 FEW = 16  # items that are read one by one
+BLOCKS_A_NUMBER = 4  # so many are read, and kept, rather than one looked up
 
 
 class Names(NamedTuple):
@@ -183,11 +184,43 @@ class CollectionReader:
     def item_blocks(self, *, only_known: bool = False) -> ItemBlocks | None:
         """Return all blocks of items of one width, None if there are none.
 
-        They are cached by commit, and known by the state as well: see ``_read_manifest``. With
-        ``only_known`` they are not looked for.
+        With ``only_known`` they are not looked for.
         """
         assert self.items is not None
-        caches, name = self.transaction.environment.caches, f"item blocks {self.number}"
+
+        def require_all(found: list[ItemRows]) -> None:
+            live = (int(np.count_nonzero(self.alive(part.numbers))) for part in found)
+            self.require_all(sum(live))
+
+        name = f"item blocks {self.number}"
+        return self._all_blocks(name, self.items, only_known=only_known, check=require_all)
+
+    def signature_rows(self, numbers: UInt32s) -> tuple[Int64s, UInt8s] | None:
+        """Return the positions in ascending item numbers of the signatures stored, and a copy.
+
+        None where to find the blocks one by one is quicker: of few, unless all blocks are known.
+        """
+        index = self.manifest.index
+        block_count = self.manifest.next_number * index.signature_width // blocks.TARGET_BYTES
+        few = max(FEW, block_count // BLOCKS_A_NUMBER)
+        found = self._all_blocks(
+            f"signature blocks {index.number}", self.signatures, only_known=numbers.size <= few
+        )
+        return None if found is None else found.pick(numbers)
+
+    def _all_blocks(
+        self,
+        name: str,
+        reader: BlockReader,
+        *,
+        only_known: bool,
+        check: Callable[[list[ItemRows]], None] = lambda _: None,
+    ) -> ItemBlocks | None:
+        """Return all blocks of records of one width; None if there are none, or none are known.
+
+        They are cached by commit, and known by the state as well: see ``_read_manifest``.
+        """
+        caches = self.transaction.environment.caches
         writes = isinstance(self.transaction, WriteTransaction)  # whose blocks may still change
         seen = self.transaction.identity, self.manifest.changes
         known: tuple[tuple[int, int], ItemBlocks | None] = caches.get(name, ((0, 0), None))
@@ -195,8 +228,8 @@ class CollectionReader:
             return known[1]
         if only_known:
             return None
-        found = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in self.items.scan()]
-        self.require_all(sum(int(np.count_nonzero(self.alive(part.numbers))) for part in found))
+        found = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in reader.scan()]
+        check(found)
         all_blocks = ItemBlocks(found) if found else None
         if not writes:
             caches[name] = seen, all_blocks
