@@ -31,6 +31,7 @@ _CLASSES = np.uint32(31)  # of characters, less one
 _WHOLE = -1  # in the place of the number of a segment
 _EXACT_LENGTHS = 64  # below these a key is of one length
 _FIRST_LIMIT = 4  # edits first tried where no limit is given
+_PASSED = 1_024  # strings whose bags fit that are compared in one go
 _BESIDE = 5  # places of a row of diagonals beside two for each edit
 
 
@@ -236,21 +237,22 @@ def scan(
     distances = np.empty(count, np.int64)
     longer = np.empty(count, np.int64)
     own, bag = probe.characters, probe.bags[0]
+    characters, offsets, bags = strings
     room = np.empty(2 * (2 * 8 + _BESIDE), np.int64)
     found = 0
     for row in range(count):
-        start, stop = strings.offsets[row], strings.offsets[row + 1]
+        start, stop = offsets[row], offsets[row + 1]
         most = max(stop - start, own.size)
         limit = min(most, _limit_of(most, limits))
         if abs(stop - start - own.size) > limit:
             continue
-        if not _may_be_near(bag, strings.bags[row], limit):
+        if not _may_be_near(bag, bags[row], limit):
             continue
         distance = np.int64(0)
         if measure != UNVERIFIED:
             if 2 * (2 * limit + _BESIDE) > room.size:
                 room = np.empty(4 * (2 * limit + _BESIDE), np.int64)
-            other = strings.characters[start:stop]
+            other = characters[start:stop]
             distance = _within(own, other, limit, measure == ALIGNMENT, room)
             if distance > limit:
                 continue
@@ -436,6 +438,40 @@ def _is_first(
 
 
 @kernel
+def _passing(
+    entries: Entries, begin: int, end: int, bag: np.uint64, limit: int, passed: Int64s
+) -> tuple[int, int]:
+    """Write down the strings of entries, from one to another, whose bags fit, as many as fit in.
+
+    Returns:
+        how many were written, and where to go on.
+    """
+    rows, bags = entries.rows, entries.bags
+    count = 0
+    at = begin
+    while at < end and count < passed.size:
+        if _may_be_near(bag, bags[at], limit):
+            passed[count] = rows[at]
+            count += 1
+        at += 1
+    return count, at
+
+
+@kernel
+def _entries_of(entries: Entries, key: np.uint64, first_row: int) -> tuple[int, int]:
+    """Find the entries of a key whose strings are before a row."""
+    keys, rows, starts = entries.keys, entries.rows, entries.starts
+    part = np.int64(key >> np.uint64(entries.shift))
+    begin, end = starts[part], starts[part + 1]
+    while begin < end and keys[begin] < key:
+        begin += 1
+    at = begin
+    while at < end and keys[at] == key and rows[at] < first_row:
+        at += 1
+    return begin, at
+
+
+@kernel
 def near_pairs(
     probes: Strings,
     strings: Strings,
@@ -459,9 +495,11 @@ def near_pairs(
         how many were written: rows of probes on the left, of strings on the right.
     """
     written = 0
+    looked_at = 0
     nothing = np.int64(0)
     room = np.empty(2 * (2 * 8 + _BESIDE), np.int64)
-    shift = np.uint64(entries.shift)
+    passed = np.empty(_PASSED, np.int64)
+    characters, offsets, _ = strings
     while state[0] < state[1]:
         row = state[0]
         begin, stop = probes.offsets[row], probes.offsets[row + 1]
@@ -474,12 +512,16 @@ def near_pairs(
             segments = _segments_of(length, limits)
             limit = _limit_of(max(length, other), limits)
             turns = min(segments, limit + 1)
+            whole = np.int64(-1)
             if segments == 0:
                 whole = _class_of(length)
                 if whole == seen:
                     continue
                 seen = whole
                 turns = 1
+                limit = _limit_of(max(longest, other), limits)
+            is_before = is_own and length == other and (segments > 0 or length < _EXACT_LENGTHS)
+            first_row = row if is_before else offsets.size
             for number in range(turns):
                 start, size, first, end = nothing, nothing, nothing, nothing + 1
                 if segments:
@@ -490,53 +532,42 @@ def near_pairs(
                         key = _key(probe, place, place + size, length, number, secrets)
                     else:
                         key = _key(probe, nothing, nothing, whole, _WHOLE, secrets)
-                    bucket = np.int64(key >> shift)
-                    at = entries.starts[bucket]
-                    past = entries.starts[bucket + 1]
-                    while at < past and entries.keys[at] < key:
-                        at += 1
-                    while at < past and entries.keys[at] == key:
-                        state[2] += 1
-                        near = _may_be_near(bag, entries.bags[at], limit)
-                        found = entries.rows[at]
-                        at += 1
-                        if not near and segments:
-                            continue
-                        stored_length = strings.offsets[found + 1] - strings.offsets[found]
-                        own_limit = limit
-                        if segments:
-                            if stored_length != length:
-                                continue
-                        else:
-                            own_limit = _limit_of(max(stored_length, other), limits)
-                            if abs(stored_length - other) > own_limit or not _may_be_near(
-                                bag, entries.bags[at - 1], own_limit
+                    at, past = _entries_of(entries, key, first_row)
+                    looked_at += past - at
+                    while at < past:
+                        count, at = _passing(entries, at, past, bag, limit, passed)
+                        for found in passed[:count]:
+                            stored = characters[offsets[found] : offsets[found + 1]]
+                            own_limit = _limit_of(max(stored.size, other), limits)
+                            if abs(stored.size - other) > own_limit or (
+                                is_own
+                                and (stored.size > other or (stored.size == other and found >= row))
                             ):
                                 continue
-                        if is_own and (
-                            stored_length > other or (stored_length == other and found >= row)
-                        ):
-                            continue
-                        stored = strings.characters[
-                            strings.offsets[found] : strings.offsets[found + 1]
-                        ]
-                        distance = np.int64(0)
-                        if measure != UNVERIFIED:
-                            own_limit = min(own_limit, max(stored_length, other))
-                            if 2 * (2 * own_limit + _BESIDE) > room.size:
-                                room = np.empty(4 * (2 * own_limit + _BESIDE), np.int64)
-                            distance = _within(stored, probe, own_limit, measure == ALIGNMENT, room)
-                            if distance > own_limit:
+                            distance = np.int64(0)
+                            if measure != UNVERIFIED:
+                                own_limit = min(own_limit, max(stored.size, other))
+                                if 2 * (2 * own_limit + _BESIDE) > room.size:
+                                    room = np.empty(4 * (2 * own_limit + _BESIDE), np.int64)
+                                distance = _within(
+                                    stored, probe, own_limit, measure == ALIGNMENT, room
+                                )
+                                if distance > own_limit:
+                                    continue
+                            if segments and (
+                                stored.size != length
+                                or not _is_first(
+                                    stored, probe, number, place, segments, limit, limits.gap
+                                )
+                            ):
                                 continue
-                        if segments and not _is_first(
-                            stored, probe, number, place, segments, limit, limits.gap
-                        ):
-                            continue
-                        if written == left.size:
-                            return before
-                        left[written] = row
-                        right[written] = found
-                        distances[written] = distance
-                        written += 1
+                            if written == left.size:
+                                state[2] += looked_at
+                                return before
+                            left[written] = row
+                            right[written] = found
+                            distances[written] = distance
+                            written += 1
         state[0] += 1
+    state[2] += looked_at
     return written
