@@ -33,7 +33,7 @@ from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import Plan, PlanRequest, plan
-from simdb.ragged import ByteStrings, Column, Ragged, offsets_of
+from simdb.ragged import ByteStrings, Column, Ragged
 from simdb.work import Work
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
@@ -796,7 +796,9 @@ def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
         return values, items.offsets
     if len(items) == 1:  # as of most searches
         return np.frombuffer(items[0], np.uint8), np.array([0, len(items[0])], np.int64)
-    return np.frombuffer(b"".join(items), np.uint8), offsets_of(lengths_of(items))
+    offsets = np.zeros(len(items) + 1, np.int64)
+    np.cumsum(lengths_of(items), out=offsets[1:])
+    return np.frombuffer(b"".join(items), np.uint8), offsets
 
 
 def rows_of(items: Sequence[Stored], width: int, what: str) -> UInt8s:
