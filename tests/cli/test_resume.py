@@ -24,8 +24,7 @@ ROWS = [(key, list(range(key % 7, 30 + key % 5))) for key in range(40)]
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(joins, "RANGE_WEIGHT", 8)
-    for join in (joins.pairs, joins.join):
-        monkeypatch.setattr(join, "__kwdefaults__", {**(join.__kwdefaults__ or {}), "chunk": 16})
+    monkeypatch.setattr(joins, "CHUNK", 16)
     path = tmp_path / "s.simdb"
     with simdb.open(path) as db:
         db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5).add_many(ROWS)

@@ -140,10 +140,7 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join_by(monkeypatch, way)
-    for module in (joins, exact_sweeping):
-        monkeypatch.setattr(module, "CHUNK", 8)
-    defaults: dict[str, Any] = {**(joins.pairs.__kwdefaults__ or {}), "chunk": 8}
-    monkeypatch.setattr(joins.pairs, "__kwdefaults__", defaults)
+    monkeypatch.setattr(joins, "CHUNK", 8)
     sets = corpus(3, Fraction(1, 2), 60)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(list(enumerate(sets)))

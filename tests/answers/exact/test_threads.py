@@ -178,8 +178,7 @@ def test_what_waits_is_bounded_by_the_memory_setting(memory: int) -> None:
 
 def answer_by(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     monkeypatch.setattr(exact_sweeping, "PART_SYMBOLS", 60)
-    defaults: dict[str, Any] = {**(joins.pairs.__kwdefaults__ or {}), "chunk": 8}
-    monkeypatch.setattr(joins.pairs, "__kwdefaults__", defaults)
+    monkeypatch.setattr(joins, "CHUNK", 8)
     if way != "memory":
         join_by(monkeypatch, "sweep", room=200)
     if way == "sliced":
