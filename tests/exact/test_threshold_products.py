@@ -21,7 +21,7 @@ EXACT_PRODUCTS = {
     "exact/measures.py Criterion.needed_overlap": "the square of a cosine, which is rational",
     "lsh/family.py minimum_matches": "a binomial tail, summed in integers",
 }
-FLOAT_PRODUCTS = {"answers/costs.py estimate": "seconds, by which a method is chosen"}
+FLOAT_PRODUCTS = {"answers/slabs.py Pigeonhole._sorted": "rows sorted, by which a method is chosen"}
 
 THRESHOLD_NAME = re.compile(
     r"(^|_)(thresholds?|floors?)$|(least|lowest|minimum|wanted)_similarity$", re.IGNORECASE
