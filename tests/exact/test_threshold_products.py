@@ -19,6 +19,7 @@ THRESHOLDS = "exact/thresholds.py"
 EXACT_PRODUCTS = {
     "exact/measures.py Criterion.floor": "the Jaccard threshold that Dice or cosine amounts to",
     "exact/measures.py Criterion.needed_overlap": "the square of a cosine, which is rational",
+    "exact/segments.py Cut.within": "a share rounded up to a denominator, in whole numbers",
     "lsh/family.py minimum_matches": "a binomial tail, summed in integers",
 }
 FLOAT_PRODUCTS = {"answers/slabs.py Pigeonhole._sorted": "rows sorted, by which a method is chosen"}
