@@ -505,6 +505,7 @@ class _Splitting:
                 below=below,
                 columns=columns,
                 most_bytes=min(most_bytes, MOST_BYTES),
+                may_stream=not output.target.lower().endswith(".feather"),
             )
         for source, version in self._versions.items():
             if version_of(source) != version:

@@ -350,6 +350,7 @@ class TableFile:
         schema: of its columns.
         compression: of a Parquet file, by the paths of its columns.
         group_rows: rows of the largest row group of a Parquet file; else of a batch.
+        is_stream: whether it is a stream of Arrow, as the shards of Hugging Face are.
 
     Raises:
         BadItemError: it is neither, or is damaged; also while its batches are read.
@@ -359,6 +360,7 @@ class TableFile:
         self.source = source
         self.compression: dict[str, str] = {}
         self.group_rows = BATCH_ROWS
+        self.is_stream = False
         self._opened = ExitStack()
         try:
             self._batches = self._reader()
@@ -390,6 +392,7 @@ class TableFile:
                 self.compression[column.path_in_schema] = chosen
             return partial(found.iter_batches, BATCH_ROWS)
         of_file = begin == _ARROW
+        self.is_stream = not of_file
         opened = library.ipc.open_file(file) if of_file else library.ipc.open_stream(file)
         found = self._opened.enter_context(opened)
         self.schema = found.schema
@@ -449,6 +452,7 @@ def copy_rows(
     below: Mapping[str, str] | None = None,
     columns: AbstractSet[str] | None = None,
     most_bytes: int = MOST_BYTES,
+    may_stream: bool = True,
 ) -> None:
     """Write rows of files, under the schema of the first file.
 
@@ -459,10 +463,11 @@ def copy_rows(
         kept: of each file, in order, the rows to be written, rising, from 1 as their places are.
         target: where to.
         as_parquet: in row groups as large as those of the first file, up to ``most_bytes``, and
-            compressed as it is; else as an Arrow file.
+            compressed as it is; else as an Arrow file, or a stream if the first file is one.
         below: of each file, the folders whose names say columns that are written too.
         columns: those that are written, in the order of the file; None for all.
         most_bytes: of a row group, about.
+        may_stream: whether it may be a stream; names in ``.feather`` promise a file.
 
     Raises:
         BadItemError: the schemas of two files differ, or one cannot be read any more.
@@ -491,6 +496,7 @@ def copy_rows(
                             target,
                             schema,
                             as_parquet=as_parquet,
+                            as_stream=may_stream and file.is_stream,
                             packed=file.compression,
                             most_rows=file.group_rows,
                             most_bytes=most_bytes,
@@ -544,6 +550,7 @@ class _GroupWriter:
         target: where to.
         schema: of all tables.
         as_parquet: which of the two.
+        as_stream: of Arrow, a stream in the place of a file.
         packed: compression by the paths of the columns.
         most_rows, most_bytes: of a group.
     """
@@ -554,6 +561,7 @@ class _GroupWriter:
         schema: Any,
         *,
         as_parquet: bool,
+        as_stream: bool = False,
         packed: Mapping[str, str] | None = None,
         most_rows: int = GROUP_ROWS,
         most_bytes: int = MOST_BYTES,
@@ -562,7 +570,8 @@ class _GroupWriter:
         self._most_bytes = most_bytes
         self._waiting: list[Any] = []
         if not as_parquet:
-            self._writer = arrow.library().ipc.new_file(target, schema)
+            made = arrow.library().ipc
+            self._writer = (made.new_stream if as_stream else made.new_file)(target, schema)
             return
         codecs = set((packed or {}).values())
         chosen = codecs.pop() if len(codecs) == 1 else packed or "zstd"

@@ -118,6 +118,30 @@ def test_rows_are_copied_with_their_schema_and_row_groups(tmp_path):
     assert out.read()["id"].to_pylist() == ["a", "b", "d"]
 
 
+def test_row_groups_end_by_their_bytes_too(tmp_path):
+    source = tmp_path / "in.parquet"
+    rows = pa.table({"text": [f"{number}" * 1_000 for number in range(10)] * 3_000})
+    pq.write_table(rows, source, row_group_size=30_000)
+    with (tmp_path / "out.parquet").open("wb") as target:
+        kept = range(1, rows.num_rows + 1)
+        copy_rows({str(source): kept}, target, as_parquet=True, most_bytes=2**20)
+    out = pq.ParquetFile(tmp_path / "out.parquet")
+    groups = [out.metadata.row_group(number) for number in range(out.metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == [10_000] * 3
+    assert out.read().equals(rows)
+
+
+@pytest.mark.parametrize("may_stream", [True, False])
+def test_kept_rows_of_a_stream_are_a_stream(tmp_path, may_stream):
+    arrow_stream(tmp_path / "in.arrow")
+    with (tmp_path / "out.arrow").open("wb") as target:
+        kept = {str(tmp_path / "in.arrow"): [2, 4]}
+        copy_rows(kept, target, as_parquet=False, may_stream=may_stream)
+    opened = pa.ipc.open_stream if may_stream else pa.ipc.open_file
+    with opened(tmp_path / "out.arrow") as out:
+        assert out.read_all()["text"].to_pylist() == [None, "four"]
+
+
 def test_rows_of_several_files_are_copied_in_order(tmp_path):
     for name in ("1.arrow", "2.arrow"):
         arrow_file(tmp_path / name)
