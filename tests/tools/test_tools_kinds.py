@@ -8,10 +8,12 @@ import pytest
 import simdb
 from simdb import kernels
 from simdb.kinds.fingerprints import SquaresFamily
-from tools.benchmarks import bits, exact_methods, print_stores, vectors
+from tools.benchmarks import bits, exact_methods, print_stores, strings, vectors
 from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure
 from tools.print_rates import packed, simulated_rates
+
+GIVEN = ("ann", "anna", "hanna", "jon", "john", "joan")
 
 
 @pytest.fixture
@@ -20,10 +22,10 @@ def bench(tmp_path, monkeypatch):
 
     def here(task, *, cores=None, **parameters):
         module, _, name = task.partition(":")
-        known = {one.HERE: one for one in (bits, vectors, exact_methods, print_stores)}
+        known = {one.HERE: one for one in (bits, vectors, exact_methods, strings, print_stores)}
         return getattr(known[module], name)(**parameters)
 
-    for module in (bits, vectors, exact_methods, print_stores):
+    for module in (bits, vectors, exact_methods, strings, print_stores):
         monkeypatch.setattr(module, "in_child", here)
     return Bench(None, tmp_path, 600, announce=lambda _: None)
 
@@ -214,3 +216,24 @@ def test_exact_answers_about_hashes_and_vectors_are_reported_beside_their_peers(
     assert bench.details["passages"]["found"] >= 10
     assert bench.details["hashes within 4"]["pairs found"] >= 4
     assert figures["pairs of 60 x 3"].reached
+
+
+def test_names_within_few_edits_are_searched_and_joined_beside_their_peers(
+    bench, tmp_path, monkeypatch
+):
+    (tmp_path / "records").mkdir()
+    rows = [f"{number}, {name}, {name[::-1]}son" for number, name in enumerate(GIVEN)]
+    for table in strings.TABLES:
+        (tmp_path / table).write_text("rec_id, given_name, surname\n" + "\n".join(rows) + "\n")
+    for name, value in {"EDITS": (1, 3), "PROBES": 9, "PROBES_OF_PEERS": 4}.items():
+        monkeypatch.setattr(strings, name, value)
+    bench.data = tmp_path
+    strings.strings(bench)
+    found = by_name(bench)
+    assert set(found) == {
+        *(f"{what}, 18 names within 1" for what in ("search", "pairs", "insert")),
+        *(f"{what}, 18 names within 3" for what in ("search", "insert")),
+    }
+    for edits in (1, 3):
+        assert bench.details[f"names within {edits}"]["recall"] == 1
+        assert bench.details[f"names within {edits}"]["wrong"] == 0
