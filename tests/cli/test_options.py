@@ -49,10 +49,14 @@ SILENT = {"get", "stats", "plan", "repair"}  # what they print is the answer
 SHORT = {"backup", "create", "delete", "explain", "get", "plan", "repair", "restore", "stats"}
 
 
-def test_every_command_has_the_options_that_mean_something_for_it():
+def every_command():
     import typer.main
 
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    return typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def test_every_command_has_the_options_that_mean_something_for_it():
+    for name, command in every_command().items():
         options = {option for parameter in command.params for option in parameter.opts}
         assert "--json" in options, name
         assert ("--quiet" in options) == (name not in SILENT), name
@@ -78,10 +82,7 @@ def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
         "rebuild": [store, "news"],
         "search": [store, "news", "--input", rows, "--id-field", "id"],
     }
-    import typer.main
-
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    assert sorted([*commands, *SHORT]) == sorted(known)
+    assert sorted([*commands, *SHORT]) == sorted(every_command())
     for name, arguments in commands.items():
         made = [tmp_path / "dumped", tmp_path / "loaded.simdb"]
         plain = run(name, *arguments, "--progress")

@@ -295,7 +295,7 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
             with pytest.raises(simdb.ConfigurationError, match=message):
                 db.collection("c", kind, **given)
         with pytest.raises(simdb.ConfigurationError, match="measure"):
-            simdb.String("hamming")  # type: ignore[arg-type]
+            simdb.String().changed(measure="hamming")
 
 
 def test_without_rapidfuzz_one_measure_names_the_extra(tmp_path, monkeypatch):
