@@ -155,6 +155,13 @@ class ByteStrings(Sequence[memoryview]):
         width = rows.itemsize * int(np.prod(rows.shape[1:]))
         return cls(rows.reshape(-1).view(np.uint8), np.arange(len(rows) + 1) * width)
 
+    @property
+    def for_kernels(self) -> npt.NDArray[np.uint8]:
+        """The bytes, not to be written to as those of ``bytes`` are: else kernels compile twice."""
+        view = self.values.view()
+        view.flags.writeable = False
+        return view
+
     def are_utf8(self) -> bool:
         """Whether each of them is text."""
         try:

@@ -54,7 +54,10 @@ LEAN = (
 QUIET = ("-p", "no:cacheprovider", "-q")
 
 # Before the tests, so that no two of them compile the same.
-COMPILING = ("compiling the kernels", "-m", "tests.support.twins")
+COMPILING = tuple(
+    (f"compiling the kernels, {part + 1} of 2", "-m", "tests.support.twins", str(part), "2")
+    for part in range(2)
+)
 CHECKS = (
     ("ruff check", "-m", "ruff", "check", "."),
     ("ruff format --check", "-m", "ruff", "format", "--check", "."),
@@ -211,12 +214,12 @@ def run_tests(arguments: list[str]) -> int:
         project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
         install(ENVIRONMENT, *project["project"]["dependencies"])
     with ThreadPoolExecutor() as pool:
-        compiled = pool.submit(checked, *COMPILING)
+        compiled = [pool.submit(checked, *one) for one in COMPILING]
         if is_new:
             complete(ENVIRONMENT, "test")
         # What is collected is compiled, once and not by each worker.
         start(python, "-m", "pytest", "--collect-only", *QUIET, output=subprocess.DEVNULL).wait()
-        failures = [compiled.result()]
+        failures = [one.result() for one in compiled]
     workers = ["-n", str(min(available_processors(), 4)), "--dist", "worksteal"]
     say("pytest")
     with temporary_folder() as folder:

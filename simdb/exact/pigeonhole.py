@@ -72,7 +72,8 @@ def _chunks(vectors: UInt64s, most: int) -> list[Int64s]:
     positions = positions[(shares[positions] > 0) & (shares[positions] < 1)]
     if share_looked_at(positions.size, most) == 1:
         return [np.empty(0, np.int64)]  # all with all
-    return [positions[chunk :: most + 1][:CHUNK_BITS] for chunk in range(most + 1)]
+    # Copies, since kernels are compiled for whole arrays.
+    return [positions[chunk :: most + 1][:CHUNK_BITS].copy() for chunk in range(most + 1)]
 
 
 def _mask(chunk: Int64s, words: int) -> UInt64s:

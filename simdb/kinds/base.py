@@ -791,9 +791,7 @@ def lengths_of(items: Sequence[Stored]) -> Int64s:
 def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
     """Return the bytes of items, one after the other, and where each begins and the last ends."""
     if isinstance(items, ByteStrings):
-        values = items.values.view()
-        values.flags.writeable = False  # as bytes are; else it were a type more to compile for
-        return values, items.offsets
+        return items.for_kernels, items.offsets
     if len(items) == 1:  # as of most searches
         return np.frombuffer(items[0], np.uint8), np.array([0, len(items[0])], np.int64)
     offsets = np.zeros(len(items) + 1, np.int64)

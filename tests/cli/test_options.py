@@ -49,10 +49,10 @@ SILENT = {"get", "stats", "plan", "repair"}  # what they print is the answer
 SHORT = {"backup", "create", "delete", "explain", "get", "plan", "repair", "restore", "stats"}
 
 
-def every_command():
+def every_command() -> dict[str, Any]:
     import typer.main
 
-    return typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return dict(vars(typer.main.get_command(app))["commands"])
 
 
 def test_every_command_has_the_options_that_mean_something_for_it():

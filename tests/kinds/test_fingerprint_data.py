@@ -84,12 +84,17 @@ def test_stores_of_real_prints_do_as_predicted(
 def test_prints_that_were_turned_are_found_by_triangles(
     data_directory: Path, tmp_path: Path
 ) -> None:
-    answers = moved_prints.run(data_directory, tmp_path, fingers=200)
-    grids, triangles, many = [answers[f"{name}, real"] for name in moved_prints.KINDS]
+    grids, triangles, many = moved_prints.run_real(data_directory, tmp_path).values()
     assert triangles["rank-1"] >= 0.95 > grids["rank-1"]
     assert triangles["looked at"] <= 0.2 < grids["looked at"]
     assert triangles["found"] >= 0.75 > grids["found"]
     assert many["found"] > triangles["found"]
-    grids, _, many = [answers[f"{name}, made"] for name in moved_prints.KINDS]
+
+
+@pytest.mark.slow
+def test_made_prints_that_were_turned_are_found_by_triangles(
+    data_directory: Path, tmp_path: Path
+) -> None:
+    grids, _, many = moved_prints.run_made(data_directory, tmp_path, fingers=300).values()
     assert many["rank-1"] > 1.2 * grids["rank-1"]
     assert many["looked at"] < grids["looked at"]

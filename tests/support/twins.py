@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import cmath
 import math
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -1490,6 +1491,13 @@ def append_runs(writer, sizes, first=0):
         writer.append(*entries_of(item, size), item, item)
 
 
-if __name__ == "__main__":  # compiles every kernel that has a twin
-    for run_twin in dict.fromkeys(TWINS.values()):
+def compile_part(part: int, parts: int) -> None:
+    """Run the twins of every so many-th module of kernels, which compiles these."""
+    modules = sorted({name.partition(".")[0] for name in TWINS})[part::parts]
+    of_part = [twin for name, twin in TWINS.items() if name.partition(".")[0] in modules]
+    for run_twin in dict.fromkeys(of_part):
         run_twin(np.random.default_rng(0))
+
+
+if __name__ == "__main__":
+    compile_part(*map(int, sys.argv[1:]))

@@ -105,7 +105,7 @@ def test_every_check_runs_and_the_first_failure_is_the_exit_code(monkeypatch, ca
     assert run.run_tests(["-x"]) == 1
     assert ran == ["pytest"]
     said = capfd.readouterr().out
-    assert said.index(f"== {run.COMPILING[0]} FAILED (1)") < said.index("== pytest")
+    assert said.index(f"== {run.COMPILING[0][0]} FAILED (1)") < said.index("== pytest")
     assert run.run_checks([]) == 1
     said = capfd.readouterr().out
     assert all(f"== {name} FAILED (1)" in said for name, *_ in run.CHECKS)

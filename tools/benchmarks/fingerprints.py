@@ -65,7 +65,9 @@ def fingerprints(bench: Bench) -> None:
         _add_real(bench, name, answer)
         for compared in ("minutiae", "squares") if KINDS[name] == PLATE else ("minutiae",):
             _add_stored(bench, name, compared, answer)
-    for name, answer in moved_prints.run(bench.data, bench.work).items():
+    moved = moved_prints.run_real(bench.data, bench.work)
+    moved |= moved_prints.run_made(bench.data, bench.work)
+    for name, answer in moved.items():
         bench.details[f"fingerprints, moved, {name}"] = answer
         _add_moved(bench, name, answer)
     chapter = "the chapter's uniform 20 %"

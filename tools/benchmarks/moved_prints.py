@@ -17,6 +17,7 @@ from tools.make_fingerprints import SIDE, Statistics, made_prints, read_minutiae
 
 PLATE = 2 * SIDE  # holds a print that was turned about its middle, wherever that lies
 MADE_FINGERS = 2_000
+MADE_PROBES = 300
 THRESHOLD = 0.1
 
 KINDS = {
@@ -92,17 +93,23 @@ def looked_up(
     }
 
 
-def run(data: Path, work: Path, fingers: int = MADE_FINGERS) -> dict[str, dict[str, float]]:
-    """Look moved prints up by each kind: the real ones, and second prints of made fingers."""
+def run_real(data: Path, work: Path) -> dict[str, dict[str, float]]:
+    """Look the real prints up by each kind, all of them moved."""
     real, of_finger = read_minutiae(data / "fingerprints" / "fvc_minutiae.csv")
     random = np.random.default_rng(1)
     own = [(int(finger), moved(one, random)) for one, finger in zip(real, of_finger, strict=True)]
+    probes = [(place, *one) for place, one in enumerate(own)]
+    return {f"{name}, real": looked_up(kind, own, probes, work) for name, kind in KINDS.items()}
+
+
+def run_made(data: Path, work: Path, fingers: int = MADE_FINGERS) -> dict[str, dict[str, float]]:
+    """Look moved second prints of made fingers up by each kind among the moved first ones."""
+    real, of_finger = read_minutiae(data / "fingerprints" / "fvc_minutiae.csv")
+    random = np.random.default_rng(1)
     first, second = made_prints(Statistics.measured(real, of_finger), fingers, seed=1)
     made = list(enumerate(moved(one, random) for one in first))
     others = [(-1, finger, moved(one, random)) for finger, one in enumerate(second)]
-    answers = {}
-    for name, kind in KINDS.items():
-        probes = [(place, *one) for place, one in enumerate(own)]
-        answers[f"{name}, real"] = looked_up(kind, own, probes, work)
-        answers[f"{name}, made"] = looked_up(kind, made, others[:300], work)
-    return answers
+    return {
+        f"{name}, made": looked_up(kind, made, others[:MADE_PROBES], work)
+        for name, kind in KINDS.items()
+    }
