@@ -89,7 +89,7 @@ def test_every_entry_has_a_twin():
 
 # One of each module, which is compiled on every version of Python: that which is soonest.
 SOONEST = (
-    *("bits.near_pairs", "buckets.next_earlier", "checksums.checksums", "columns.blocks"),
+    *("bits.near_pairs", "buckets.next_earlier", "checksums.checksums", "columns.taken"),
     "elements.element_symbols",
     *("fingerprints.first_shared", "order.expand_pairs", "overlaps.pair_overlaps"),
     *("postings.probe_candidates", "runs.probe", "shingles.decoded", "sketches.bucket_keys"),

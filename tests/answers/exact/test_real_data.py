@@ -39,7 +39,7 @@ SAMPLES = {
     "mushroom": (range(400), 0.8),
     "kosarak": (range(6_000), 0.8),
 }
-LONG = ("reuters21578", "newsgroups20", "retail")
+LONG = ("reuters21578", "newsgroups20", "licenses", "retail")
 MOST_CHECKED = 100
 
 
@@ -68,7 +68,7 @@ class Stored:
 @pytest.fixture(
     scope="module",
     params=[
-        # Texts, like the licenses, of which to read takes longest.
+        # Texts, of which to read takes longest.
         pytest.param(one, marks=[pytest.mark.slow] if one.name in LONG else [])
         for one in (*DATA_SETS, LICENSES)
     ],
