@@ -463,10 +463,13 @@ def _match(
     """Give each left minutia, in its order, the nearest free right one within the tolerances.
 
     ``pose`` is the turn in units of direction, then the shift. Both tolerances are multiplied by
-    ``slack``; above 1, a bin of shifts is tolerated. ``partners`` become -1 where there is none.
+    ``slack``; above 1, the diagonal of a bin of shifts is tolerated, by which the middle of the two
+    bins of a vote may be wrong. ``partners`` become -1 where there is none.
     """
     cosine, sine = math.cos(_RADIANS * pose[0]), math.sin(_RADIANS * pose[0])
-    reach = float(settings[0] if slack == 1 else max(settings[0] * slack, _bin_size(settings))) ** 2
+    reach = float(settings[0] * slack) ** 2
+    if slack > 1:
+        reach = max(reach, 2.0 * float(_bin_size(settings)) ** 2)
     allowed = float(settings[1] * slack)
     half = float(_TURN // 2)
     taken[: right.shape[0]] = False

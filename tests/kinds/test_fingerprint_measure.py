@@ -123,6 +123,17 @@ def test_a_tolerance_far_below_the_plate_still_aligns() -> None:
     assert compared(kind, one, other) == [(50, 50)]
 
 
+@pytest.mark.parametrize("shift", [(8, -5), (16, 8), (21, 21)])
+def test_a_shift_by_nearly_a_bin_along_both_axes_is_found(shift: tuple[int, int]) -> None:
+    """The diagonal of a bin is longer than its side, and a tolerance of 1 than neither."""
+    kind = Fingerprint(100, 100, tolerance=1)
+    random = np.random.default_rng(5)
+    places = random.integers(20, 60, (12, 2)).tolist()
+    one = [(float(x), float(y), float(29 * x % 360)) for x, y in places]
+    other = [(x + shift[0], y + shift[1], direction) for x, y, direction in one]
+    assert compared(kind, one, other) == [(len(set(one)), len(set(one)))]
+
+
 def test_as_many_minutiae_as_can_be_in_one_place_are_no_trouble() -> None:
     kind = Fingerprint(4_000, 4_000, square=50, tolerance=1)
     heap = [(10 + x / 16, 10 + y / 16, 0.0) for x in range(32) for y in range(32)]

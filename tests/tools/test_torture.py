@@ -14,6 +14,7 @@ import time
 import pytest
 
 import simdb
+from simdb import kinds
 from tests.support.campaigns import NAMES, PLANTED, PROCESSES, TORTURE, Torture
 from tests.support.processes import ended
 from tools.campaigns import children, kills, powerfail, registry, sabotage, shim, subjects
@@ -113,6 +114,14 @@ def test_every_kind_of_item_has_a_subject_that_can_be_stored(tmp_path):
         assert list(subjects.differences(database, model, generator)) == []
         model["texts"]["0"] = "another text"
         assert list(subjects.differences(database, model, generator))
+
+
+def test_campaigns_work_on_every_kind_of_item_within_a_few_seeds():
+    assert {type(subject.kind) for subject in subjects.SUBJECTS.values()} == {*kinds.OWN}
+    of_stores = [subjects.some(seed) for seed in range(4)]
+    assert {name for names in of_stores for name in names} == {*subjects.SUBJECTS}
+    assert {*subjects.STEPPED} < {*subjects.SUBJECTS}
+    assert all(len({*names}) == subjects.A_STORE for names in of_stores)
 
 
 def test_failures_are_kept_and_counted(tmp_path):

@@ -164,10 +164,10 @@ def memory(run: Run) -> None:
                         say(["begin", change])
                         subjects.carry_out(database, change)
                         say(["done"])
-                    for name, subject in subjects.SUBJECTS.items():
+                    for name, values in known.items():
                         list(database[name].pairs())
-                        value = next(iter(known[name].values()))
-                        database[name].search(subject.item(value))
+                        value = next(iter(values.values()))
+                        database[name].search(subjects.SUBJECTS[name].item(value))
                 say(["end", "done"])
             except (MemoryError, simdb.StorageError) as error:
                 resource.setrlimit(resource.RLIMIT_AS, (hard, hard))

@@ -28,6 +28,7 @@ from simdb.files.compression import zstandard
 from simdb.files.rows import ReadingOptions
 from simdb.kinds.ratings import Stars
 from simdb.opened.catalogue import CollectionSettings
+from simdb.recovery import dump
 from simdb.recovery import pages as salvage
 from simdb.recovery.pages import block_within
 from simdb.storage.collection.manifest import Manifest
@@ -111,6 +112,20 @@ def _describe_kind(data: bytes) -> None:
     KindOptions(settings="{" + text).new()
 
 
+def _read_catalogue(folder: Path) -> Callable[[bytes], None]:
+    """Take the bytes for what a dump says of its collections, under settings that there are."""
+    dumped = folder / "dumped"
+    dumped.mkdir(exist_ok=True)
+
+    def read(data: bytes) -> None:
+        (dumped / "simdb.json").write_bytes(data)
+        for part in dump.read(dumped):
+            assert part.settings.name is not None
+            part.settings.family()
+
+    return read
+
+
 def _decode_state(data: bytes) -> None:
     state = Manifest.decode(memoryview(data))
     assert isinstance(state.live, int)
@@ -154,6 +169,9 @@ def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
         "npy": _read_file(folder, "v.npy", ReadingOptions(kind=simdb.Vector(2))),
         "npz": _read_file(folder, "v.npz", ReadingOptions(kind=simdb.Vector(2), id_field="id")),
         "bits": _read_file(folder, "b.csv", ReadingOptions(kind=simdb.Bits(16))),
+        "strings": _read_file(folder, "w.csv", ReadingOptions(kind=simdb.String())),
+        "signatures": _read_file(folder, "h.npy", ReadingOptions(kind=simdb.Signature(3))),
+        "weights": _read_file(folder, "w.jsonl", ReadingOptions(kind=simdb.WeightedSet())),
         "prints": _read_file(folder, "p.jsonl", ReadingOptions(kind=simdb.Fingerprint(300, 300))),
         "records": _read_file(folder, "r.csv", ReadingOptions(("name", "town"), kind=PEOPLE)),
         "ratings": _read_file(
@@ -170,6 +188,7 @@ def targets(folder: Path) -> dict[str, Callable[[bytes], Any]]:
         "pages": _walk_pages(folder),
         "documents": _decode_document,
         "--settings": _describe_kind,
+        "catalogues of dumps": _read_catalogue(folder),
     }
     items = {f"stored {name}": _decode_item(subject.kind) for name, subject in SUBJECTS.items()}
     return named | items
@@ -201,8 +220,11 @@ def corpus(folder: Path, seed: int) -> list[bytes]:
     ]
     found.append(zstandard().compress(lines))
     path = folder / "corpus.simdb"
-    model = kills.build(path, seed, 12)
+    model = kills.build(path, seed, 12, SUBJECTS)
     assert model
+    with simdb.open(path, threads=1) as database:
+        database.dump(folder / "dump")
+    found.append((folder / "dump" / "simdb.json").read_bytes())
     content = path.read_bytes()
     found.append(content[: 16 * 4_096])
     with salvage.DamagedFile(path) as file:

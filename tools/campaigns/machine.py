@@ -62,7 +62,7 @@ def _history(path: Path, seed: int) -> str:
     generator = random.Random(seed)
     database = simdb.open(path, threads=1, sync="batch")
     try:
-        model = subjects.make(database)
+        model = subjects.make(database, subjects.some(seed))
         for number in range(STEPS):
             choice = generator.random()
             if choice < 0.05:

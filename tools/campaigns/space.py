@@ -27,7 +27,7 @@ MOST_CHANGES = 4_000
 def _fill(database: simdb.Database, model: Model, generator: random.Random) -> str:
     """Add until the store is full; the model has what was acknowledged."""
     for _ in range(MOST_CHANGES):
-        name = generator.choice(sorted(subjects.SUBJECTS))
+        name = generator.choice(sorted(model))
         subject = subjects.SUBJECTS[name]
         rows = [
             [f"k{generator.getrandbits(48):x}-{number}", subject.value(generator)]
@@ -44,7 +44,7 @@ def _fill(database: simdb.Database, model: Model, generator: random.Random) -> s
 def _empty(database: simdb.Database, model: Model) -> str:
     """Delete most of it; what cannot be done yet is told."""
     try:
-        for name in subjects.SUBJECTS:
+        for name in model:
             keys = sorted(model[name])[: len(model[name]) * 3 // 4]
             for begin in range(0, len(keys), 50):
                 subjects.carry_out(database, (name, "delete_many", keys[begin : begin + 50]))
@@ -65,7 +65,7 @@ def fill_and_empty(
     """Fill a store, look at it, delete, look again, make room, go on with the same handle."""
     generator = random.Random(seed)
     with simdb.open(path, threads=1, **options) as database:
-        model = subjects.make(database)
+        model = subjects.make(database, subjects.some(seed))
         say(_fill(database, model, generator))
         for problem in _wrong(database, model, generator):
             say(f"WRONG when full: {problem}")
@@ -173,7 +173,7 @@ def _opened_without_space(run: Run, seed: int) -> children.Ending | None:
 
         def build() -> None:
             with simdb.open(path, threads=1) as database:
-                model = subjects.make(database)
+                model = subjects.make(database, subjects.some(seed))
                 subjects.carry_out(database, ("sets", "add", [["a", [seed % 100]]]))
                 subjects.apply(model, ("sets", "add", [["a", [seed % 100]]]))
 

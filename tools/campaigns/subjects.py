@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -74,6 +74,9 @@ class Subject:
         return self.similarity(one, other) == (0 if self.is_distance else 1)
 
 
+# -- values, and how similar they are ------------------------------------------------------------
+
+
 def _words(generator: random.Random) -> str:
     count = generator.choice([1, 4, 12, 12, 60])
     letters = generator.choice([40, 2_000])
@@ -94,13 +97,30 @@ def _bag_similarity(left: Any, right: Any) -> Fraction:
     return Fraction((one & other).total(), (one | other).total())
 
 
-def _near(generator: random.Random, count: int, most: int) -> list[int]:
-    """Return one of a few rows of numbers, at few places changed."""
+def _near(
+    generator: random.Random, count: int, most: int, changes: tuple[int, ...] = (0, 1, 3)
+) -> list[int]:
+    """Return one of a few rows of numbers, at few places changed, or at all."""
     drawn = random.Random(generator.randrange(6))
     row = [drawn.randrange(most) for _ in range(count)]
-    for place in generator.sample(range(count), generator.choice([0, 1, 3, count])):
+    for place in generator.sample(range(count), generator.choice([*changes, count])):
         row[place] = generator.randrange(most)
     return row
+
+
+def _weights(generator: random.Random) -> dict[str, float]:
+    """Return weights that are sums of a few powers of two, so that sums of them are exact."""
+    chosen = generator.sample(range(generator.choice([12, 900])), generator.choice([0, 2, 9]))
+    return {f"e{element}": generator.randrange(1, 20) / 4 for element in chosen}
+
+
+def _weighted_similarity(left: Any, right: Any) -> Fraction:
+    least, most = Fraction(0), Fraction(0)
+    for element in left.keys() | right.keys():
+        weights = left.get(element, 0), right.get(element, 0)
+        least += Fraction(min(weights))
+        most += Fraction(max(weights))
+    return least / most if most else Fraction(0)
 
 
 def _bits(generator: random.Random) -> list[int]:
@@ -117,6 +137,44 @@ def _vector(generator: random.Random) -> list[int]:
 
 def _manhattan(left: Any, right: Any) -> Fraction:
     return Fraction(sum(abs(one - other) for one, other in zip(left, right, strict=True)))
+
+
+def _string(generator: random.Random) -> str:
+    """Return one of a few words, edited at few places."""
+    characters = [*generator.choice(["", "a", "smith, john", "garcía lorca", "petersen, knud"])]
+    for _ in range(generator.choice([0, 1, 2, 5])):
+        place = generator.randrange(len(characters) + 1)
+        characters[place : place + generator.randrange(3)] = generator.choice(["", "é", "n", "ab"])
+    return "".join(characters)
+
+
+def _edits(left: Any, right: Any) -> Fraction:
+    """Return the distance of the optimal string alignment, by its recurrence."""
+    before: list[int] = []
+    last = [*range(len(right) + 1)]
+    for row, one in enumerate(left, 1):
+        edits = [row]
+        for column, other in enumerate(right, 1):
+            least = min(last[column] + 1, edits[-1] + 1, last[column - 1] + (one != other))
+            swapped = row > 1 and column > 1 and left[row - 2] == other and right[column - 2] == one
+            edits.append(min(least, before[column - 2] + 1) if swapped else least)
+        before, last = last, edits
+    return Fraction(last[-1])
+
+
+def _signature(generator: random.Random) -> list[int]:
+    """Return a row that equals one of a few, or has a quarter in common with it, or nothing."""
+    return _near(generator, 16, 2**32, (0, 0, 12))
+
+
+def _equal_rows(left: Any, right: Any) -> Fraction:
+    return Fraction(sum(map(int.__eq__, left, right)), len(left))
+
+
+def _family(generator: random.Random) -> list[int]:
+    """Return one of a few sets that have nothing in common, or a part too small to be like it."""
+    first = 100 * generator.randrange(12)
+    return [*range(first, first + generator.choice([3, 9, 9, 9]))]
 
 
 def _record(generator: random.Random) -> dict[str, str]:
@@ -150,6 +208,31 @@ def _squares_shared(left: Any, right: Any) -> Fraction:
     return jaccard(*({(x // 10, y // 10) for x, y, _ in minutiae} for minutiae in (left, right)))
 
 
+def _shifted(generator: random.Random) -> list[list[int]]:
+    """Return one of a few prints, somewhere on the plate."""
+    shared = random.Random(generator.randrange(12))
+    places = [(place % 60, place // 60) for place in shared.sample(range(60 * 60), 12)]
+    right, down = generator.randrange(40), generator.randrange(40)
+    return sorted([x + right, y + down, 29 * x % 360] for x, y in places)
+
+
+def _is_shifted(left: Any, right: Any) -> Fraction:
+    """Whether two prints are one: others have far less in common than is asked for."""
+
+    def at_the_corner(minutiae: Any) -> list[tuple[int, int, int]]:
+        x_least, y_least = (min(minutia[axis] for minutia in minutiae) for axis in (0, 1))
+        return [(x - x_least, y - y_least, direction) for x, y, direction in minutiae]
+
+    return Fraction(at_the_corner(left) == at_the_corner(right))
+
+
+@simdb.kinds.tokeniser("campaigns.words")
+def _tokens(text: str) -> list[str]:
+    return text.split()
+
+
+# -- the table -----------------------------------------------------------------------------------
+
 PEOPLE = simdb.Record(
     fields=[
         simdb.Field("name", weight=200, compare="exact"),
@@ -159,9 +242,11 @@ PEOPLE = simdb.Record(
 )
 SQUARES = simdb.Fingerprint(80, 80, square=10, items="squares", measure="squares", functions=64)
 MINUTIAE = simdb.Fingerprint(80, 80, square=10, border=0, measure="squares", functions=64)
+SHAPES = simdb.Fingerprint(100, 100, alignment="triangles", tolerance=1, groups=1, functions=64)
 
 # Answers are exact ones, so that bands and rows matter little; to plan them would take longest.
 PLANNED = {"bands": 6, "rows": 2}
+CASCADE = simdb.And(2, simdb.Or(4, simdb.And(2)))
 
 SUBJECTS = {
     subject.name: subject
@@ -235,20 +320,83 @@ SUBJECTS = {
             back=lambda minutiae: sorted([int(number) for number in row] for row in minutiae),
             similarity=_squares_shared,
         ),
+        Subject(
+            "triangles",
+            SHAPES,
+            {"threshold": 0.9, "seed": 9},
+            _shifted,
+            back=lambda minutiae: sorted([int(number) for number in row] for row in minutiae),
+            similarity=_is_shifted,
+            threshold=Fraction(9, 10),
+            guarantee="probable",
+        ),
+        Subject(
+            "weighted sets",
+            simdb.WeightedSet(),
+            {"threshold": 0.5, "seed": 10, **PLANNED},
+            _weights,
+            similarity=_weighted_similarity,
+        ),
+        Subject(
+            "strings",
+            simdb.String("alignment"),
+            {"max_distance": 2, "seed": 11},
+            _string,
+            similarity=_edits,
+            threshold=Fraction(2),
+            is_distance=True,
+        ),
+        Subject(
+            "signatures",
+            simdb.Signature(16),
+            {"threshold": 0.5, "seed": 12, **PLANNED},
+            _signature,
+            back=lambda row: [int(number) for number in row],
+            similarity=_equal_rows,
+            guarantee="probable",
+        ),
+        Subject(
+            "tokens",
+            simdb.Text(simdb.Tokens("campaigns.words")),
+            {"threshold": 0.5, "exact_floor": 0.5, "seed": 13, **PLANNED},
+            _words,
+            similarity=lambda a, b: jaccard(a.split(), b.split()),
+        ),
+        Subject(
+            "cascades",
+            simdb.Set(),
+            {"threshold": 0.5, "recall": 0.01, "cascade": CASCADE, "seed": 14},
+            _family,
+            item=set,
+            back=sorted,
+            guarantee="probable",
+        ),
     )
 }
 
+# Both indexes, the exact one alone, and items that lie in blocks of their own.
+STEPPED = ("texts", "sets", "vectors")
+A_STORE = 8
 
-def make(database: simdb.Database) -> Model:
-    """Make the collections of all subjects and return the empty model."""
-    for subject in SUBJECTS.values():
-        database.collection(subject.name, subject.kind, **subject.options)
-    return {name: {} for name in SUBJECTS}
+
+def some(seed: int) -> list[str]:
+    """Return the subjects of a store, so that all are met in a few: by turns, beside a few."""
+    others = [name for name in SUBJECTS if name not in STEPPED]
+    first = seed * (A_STORE - len(STEPPED))
+    chosen = [others[(first + place) % len(others)] for place in range(A_STORE - len(STEPPED))]
+    return [*STEPPED, *chosen]
+
+
+def make(database: simdb.Database, names: Collection[str] = SUBJECTS) -> Model:
+    """Make the collections of subjects and return the empty model."""
+    for name in names:
+        database.collection(name, SUBJECTS[name].kind, **SUBJECTS[name].options)
+    return {name: {} for name in names}
 
 
 def draw(generator: random.Random, model: Model) -> Change:
     """Return a random change that can be made in a model."""
-    name = generator.choice(sorted(SUBJECTS))
+    name = generator.choice(sorted(model))
     subject, known = SUBJECTS[name], model[name]
     present = sorted(known)
     choice = generator.random()
