@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,9 @@ from simdb.errors import (
     UsageError,
     WrongTypeError,
 )
-from simdb.exact.thresholds import Bound, ThresholdLike
-from simdb.ingest import add
+from simdb.exact.measures import SetSimilarity
+from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
+from simdb.ingest import add, contained
 from simdb.ingest.add import AddPolicy
 from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
@@ -78,6 +79,7 @@ DELETED_AT_ONCE = 10_000
 OnExisting = Literal["error", "skip", "replace"]
 OnDuplicate = Literal["keep", "skip"]
 OnBad = Literal["error", "skip"]
+DedupeMeasure = Literal["jaccard", "containment"]
 # What policies of adding the choices of ``dedupe`` are.
 _OF_DEDUPE: dict[str, add.OnExisting] = {"error": "same", "keep": "leave", "replace": "update"}
 
@@ -822,6 +824,7 @@ class Collection(CollectionView):
         max_distance: ThresholdLike | None = None,
         on_bad: OnBad = "error",
         on_existing: Literal["error", "keep", "replace"] = "error",
+        measure: DedupeMeasure = "jaccard",
         progress: Callable[[Progress], None] | None = None,
         outcomes: Callable[[Outcomes], None] | None = None,
     ) -> AddReport:
@@ -832,6 +835,13 @@ class Collection(CollectionView):
         so running the same input again gives the same answer. How the input is cut into batches,
         threads and interruptions change nothing.
 
+        By ``measure="containment"`` a row of texts, sets, bags or bits by Tanimoto similarity is
+        dropped if at least the threshold's share of what it is made of is in *one* row that is
+        kept and larger, or as large and earlier. That is decided exactly and does not depend on
+        the order of rows, but only when all are known, since a larger one would take out what was
+        kept: the collection must have no items, the symbols of all rows must fit into the memory
+        setting (24 bytes each in half of it), and ``outcomes`` is called when all rows are stored.
+
         Args:
             rows, key, item, metadata, progress: as for ``add_many``.
             threshold, max_distance: what is similar enough; the collection's if not given.
@@ -841,18 +851,35 @@ class Collection(CollectionView):
                 which is None then (``"keep"``), or the row takes its place, unless it is similar
                 to another item (``"replace"``). A key that comes twice in the input with different
                 contents is always bad.
+            measure: ``"jaccard"`` is the collection's own measure, whichever that is; or
+                ``"containment"``.
             outcomes: as for ``add_many``: ``"added"``, ``"replaced"`` and ``"present"`` rows are
                 kept, ``"duplicate"`` ones dropped.
+
+        Raises:
+            ConfigurationError: by containment, items are of a kind without such a measure, or do
+                not fit into memory.
+            UsageError: by containment, the collection has items.
         """
         _require_choice("on_existing", on_existing, tuple(_OF_DEDUPE))
+        _require_choice("measure", measure, get_args(DedupeMeasure))
+        by_containment = measure == "containment"
         policy = AddPolicy(
             on_existing=_OF_DEDUPE[on_existing],
-            bound=self._duplicate_bound(threshold, max_distance),
+            bound=None if by_containment else self._duplicate_bound(threshold, max_distance),
             drop_duplicates=True,
             skip_bad=_skips_bad(on_bad),
         )
         found = arrow.rows_of(rows, key, item, metadata)
-        return self._load(found, policy, progress, outcomes)
+        if not by_containment:
+            return self._load(found, policy, progress, outcomes)
+        asked = Asked(threshold, max_distance, "exact", None, SetSimilarity.STORED_IN_PROBE)
+        least = choose(self._present.settings, asked.question("search", self.kind)).bound
+        assert isinstance(least, Threshold)
+        with self._handle.writing() as access:
+            return contained.dedupe(
+                access, self._known, policy, least, found, progress=progress, outcomes=outcomes
+            )
 
     def note_key_source(self, source: str, *, also: bool = False) -> None:
         """Note where the keys of the rows to come are from, and refuse them if it is elsewhere.

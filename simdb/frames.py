@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from simdb import arrow
 from simdb.arrow import Columns
-from simdb.collection import Collection, CollectionView, OnBad, OnExisting
+from simdb.collection import Collection, CollectionView, DedupeMeasure, OnBad, OnExisting
 from simdb.database import open_database
 from simdb.errors import UsageError
 from simdb.exact.thresholds import ThresholdLike
@@ -44,6 +44,7 @@ def dedupe(
     kind: Kind | None = None,
     threshold: ThresholdLike | None = None,
     max_distance: ThresholdLike | None = None,
+    measure: DedupeMeasure = "jaccard",
     show: Show = "kept",
     on_bad: OnBad = "error",
     store: str | os.PathLike[str] | None = None,
@@ -52,8 +53,8 @@ def dedupe(
     """Return the rows of a table that are similar to no row kept before them.
 
     ``Collection.dedupe`` says what is removed; the index finds 99 % of the duplicates at the
-    threshold and more of those above it, and removes nothing that is not one. The same data give
-    the same rows.
+    threshold and more of those above it, and removes nothing that is not one. By containment all
+    are found. The same data give the same rows.
 
     Args:
         data: a frame of pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of
@@ -63,6 +64,8 @@ def dedupe(
         kind: what the items are; texts if not given.
         threshold: what is similar enough; 0.8 if not given.
         max_distance: the same, of kinds that measure a distance.
+        measure: ``"containment"`` removes what is contained in a larger row, wherever that is; a
+            store must then be new.
         show: ``"kept"`` rows only, or ``"all"`` with two columns more: ``duplicate_of``, the key
             of the first row kept that it is similar to, and their ``similarity`` or ``distance``;
             both are null in rows that are kept.
@@ -83,9 +86,10 @@ def dedupe(
         raise UsageError(f"show must be 'kept' or 'all', not {show!r}")
     bound = _bound(threshold, max_distance)
     table = _Table(data, Columns.named(key, item, ()))
-    with _collection_for(table, kind, bound, store, collection) as target:
+    planned = bound if measure == "jaccard" else {}  # by containment no index finds anything
+    with _collection_for(table, kind, planned, store, collection) as target:
         marks = _Marks()
-        target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **bound)
+        target.dedupe(table.rows(), on_bad=on_bad, measure=measure, outcomes=marks.note, **bound)
         measured = "distance" if target.kind.is_distance else "similarity"
     if show == "kept":
         return table.select(np.array([of is None for of in marks.duplicate_of], np.bool_))

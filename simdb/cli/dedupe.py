@@ -41,6 +41,8 @@ from simdb.files.writing import (
 from simdb.results import Outcome, Outcomes
 from simdb.unfinished import held, remove_abandoned
 
+Measure = Literal["jaccard", "containment"]
+
 _DEFAULT_RECALL = "0.99"
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
 _NEARLY_ALL = 0.9
@@ -141,6 +143,13 @@ def dedupe(
     described: KindOptions,
     bound: Bound,
     recall: Recall = None,
+    measure: Annotated[
+        Measure,
+        typer.Option(
+            "--measure",
+            help="containment removes what a larger row contains, wherever that is; exact.",
+        ),
+    ] = "jaccard",
     reading: InputOptions,
     policy: Policy,
     telling: Working,
@@ -155,7 +164,7 @@ def dedupe(
     by distance needs --max-distance.
     """
     began = time.monotonic()
-    asked = _Asked(inputs, places, _Wanted(described, bound, recall), reading)
+    asked = _Asked(inputs, places, _Wanted(described, bound, recall, measure), reading)
     asked.require_sound(telling)
     with places.opened() as database:
         job = _Job(asked, database)
@@ -187,6 +196,7 @@ class _Wanted:
     described: KindOptions
     bound: Bound
     recall: str | None
+    measure: Measure
 
     def settings(self) -> dict[str, Any]:
         """Return those of a new collection; raises UsageError if one is wrong or lacks."""
@@ -194,7 +204,9 @@ class _Wanted:
         if kind.is_distance and not self.bound.given():
             raise UsageError(f"{kind.plural} compared by distance need --max-distance")
         recall = rational(self.recall or _DEFAULT_RECALL, name="recall")
-        return {"kind": kind, "recall": recall, **self.bound.of(kind)}
+        bound = self.bound.of(kind)
+        # By containment no index finds anything.
+        return {"kind": kind, "recall": recall, **(bound if self.measure == "jaccard" else {})}
 
     def present(self, database: simdb.Database, name: str) -> simdb.Collection | None:
         """Return the collection where there is one; raises ConfigurationError if it differs."""
@@ -348,6 +360,7 @@ class _Job:
                 feed,
                 on_bad=reading.when_bad,
                 on_existing=policy.on_existing,
+                measure=self._asked.wanted.measure,
                 progress=bar.callback,
                 outcomes=splitting.settle,
                 **bound.of(target.kind),

@@ -4,19 +4,27 @@ A set of s symbols of which at least m lie in another has one of its first s - m
 in whatever order (MMDS 3.9.4); where the order is that of rising frequency, few others have it too.
 So those are posted, all symbols of the containing sets are looked up, and what is found is
 compared in full.
+
+``in_kept`` leaves of sets those that no longer one contains. Sets are taken by falling size, those
+of one size in their order, and each is kept unless enough of it is in one set kept before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simdb import kernels
-from simdb.arrays import Int64s, UInt64s
+from simdb.arrays import Bools, Int64s, UInt64s
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
+from simdb.ragged import offsets_of
+
+if TYPE_CHECKING:
+    from simdb.kernels.postings import Postings
 
 MET_AT_ONCE = 2**21  # postings; more only where one containing set meets more
 _MARK_BITS = 22
@@ -70,14 +78,107 @@ class ContainedSets:
             begin = end
 
     def _compared(self, others: ArrangedSets, outer: Int64s, inner: Int64s, met: int) -> Contained:
-        left, left_places = np.unique(outer, return_inverse=True)
-        right, right_places = np.unique(inner, return_inverse=True)
-        both = ArrangedSets.concatenated([others.select(left), self._sets.select(right)])
-        overlaps, _, _ = kernels.overlaps.pair_overlaps(
-            both.values, both.offsets, left_places, right_places + left.size
-        )
-        enough = overlaps >= self._needed[inner]
+        overlaps = _overlaps(self._sets, others, inner, outer, self._needed[inner])
+        enough = overlaps >= 0
         return Contained(outer[enough], inner[enough], overlaps[enough], met)
+
+
+def in_kept(sets: ArrangedSets, threshold: Threshold) -> Iterator[Contained]:
+    """Yield each set of which at least a share is in a kept one, once, with the first such one.
+
+    Exact. What a kept set contains is compared with nothing afterwards, so that many sets of which
+    nearly all are alike cost little more than one look at each.
+    """
+    count, sizes = len(sets), sets.sizes
+    # What may contain a set comes after it.
+    order = np.lexsort((-np.arange(count), sizes))
+    needed = np.maximum(1, threshold.minimum_sizes(sizes[order]))
+    found = _Found.of(sets, order, needed)
+    is_kept = np.ones(count, np.bool_)
+    end = count
+    while end:
+        if not is_kept[end - 1]:
+            end -= 1
+            continue
+        begin = found.begin_of(end)
+        outer, inner = found.candidates(begin, end, is_kept)
+        overlaps = _overlaps(sets, sets, order[inner], order[outer], needed[inner])
+        enough = np.flatnonzero(overlaps >= 0)
+        places = [np.empty(0, np.int64)]
+        cuts = np.flatnonzero(np.diff(outer[enough], prepend=count)).tolist()
+        for first, stop in pairwise([*cuts, enough.size]):
+            if is_kept[outer[enough[first]]]:
+                own = enough[first:stop]
+                places.append(own[is_kept[inner[own]]])
+                is_kept[inner[own]] = False
+        some = np.concatenate(places)
+        met = found.met_between(begin, end)
+        yield Contained(order[outer[some]], order[inner[some]], overlaps[some], met)
+        end = begin
+
+
+class _Found(NamedTuple):
+    """Sets by rising size, and the buckets of the symbols by which they may contain others."""
+
+    posted: Postings  # the first symbols of each set
+    starts: Int64s  # of each set, where its buckets begin
+    buckets: Int64s
+    met: Int64s  # how many postings are in the buckets of all sets before one
+
+    @classmethod
+    def of(cls, sets: ArrangedSets, order: Int64s, needed: Int64s) -> _Found:
+        """Post what at least so many symbols of each set need."""
+        sizes = sets.sizes[order]
+        prefixes = np.where(sizes > 0, sizes - needed + 1, 0)
+        bitmaps = np.empty(0, np.uint64)
+        whole = kernels.postings.Sets(sets.values, sets.offsets[order], sizes, sizes, bitmaps)
+        posted, all_symbols = kernels.postings.prefix_buckets(
+            whole._replace(prefixes=prefixes), whole, same=True
+        )
+        by_set = np.argsort(all_symbols.items, kind="stable")
+        counts = np.diff(all_symbols.starts)
+        buckets = np.repeat(np.arange(counts.size), counts)[by_set]
+        starts = offsets_of(np.bincount(all_symbols.items, minlength=len(sets)))
+        return cls(posted, starts, buckets, offsets_of(np.diff(posted.starts)[buckets])[starts])
+
+    def begin_of(self, end: int) -> int:
+        """Return where the sets before ``end`` begin that are looked up at once."""
+        least = int(np.searchsorted(self.met, self.met[end] - MET_AT_ONCE))
+        return min(least, end - 1)
+
+    def met_between(self, begin: int, end: int) -> int:
+        """Count the postings that some sets meet."""
+        return int(self.met[end] - self.met[begin])
+
+    def candidates(self, begin: int, end: int, is_kept: Bools) -> tuple[Int64s, Int64s]:
+        """Pair the kept ones of some sets with smaller kept ones, by falling size of the first."""
+        buckets = self.buckets[self.starts[begin] : self.starts[end]]
+        if end - begin == 1:  # which may meet any number of postings
+            fits = np.zeros(is_kept.size, np.bool_)
+            for bucket in buckets.tolist():
+                fits[self.posted.items[slice(*self.posted.starts[bucket : bucket + 2])]] = True
+            inner = np.flatnonzero((fits & is_kept)[:begin])
+            return np.full(inner.size, begin), inner
+        outer = np.repeat(np.arange(begin, end), np.diff(self.starts[begin : end + 1]))
+        buckets, outer = buckets[is_kept[outer]], outer[is_kept[outer]]
+        firsts = self.posted.starts[buckets]
+        counts = self.posted.starts[buckets + 1] - firsts
+        ends = np.cumsum(counts)
+        places = np.repeat(firsts - ends + counts, counts) + np.arange(counts.sum())
+        inner = self.posted.items[places].astype(np.int64)
+        outer = np.repeat(outer, counts)
+        fits = (inner < outer) & is_kept[inner]
+        pairs = np.unique(outer[fits] * is_kept.size + inner[fits])[::-1]
+        return np.divmod(pairs, is_kept.size)
+
+
+def _overlaps(
+    ones: ArrangedSets, others: ArrangedSets, left: Int64s, right: Int64s, needed: Int64s
+) -> Int64s:
+    """Count common symbols, -1 for less than needed."""
+    return kernels.postings.overlaps_reached(
+        ones.values, ones.offsets, others.values, others.offsets, left, right, needed
+    )
 
 
 def _slots(symbols: UInt64s) -> UInt64s:

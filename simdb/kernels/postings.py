@@ -470,6 +470,38 @@ def verify_candidates(
     return kept
 
 
+@kernel
+def overlaps_reached(
+    ones: UInt64s,
+    one_offsets: Int64s,
+    others: UInt64s,
+    other_offsets: Int64s,
+    left: Int64s,
+    right: Int64s,
+    needed: Int64s,
+) -> Int64s:
+    """Count what arranged sets have in common, as far as that can reach what is needed.
+
+    Args:
+        ones, one_offsets, others, other_offsets: arranged sets of both sides, in one order.
+        left, right: the set of each side that a pair is of.
+        needed: overlap that a pair has to reach.
+
+    Returns:
+        the overlap of each pair, -1 where it is less than needed.
+    """
+    overlaps = np.empty(left.size, np.int64)
+    for pair in range(left.size):
+        start, stop = one_offsets[left[pair]], one_offsets[left[pair] + 1]
+        begin, end = other_offsets[right[pair]], other_offsets[right[pair] + 1]
+        need = needed[pair]
+        _, _, overlap = count_common(
+            ones, (start, stop, stop), others, (begin, end, end), (0, need)
+        )
+        overlaps[pair] = overlap if overlap >= need else -1
+    return overlaps
+
+
 # -- searches ------------------------------------------------------------------------------------
 
 

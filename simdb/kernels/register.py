@@ -69,6 +69,7 @@ ENTRIES = (
     Entry("postings.fill_buckets", "postings", "3.9.4"),
     Entry("postings.bucket_candidates", "pairs of postings of fitting sizes", "3.9.3, 3.9.6"),
     Entry("postings.verify_candidates", "symbols of the candidates", "3.9.6"),
+    Entry("postings.overlaps_reached", "symbols of all pairs, until too many are lost", "3.9.6"),
     Entry("postings.probe_candidates", "hits", "3.9.6"),
     Entry("runs.merge", "rows written, inputs each"),
     Entry("runs.probe", "queries, the logarithm of each run, and rows found"),

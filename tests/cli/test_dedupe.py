@@ -129,6 +129,27 @@ def test_with_a_store_the_next_file_is_compared_with_all_before(tmp_path):
     assert dedupe("first", "d").count(b"\n") == len(kept_first)
 
 
+def test_by_containment_the_longer_row_stays_wherever_it_is(tmp_path):
+    long = text_of(1)
+    source = write_rows(
+        tmp_path / "rows.jsonl",
+        [
+            {"id": "part", "text": long[:60]},
+            {"id": "other", "text": text_of(2)},
+            {"id": "whole", "text": long},
+        ],
+    )
+    kept, removed = tmp_path / "kept.jsonl", tmp_path / "removed.jsonl"
+    asked = ("--id-field", "id", "--threshold", "0.9", "--measure", "containment")
+    done("dedupe", source, "-o", kept, "--removed", removed, *asked)
+    assert kept.read_bytes().splitlines() == source.read_bytes().splitlines()[1:]
+    (told,) = map(json.loads, removed.read_text().splitlines())
+    assert (told["line"], told["duplicate_of"], told["similarity"]) == (1, "whole", 1.0)
+    store = tmp_path / "s.simdb"
+    done("dedupe", source, "-o", kept, "--store", store, *asked)
+    assert "has items" in failed("dedupe", source, "-o", kept, "--store", store, *asked)
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_csv_keeps_its_header_and_its_bytes(tmp_path, suffix):
     target = io.StringIO(newline="")

@@ -71,6 +71,13 @@ def test_the_rows_that_are_kept_come_back_in_kind(made):
     assert rows_of(kept) == ROWS[:2]
 
 
+def test_by_containment_a_later_and_longer_row_is_the_one_that_stays():
+    rows = [{"text": TEXTS[0][:40]}, {"text": TEXTS[1]}, {"text": TEXTS[0]}]
+    found = simdb.dedupe(rows, item="text", threshold=0.9, measure="containment", show="all")
+    assert [row["duplicate_of"] for row in found] == [2, None, None]
+    assert found[0]["similarity"] == 1.0
+
+
 def test_all_rows_are_marked_on_demand(made):
     kind, make, rows_of = made
     marked = simdb.dedupe(make(ROWS), item="text", key="id", threshold=0.8, show="all")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import pytest
 
 import simdb
+from simdb.answers.exact import memory as exact_memory
+from simdb.exact import containment
 from simdb.ingest import add as loading
 from simdb.ingest import dedupe as deduplicating
+from tests.support import similarities
 from tests.support.grids import grid
 from tests.support.strategies import cluster_corpus, set_text
 
@@ -403,3 +407,112 @@ def test_a_text_with_the_forged_hashes_of_another_does_not_remove_it(tmp_path, f
         (duplicate,) = reports[-1].duplicates
         assert (duplicate.key, duplicate.similarity) == ("like it", 1.0)
         assert [match.key for match in texts.search(VICTIM)] == ["forged", "victim"]
+
+
+# -- by containment -----------------------------------------------------------------------------
+
+
+def kept_containers(rows: Any, least: Any) -> Any:
+    """The definition: of every row that is removed, the first kept one that contains it, its share.
+
+    Rows are taken by falling size, those of one size in their order.
+    """
+    kept: list[int] = []
+    removed = {}
+    for row in sorted(range(len(rows)), key=lambda row: -len(rows[row])):
+        shares = {one: similarities.containment(rows[row], rows[one]) for one in kept}
+        first = next((one for one in kept if rows[row] and shares[one] >= least), None)
+        if first is None:
+            kept.append(row)
+        else:
+            removed[row] = (first, float(shares[first]))
+    return removed
+
+
+def nested_sets(seed: int) -> list[set[int]]:
+    """Sets within others, chains of them, copies, and sets on the threshold and just beside it."""
+    generator = random.Random(seed)
+    rows = [set(generator.sample(range(size), size // 3)) for size in (12, 15, 30) * 7]
+    rows += [{*row, *generator.sample(range(40), 5)} for row in rows]
+    rows += [set(list(row)[:-1]) for row in rows[::3]] + rows[:9] + [set(), set()]
+    generator.shuffle(rows)
+    return rows
+
+
+@pytest.mark.parametrize(("met", "batch"), [(1, 10_000), (9, 1), (2**21, 7)])
+@pytest.mark.parametrize("least", ["1", "4/5", "2/3"])
+def test_by_containment_the_order_of_rows_says_only_which_of_equal_size_stays(
+    tmp_path, monkeypatch, met, batch, least
+):
+    monkeypatch.setattr(containment, "MET_AT_ONCE", met)
+    monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
+    rows = nested_sets(met)
+    expected = kept_containers(rows, Fraction(least))
+    assert 10 < len(expected) < len(rows) - 10
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", simdb.Set(), seed=3)
+        report, outcomes = run(collection, enumerate(rows), threshold=least, measure="containment")
+        assert told(outcomes) == [
+            ("duplicate", *expected[row]) if row in expected else ("added", None, None)
+            for row in range(len(rows))
+        ]
+        assert [entry.key for entry in collection.items()] == [
+            row for row in range(len(rows)) if row not in expected
+        ]
+        assert (report.rows, report.added) == (len(rows), len(rows) - len(expected))
+        assert report.duplicates_new == len(expected)
+        assert report.duplicates_old == report.bad == report.present == 0
+        assert collection.check(deep=True).sound
+        with pytest.raises(simdb.UsageError, match="has items"):
+            collection.dedupe([(99, {1})], measure="containment")
+
+
+def test_by_containment_many_rows_nearly_alike_are_looked_at_once(tmp_path, monkeypatch):
+    """A pair is compared where one of the two is kept: else two million would be."""
+    compared = []
+    overlaps = containment._overlaps
+
+    def counted(*sides: Any) -> Any:
+        compared.append(len(sides[2]))
+        return overlaps(*sides)
+
+    monkeypatch.setattr(containment, "MET_AT_ONCE", 2_000)
+    monkeypatch.setattr(containment, "_overlaps", counted)
+    rows = [{*range(20)} - {row % 20} | {row} for row in range(2_000)]
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        report = db.collection("c", simdb.Set()).dedupe(
+            enumerate(rows), threshold=0.9, measure="containment"
+        )
+    assert report.added < 25
+    assert sum(compared) < 25 * len(rows)
+
+
+def test_by_containment_bad_rows_and_keys_that_come_twice_are_told_in_their_places(tmp_path):
+    rows = [("a", {1, 2}), ("b", None), ("a", {1, 2}), ("c", {1, 2, 3}), ("c", {4}), ("d", {5})]
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.9)
+        report, outcomes = run(collection, rows, on_bad="skip", measure="containment")
+        assert [(one.action, one.duplicate_of) for one in outcomes] == [
+            ("duplicate", "c"),
+            ("bad", None),
+            ("duplicate", "c"),
+            ("added", None),
+            ("bad", None),
+            ("added", None),
+        ]
+        assert (report.added, report.duplicates_new, report.bad) == (2, 2, 2)
+        assert [number for number, _ in report.bad_rows] == [1, 4]
+        assert [duplicate.row for duplicate in report.duplicates] == [0, 2]
+
+
+def test_by_containment_what_cannot_be_decided_is_refused(tmp_path, monkeypatch):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        vectors = db.collection("vectors", simdb.Vector(2, "euclidean"), max_distance=1)
+        unknown: Any = "dice"
+        with pytest.raises(simdb.ConfigurationError, match="has one measure"):
+            vectors.dedupe([(1, [0, 1])], measure="containment")
+        with pytest.raises(simdb.ConfigurationError, match="measure must be one of"):
+            vectors.dedupe([(1, [0, 1])], measure=unknown)
+        monkeypatch.setattr(exact_memory, "SHARE_OF_MEMORY", 2**60)
+        with pytest.raises(simdb.ConfigurationError, match="with more memory"):
+            db.collection("c", simdb.Set()).dedupe([(1, {1})], measure="containment")

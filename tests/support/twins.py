@@ -779,6 +779,22 @@ def joined_sets(random: np.random.Generator) -> None:
         assert counters[VERIFIED] <= counters[CANDIDATES] <= counters[SCANNED]
 
 
+@twin_of("postings.overlaps_reached")
+def reached_overlaps(random: np.random.Generator) -> None:
+    sides = some_sets(random), some_sets(random)
+    left, right = drawn_pairs(random, min(map(len, sides)))
+    needed = random.integers(1, 6, left.size)
+    common = [
+        len({*sides[0][one]} & {*sides[1][other]}) for one, other in zip(left, right, strict=True)
+    ]
+    found = kernels.postings.overlaps_reached(
+        *columns(sides[0]), *columns(sides[1]), left, right, needed
+    )
+    assert found.tolist() == [
+        both if both >= need else -1 for both, need in zip(common, needed.tolist(), strict=True)
+    ]
+
+
 @twin_of("postings.probe_candidates")
 def probed_postings(random: np.random.Generator) -> None:
     threshold = Threshold(Fraction(int(random.integers(5, 20)), 20))

@@ -7,6 +7,7 @@ passages are found in many texts without an index of all symbols.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -18,8 +19,10 @@ from simdb.answers.costs import Task
 from simdb.answers.exact.memory import join_order, live_sets, load, sampled_order
 from simdb.answers.exact.method import Exact, require_index
 from simdb.answers.method import Batches
-from simdb.exact.containment import ContainedSets
+from simdb.errors import ConfigurationError
+from simdb.exact.containment import ContainedSets, in_kept
 from simdb.exact.measures import SetSimilarity
+from simdb.exact.thresholds import Threshold
 from simdb.opened.opened import Opened
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import live_batches
@@ -85,3 +88,22 @@ class WholeSets(Exact):
             return self.looked_at(task) * task.rates(self.bound).scanned
         rates = ((side, costs.rates_of(side, self.bound)) for side in (task.left, task.right))
         return ARRANGED * sum(side.reader.manifest.live * each.scanned for side, each in rates)
+
+
+def contained_in_kept(opened: Opened, threshold: Threshold) -> Iterator[PairBatch]:
+    """Yield each live item that a kept one contains, on the left, once, with the first such one.
+
+    See ``exact.containment``. ConfigurationError: the symbols of all do not fit into memory.
+    """
+    order = sampled_order(opened.reader, opened.signer.items)
+    loaded = load(opened, order, memory=opened.resources.memory)
+    if loaded is None:
+        raise ConfigurationError(
+            "by containment all items are compared in memory, and their symbols do not fit into "
+            "the memory setting; open the store with more memory"
+        )
+    sizes = loaded.sets.sizes
+    for found in in_kept(loaded.sets, threshold):
+        opened.resources.require_open()
+        sides = loaded.numbers[found.inner], loaded.numbers[found.outer]
+        yield PairBatch(*sides, found.overlaps / sizes[found.inner])

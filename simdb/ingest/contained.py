@@ -1,0 +1,111 @@
+"""Which rows are contained in others? All are stored, and those that a kept longer one contains go.
+
+The definition: rows are taken by falling numbers of symbols, those of as many in the order of the
+input; a row is removed if enough of its symbols are in one row kept before it, and is a duplicate
+of the first such row. So it does not depend on the order of the input but where rows are of one
+size. It does depend on all rows: a later, longer one would take out what was kept, and bring back
+what that one removed. So all are decided about at once, in a collection without items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from simdb.answers.exact.whole import contained_in_kept
+from simdb.answers.method import ProgressCallback, keys_of_numbers
+from simdb.arrays import Int64s
+from simdb.errors import UsageError
+from simdb.exact.thresholds import Threshold
+from simdb.ingest.add import AddPolicy, OutcomesCallback, Tally, delete_keys, load
+from simdb.ingest.rows import BATCH_ITEMS
+from simdb.opened.catalogue import secret_of
+from simdb.opened.opened import Known, Opened, Resources, WriteAccess
+from simdb.opened.signer import Signer
+from simdb.results import AddReport, Key, Outcomes
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.tables.layout import encode_user_key
+
+Container = tuple[Key, float]  # the key of a kept row, and what share of another one it has
+
+
+def dedupe(
+    access: WriteAccess,
+    known: Known,
+    policy: AddPolicy,
+    threshold: Threshold,
+    rows: Iterable[Any],
+    *,
+    progress: ProgressCallback | None,
+    outcomes: OutcomesCallback | None,
+) -> AddReport:
+    """Store the rows that no kept longer one contains; exact.
+
+    The fates of rows are told when all are stored, batch by batch. If the work ends early, rows are
+    stored that would have been removed. UsageError: the collection has items. ConfigurationError:
+    the symbols of all rows do not fit into memory.
+    """
+    with access.read() as snapshot:
+        if CollectionReader(snapshot, known.settings.number).manifest.live:
+            raise UsageError(
+                f"collection {known.settings.name!r} has items: by containment all rows are "
+                "decided about at once, since a longer one would take out what was kept; name a "
+                "new collection"
+            )
+    told: list[Outcomes] = []
+    loaded = load(access, known, policy, rows, progress=progress, outcomes=told.append)
+    numbers, containers = _contained(access, known, threshold)
+    keys = [encode_user_key(key) for key in containers]
+    for begin in range(0, len(keys), BATCH_ITEMS):
+        some = keys[begin : begin + BATCH_ITEMS]
+        delete_keys(access, known.settings, some, all_or_nothing=False)
+    tally, first = Tally(), loaded.since
+    for batch in told:
+        first += _mark(batch, numbers - first, containers)
+        tally.counts.update(outcome.action for outcome in batch.apart.values())
+        tally.counts["added"] += len(batch) - len(batch.apart)
+        tally.note(batch.apart.values(), rows=len(batch), bad=0)
+        if outcomes is not None:
+            outcomes(batch)
+    return tally.report(loaded.since)
+
+
+def _contained(
+    access: WriteAccess, known: Known, threshold: Threshold
+) -> tuple[Int64s, dict[Key, Container]]:
+    """Find what is removed: item numbers, rising, and by the key of each what contains it."""
+    with access.read() as snapshot:
+        present = known.refreshed(snapshot)
+        reader = CollectionReader(snapshot, present.settings.number)
+        # Under a secret that nobody knows: hashes that were made to collide remove nothing.
+        signer = Signer(replace(present.settings, secret=secret_of(None)))
+        opened = Opened(present.settings, signer, reader, Resources(access.memory, access.pool))
+        batches = list(contained_in_kept(opened, threshold))
+        left = np.concatenate([np.empty(0, np.uint32), *(batch.left for batch in batches)])
+        right = np.concatenate([np.empty(0, np.uint32), *(batch.right for batch in batches)])
+        shares = np.concatenate([np.empty(0), *(batch.similarity for batch in batches)])
+        keys, others = keys_of_numbers(reader, left), keys_of_numbers(reader, right)
+        containers = zip(others, shares.tolist(), strict=True)
+        return np.sort(left).astype(np.int64), dict(zip(keys, containers, strict=True))
+
+
+def _mark(batch: Outcomes, removed: Int64s, containers: dict[Key, Container]) -> int:
+    """Tell which rows of a batch are removed, by their places among those added; count these."""
+    is_added = np.ones(len(batch), np.bool_)
+    for place, outcome in batch.apart.items():
+        is_added[place] = outcome.action == "added"
+        if outcome.duplicate_of in containers:  # it came twice under one key
+            of, share = containers[outcome.duplicate_of]
+            batch.apart[place] = replace(outcome, duplicate_of=of, similarity=share)
+    added = np.flatnonzero(is_added)
+    begin, end = np.searchsorted(removed, (0, added.size))
+    for place in added[removed[begin:end]].tolist():
+        outcome = batch[place]
+        of, share = containers[outcome.key]
+        batch.apart[place] = replace(
+            outcome, action="duplicate", duplicate_of=of, similarity=share, within_input=True
+        )
+    return added.size
