@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from simdb.errors import ConfigurationError, UnknownKindError, WrongTypeError
+from simdb.kinds import tokenisers
 from simdb.kinds.bags import Bag
 from simdb.kinds.base import (
     Compared,
@@ -147,6 +148,16 @@ def known(wanted: str | None = None) -> dict[str, type[Kind]]:
         if found.name not in _KINDS and wanted in (None, found.name):
             register(found.load())
     return dict(_KINDS)
+
+
+def defining_modules() -> list[str]:
+    """Return the modules that define the kinds and tokenisers registered here, but simdb's own.
+
+    The program that is run is not among them: nothing can import it.
+    """
+    registered = [*(kind for kind in _KINDS.values() if kind not in OWN), *tokenisers.known()]
+    modules = {getattr(one, "__module__", None) or "__main__" for one in registered}
+    return sorted(modules - {"__main__"})
 
 
 def restore(described: object) -> Kind:

@@ -59,6 +59,11 @@ def _place_of(function: Tokeniser) -> str:
     return f"{module}.{getattr(function, '__qualname__', repr(function))}"
 
 
+def known() -> list[Tokeniser]:
+    """Return all tokenisers that are registered."""
+    return list(_TOKENISERS.values())
+
+
 def named(name: str, version: str) -> Tokeniser:
     """Return a registered tokeniser; UnknownTokeniserError if there is none of that version."""
     from importlib.metadata import entry_points  # slow to load, and mostly not needed

@@ -3,7 +3,8 @@
 A file can be made to do harm: pages that lead out of the map, numbers that lead out of an array.
 Its pages are walked in Python. Then a child process reads all of it and computes its index anew
 from its items (``check(deep=True)``): what the child survives and calls sound is what simdb itself
-would have written.
+would have written. The child imports the modules that define the kinds and tokenisers registered
+here; a program that is run (``__main__``) is none that it could import.
 """
 
 from __future__ import annotations
@@ -16,18 +17,34 @@ import subprocess
 import sys
 from pathlib import Path
 
+from simdb import kinds
 from simdb.errors import CorruptionError, StorageError
 from simdb.storage.file.creation import structure_problems
 
-_PROGRAM = """
+_UNKNOWN = 7  # exit code of the child
+_PROGRAM = f"""
+import contextlib
+import importlib
 import sys
 import simdb
-with simdb.open(sys.argv[1], read_only=True, threads=1) as database:
+path, word, *modules = sys.argv[1:]
+for module in modules:
+    with contextlib.suppress(Exception):
+        importlib.import_module(module)
+with simdb.open(path, read_only=True, threads=1) as database:
     report = database.check(deep=True)
-for problem in report.problems[:3]:
-    print(f"{problem.table}, {problem.record}: {problem.problem}", file=sys.stderr)
+    for problem in reversed(report.problems[:3]):  # of what is told, the last line is shown
+        print(f"{{problem.table}}, {{problem.record}}: {{problem.problem}}", file=sys.stderr)
+    for name in {{problem.record for problem in report.problems if problem.table == "meta"}}:
+        try:
+            database[name]
+        except simdb.UnknownKindError as error:
+            print(error, file=sys.stderr)
+            raise SystemExit({_UNKNOWN})
+        except simdb.SimdbError:
+            pass
 if report.sound:
-    print(sys.argv[2])
+    print(word)
 """
 LARGEST_LOCK_FILE = 2**20  # bytes; LMDB's has 64 for each of 1,024 readers
 
@@ -36,7 +53,8 @@ def require_sound(path: Path) -> None:
     """Refuse a file that LMDB, or simdb, could not read safely, or that contradicts itself.
 
     CorruptionError says what was found first. StorageError: a lock file lies beside it that no
-    store has, it is no store of this format, or no child process could be started.
+    store has, it is no store of this format, no child process could be started, or the child does
+    not know a kind or a tokeniser in the store.
     """
     _require_usual_lock_files(path)
     problems = structure_problems(path)
@@ -48,7 +66,7 @@ def require_sound(path: Path) -> None:
     try:
         child = subprocess.run(  # noqa: S603 - this program itself, and a path as an argument
             # -P: what lies in the present folder is not imported.
-            [sys.executable, "-P", "-c", _PROGRAM, str(path), word],
+            [sys.executable, "-P", "-c", _PROGRAM, str(path), word, *kinds.defining_modules()],
             env={**os.environ, "PYTHONPATH": searched},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -59,6 +77,11 @@ def require_sound(path: Path) -> None:
     if child.returncode or child.stdout.split() != [word.encode()]:
         said = child.stderr.decode(errors="replace").strip().splitlines()
         end = said[-1] if said else "it ended without a word"
+        if child.returncode == _UNKNOWN:
+            raise StorageError(
+                f"{path} cannot be verified: {end}. A child process verifies it, which imports the "
+                "modules that define what is registered here, but not the program that is run"
+            )
         if child.returncode < 0:
             end = f"reading it ended the process ({signal.Signals(-child.returncode).name})"
         raise CorruptionError(f"{path} is damaged: {end}; not opened")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from itertools import combinations, pairwise
 from typing import Any
@@ -9,9 +10,16 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.errors import BadItemError, ConfigurationError, UnknownTokeniserError, WrongTypeError
+from simdb.errors import (
+    BadItemError,
+    ConfigurationError,
+    StorageError,
+    UnknownTokeniserError,
+    WrongTypeError,
+)
 from simdb.kinds import tokenisers
 from simdb.kinds.tokenisers import tokeniser
+from simdb.recovery import untrusted
 from tests.support.commands import run
 from tests.support.processes import interpreted
 from tests.support.similarities import jaccard
@@ -121,6 +129,36 @@ def test_a_store_whose_tokeniser_is_not_there_opens_and_refuses_the_collection(t
     found = run("search", path, "c", "--text", "x")
     assert found.exit_code != 0
     assert "version '1', is not known here" in found.stderr
+
+
+CUTTING = """
+import simdb
+@simdb.kinds.tokeniser("parts")
+def parts(text): return text.split()
+"""
+FORGETTING = """
+import sys
+from simdb.kinds import tokenisers
+tokenisers._TOKENISERS.clear()
+sys.modules.pop("cutting")
+"""
+
+
+@pytest.mark.usefixtures("forked_reader")
+def test_what_verifies_an_untrusted_store_knows_tokenisers_by_their_modules(tmp_path, monkeypatch):
+    (tmp_path / "cutting.py").write_text(CUTTING)
+    monkeypatch.syspath_prepend(tmp_path)
+    cutting = importlib.import_module("cutting")
+    # A fork knows what its parent knows, unlike the process that it stands for.
+    monkeypatch.setattr(untrusted, "_PROGRAM", FORGETTING + untrusted._PROGRAM)
+    path = tmp_path / "a.simdb"
+    with simdb.open(path) as db:
+        db.collection("c", simdb.Text(simdb.Tokens("parts"))).add(1, "one two")
+    with simdb.open(path, untrusted=True) as db:
+        assert [match.key for match in db["c"].search("two one", threshold=1)] == [1]
+    cutting.parts.__module__ = "__main__"
+    with pytest.raises(StorageError, match=r"cannot be verified: the tokeniser 'parts'.* program"):
+        simdb.open(path, untrusted=True)
 
 
 def test_names_are_taken_once():
