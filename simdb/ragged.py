@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Self, overload
+from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,12 +130,22 @@ def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return offsets
 
 
+def read_only(array: Array) -> Array:
+    """Return a view that is not to be written to: kernels are compiled for either kind of array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteStrings(Sequence[memoryview]):
     """Byte strings, one after the other, as Arrow keeps a column of them; slices copy nothing."""
 
-    values: npt.NDArray[np.uint8]  # the bytes of all strings and no other
+    values: npt.NDArray[np.uint8]  # the bytes of all strings and no other, not to be written to
     offsets: npt.NDArray[np.int64]  # string i is ``values[offsets[i]:offsets[i + 1]]``
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values))
 
     @classmethod
     def of(cls, strings: Sequence[bytes | memoryview]) -> ByteStrings:
@@ -154,13 +166,6 @@ class ByteStrings(Sequence[memoryview]):
         """Return the bytes of each row of a contiguous array."""
         width = rows.itemsize * int(np.prod(rows.shape[1:]))
         return cls(rows.reshape(-1).view(np.uint8), np.arange(len(rows) + 1) * width)
-
-    @property
-    def for_kernels(self) -> npt.NDArray[np.uint8]:
-        """The bytes, not to be written to as those of ``bytes`` are: else kernels compile twice."""
-        view = self.values.view()
-        view.flags.writeable = False
-        return view
 
     def are_utf8(self) -> bool:
         """Whether each of them is text."""

@@ -28,7 +28,7 @@ class Compiled(NamedTuple):
     @property
     def inlined(self) -> bool:
         """Whether it is compiled into its callers."""
-        return bool(self.function.targetoptions.get("inline") == "always")
+        return bool(self.function.targetoptions.get("forceinline"))
 
 
 def compiled() -> Iterator[Compiled]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from simdb import kernels
 from simdb.arrays import Float64s, Int64s, UInt16s, UInt64s
+from simdb.ragged import read_only
 from simdb.work import Work
 
 CHUNK_BITS = 15  # of a chunk to sort by: a word, with the marker of ``sampled_bits``
@@ -84,7 +85,7 @@ def _mask(chunk: Int64s, words: int) -> UInt64s:
 
 
 def _keys(vectors: UInt64s, chunk: Int64s) -> UInt16s:
-    keys: UInt16s = kernels.bits.sampled_bits(vectors, chunk, 1)[:, 0]
+    keys: UInt16s = kernels.bits.sampled_bits(read_only(vectors), chunk, 1)[:, 0]
     return keys
 
 

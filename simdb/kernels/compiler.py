@@ -77,7 +77,7 @@ def kernel(function: Function) -> Function:
 
 def inlined(function: Function) -> Function:
     """Compile a small function into every kernel that calls it."""
-    return cast("Function", numba.njit(inline="always")(function))
+    return cast("Function", numba.njit(forceinline=True)(function))
 
 
 def _loader(element: Any) -> Any:

@@ -791,7 +791,7 @@ def lengths_of(items: Sequence[Stored]) -> Int64s:
 def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
     """Return the bytes of items, one after the other, and where each begins and the last ends."""
     if isinstance(items, ByteStrings):
-        return items.for_kernels, items.offsets
+        return items.values, items.offsets
     if len(items) == 1:  # as of most searches
         return np.frombuffer(items[0], np.uint8), np.array([0, len(items[0])], np.int64)
     offsets = np.zeros(len(items) + 1, np.int64)

@@ -43,7 +43,7 @@ from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.planning import Plan, PlanRequest
 from simdb.lsh.projections import BitSampling
-from simdb.ragged import ByteStrings, Column
+from simdb.ragged import ByteStrings, Column, read_only
 from simdb.work import Work
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
@@ -337,7 +337,7 @@ class TanimotoFinder:
 
     def __init__(self, measure: BitsMeasure, probe: UInt64s, threshold: Threshold) -> None:
         length = _WORD_BITS * probe.shape[1]
-        size = int(kernels.bits.counts_of_rows(probe)[0])
+        size = int(kernels.bits.counts_of_rows(read_only(probe))[0])
         self._measure = measure
         self._probe = probe
         self._needed = _needed_overlaps(threshold, 2 * length)
@@ -391,26 +391,28 @@ class BitsMeasure(PairedMeasure):
         """
         if self._hamming:
             return features
-        counts = kernels.bits.counts_of_rows(features)
+        counts = kernels.bits.counts_of_rows(read_only(features))
         places = np.argsort(counts, kind="stable")
         return ByCount(features[places], counts[places], places)
 
     def scan(self, probe: UInt64s, features: UInt64s, limit: int) -> tuple[Int64s, Compared]:
         """Find the rows of ``features`` at most ``limit`` bits away, and their distances: exact."""
-        rows, distances = kernels.bits.scan_hamming(probe[0], features, limit)
+        rows, distances = kernels.bits.scan_hamming(read_only(probe[0]), read_only(features), limit)
         return rows, Compared(distances, np.ones_like(distances))
 
     def scan_tanimoto(
         self, probe: UInt64s, features: UInt64s, needed: Int64s
     ) -> tuple[Int64s, Compared]:
         """Find the rows with as many common bits as a table says are needed, and how similar."""
-        rows, common, united = kernels.bits.scan_tanimoto(probe[0], features, needed)
+        rows, common, united = kernels.bits.scan_tanimoto(
+            read_only(probe[0]), read_only(features), needed
+        )
         return rows, Compared(common, united)
 
     def compare_between(
         self, ones: UInt64s, others: UInt64s, left: Int64s, right: Int64s
     ) -> Compared:
-        common, united = kernels.bits.compare_rows(ones, others, left, right)
+        common, united = kernels.bits.compare_rows(read_only(ones), read_only(others), left, right)
         if self._hamming:
             return Compared(united - common, np.ones_like(common))
         return Compared(common, united)

@@ -364,10 +364,11 @@ class Segments(Family):
 
     def are_candidates(self, left: UInt16s, right: UInt16s) -> Bools:
         """Tell by the bags and the lengths of strings whether they can be near enough."""
-        own, other = _columns(left), _columns(right)
-        near = kernels.strings.near_bags(
-            own[:, -2], own[:, -1], other[:, -2], other[:, -1], self._cut.limits
+        bags, lengths = (
+            [np.ascontiguousarray(_columns(side)[:, column]) for side in (left, right)]
+            for column in (-2, -1)
         )
+        near = kernels.strings.near_bags(bags[0], lengths[0], bags[1], lengths[1], self._cut.limits)
         return near.astype(np.bool_)
 
 

@@ -41,7 +41,7 @@ from simdb.kinds.base import (
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
-from simdb.ragged import ByteStrings, Column
+from simdb.ragged import ByteStrings, Column, read_only
 from simdb.work import Work
 
 VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]
@@ -306,13 +306,17 @@ class VectorMeasure(PairedMeasure):
 
     def scan(self, probe: Float32s, features: Float32s, limit: float) -> tuple[Int64s, Compared]:
         """Find the rows of ``features`` at most ``limit`` away, and how far each is: exact."""
-        rows, distances = kernels.vectors.scan(probe[0], features, self._number, float(limit))
+        rows, distances = kernels.vectors.scan(
+            read_only(probe[0]), read_only(features), self._number, float(limit)
+        )
         return rows, Compared(distances, np.ones_like(distances))
 
     def compare_between(
         self, ones: Float32s, others: Float32s, left: Int64s, right: Int64s
     ) -> Compared:
-        distances = kernels.vectors.compare_rows(ones, others, left, right, self._number)
+        distances = kernels.vectors.compare_rows(
+            read_only(ones), read_only(others), left, right, self._number
+        )
         return Compared(distances, np.ones_like(distances))
 
 
@@ -331,6 +335,6 @@ class ProductMeasure(VectorMeasure):
         for found in products.may_be_near(ones, others, apart, directions=directed):
             work.spend(found.looked_at)
             left, right = found.left, found.right
-            distances = kernels.vectors.compare_rows(ones, right_side, left, right, self._number)
+            distances = self.compare_between(ones, right_side, left, right).numerators
             met = distances <= limit
             yield Near(left[met], right[met], distances[met])

@@ -26,6 +26,7 @@ from simdb.errors import ConfigurationError
 from simdb.lsh.curves import WithinCurve
 from simdb.lsh.family import BandedFamily, BucketKeys, derived_words
 from simdb.lsh.planning import Plan, PlanRequest
+from simdb.ragged import read_only
 
 MOST_BITS = 32  # of a chunk: as many values as there are item numbers
 MOST_PROBES = 4_096  # buckets that one search may look into
@@ -114,7 +115,7 @@ class Chunks(BandedFamily):
 
     def sign(self, features: UInt64s) -> UInt16s:
         """Return the signatures of packed bit vectors, uint64 (n, words)."""
-        return kernels.bits.sampled_bits(features, self.positions, self.bands)
+        return kernels.bits.sampled_bits(read_only(features), self.positions, self.bands)
 
     def probe_keys(self, features: UInt64s, signatures: UInt16s) -> BucketKeys:
         """Return the keys of all buckets that hold items within the radius of a chunk."""

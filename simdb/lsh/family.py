@@ -168,7 +168,9 @@ class BandedFamily(Family):
             raise ValueError(
                 f"signatures of shape {signatures.shape} do not have {self.words} words"
             )
-        return kernels.sketches.bucket_keys(signatures, self.bands, self._base, self._band_secret)
+        return kernels.sketches.bucket_keys(
+            np.ascontiguousarray(signatures), self.bands, self._base, self._band_secret
+        )
 
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the keys of signatures, uint16 (n, words): one a band."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.arrays import Float32s, Float64s, Floats, UInt16s, UInt64s
 from simdb.lsh.family import BandedFamily, derived_words
+from simdb.ragged import read_only
 
 _WORD_BITS = 16
 _SINGLE_SUFFICES = 0.02  # error of a float32 projection in bucket widths
@@ -54,7 +55,7 @@ class BitSampling(BandedFamily):
 
     def sign(self, features: UInt64s) -> UInt16s:
         """Return the signatures of packed bit vectors, uint64 (n, words)."""
-        return kernels.bits.sampled_bits(features, self.positions, self.bands)
+        return kernels.bits.sampled_bits(read_only(features), self.positions, self.bands)
 
 
 class RandomHyperplanes(BandedFamily):

@@ -28,6 +28,7 @@ from simdb.lsh.curves import (
     LineCurve,
     line_probability,
 )
+from simdb.ragged import read_only
 
 EXAMPLE_3_21 = [[1, -1, 1, 1], [-1, 1, -1, 1], [1, 1, -1, -1]]
 EXERCISE_3_7_2 = [[1, 1, 1, -1], [1, 1, -1, 1], [1, -1, 1, 1], [-1, 1, 1, 1]]
@@ -56,7 +57,7 @@ def buckets(points: npt.ArrayLike, width: float) -> list[list[int]]:
     axes = np.eye(vectors.shape[1], dtype=np.float32)
     zeros = np.zeros(len(vectors), np.float32)
     shifts = np.zeros(vectors.shape[1])
-    words = kernels.line_words(vectors @ axes.T, zeros, vectors, axes, shifts, width)
+    words = kernels.line_words(vectors @ axes.T, zeros, vectors, axes, shifts, float(width))
     numbers = words.astype(int) - 1
     signed = np.where(numbers > 30_000, numbers - kernels.WORD_VALUES, numbers)
     listed: list[list[int]] = signed.tolist()
@@ -97,7 +98,7 @@ def test_section_3_7_1_the_sensitivity_of_bit_sampling():
 def test_exercise_3_7_1_which_of_the_six_functions_make_a_pair_a_candidate():
     items = BitsItems(Bits(6), b"")
     features = items.features([items.encode(vector) for vector in FOUR_BIT_VECTORS])
-    words = bits.sampled_bits(features, np.arange(6), 6)
+    words = bits.sampled_bits(read_only(features), np.arange(6), 6)
     agreeing = [
         {function + 1 for function in range(6) if words[left, function] == words[right, function]}
         for left, right in combinations(range(4), 2)

@@ -18,6 +18,7 @@ from simdb.exact.products import may_be_near
 from simdb.exact.thresholds import MaximumDistance
 from simdb.kinds import Vector
 from simdb.kinds.vectors import ProductMeasure
+from simdb.ragged import read_only
 from simdb.work import Work
 
 Vectors = npt.NDArray[np.float32]
@@ -102,7 +103,7 @@ def test_pairs_and_distances_are_those_of_the_definition(measure, dimension, off
     assert isinstance(asked, ProductMeasure)
     number = kernels.vectors.ANGLE if measure == "cosine" else kernels.vectors.EUCLIDEAN
     left, right = (rows.ravel() for rows in np.indices((70, 35)))
-    apart = kernels.vectors.compare_rows(ones, others, left, right, number)
+    apart = kernels.vectors.compare_rows(read_only(ones), read_only(others), left, right, number)
     for limit in [0.0, *np.quantile(apart, [0.01, 0.1, 0.5, 1]).tolist()]:
         bound = MaximumDistance(Fraction(limit))
         met = apart <= limit

@@ -16,6 +16,7 @@ from simdb.kernels import bits as kernels
 from simdb.kinds import Bits
 from simdb.kinds.bits import BitsItems, BitsMeasure, ByCount
 from simdb.kinds.distances import hamming_distance
+from simdb.ragged import read_only
 from tests.support.similarities import jaccard
 
 LENGTH = 150
@@ -100,7 +101,7 @@ def test_every_width_of_words_is_counted_whole():
     """Vectors of one to forty words, which instructions of several words split differently."""
     generator = np.random.default_rng(0)
     for words in range(1, 41):
-        vectors = generator.integers(0, 2**64, (3, words), dtype=np.uint64)
+        vectors = read_only(generator.integers(0, 2**64, (3, words), dtype=np.uint64))
         numbers = [int.from_bytes(vector.astype("<u8").tobytes(), "little") for vector in vectors]
         _, distances = kernels.scan_hamming(vectors[0], vectors, 64 * words)
         assert distances.tolist() == [(number ^ numbers[0]).bit_count() for number in numbers]

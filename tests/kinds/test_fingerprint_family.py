@@ -21,6 +21,7 @@ from simdb.kinds.fingerprints import (
     share_of_functions,
 )
 from simdb.lsh.amplification import And, Or
+from simdb.ragged import read_only
 from tests.support import fingerprint_oracle as oracle
 from tools.print_rates import candidate_pairs, packed, rates_of, second_prints, simulated_rates
 
@@ -115,7 +116,7 @@ def test_a_print_turned_by_a_right_angle_keeps_its_functions():
     one = oracle.random_print(np.random.default_rng(1), 40, Fingerprint(150, 150))
     turned = [(180 - y, x, (direction + 90) % 360) for x, y, direction in one]
     signatures = family.sign(items.features([items.encode(one), items.encode(turned)]))
-    words = signatures.view(np.uint64)
+    words = read_only(signatures.view(np.uint64))
     both, either = bits.compare_rows(words, words, np.array([0]), np.array([1]))
     assert either[0] > 25
     assert both[0] / either[0] > 0.95  # cosines are rounded
@@ -163,7 +164,7 @@ def test_overlaps_are_those_of_sets():
     sets[0] = 0
     sets[1] = np.uint64(2**64 - 1)
     positions = np.array([9, 0, 1, 5])
-    common, either = bits.compare_rows(sets, sets, np.full(4, 4), positions)
+    common, either = bits.compare_rows(read_only(sets), read_only(sets), np.full(4, 4), positions)
     rows = [oracle.bits(row) for row in sets]
     assert common.tolist() == [len(rows[4] & rows[place]) for place in positions]
     assert either.tolist() == [len(rows[4] | rows[place]) for place in positions]

@@ -206,7 +206,7 @@ def test_a_bucket_far_out_is_counted_modulo_65535_and_no_word_is_zero():
     wide = 2.0**-28  # which makes multiples of 65,535 up to 2^52 of these float32
     for step in (0, -1):
         vectors = multiples + np.float32(step)
-        words = kernels.line_words(vectors, np.zeros(256), vectors, direction, shift, wide)
+        words = kernels.line_words(vectors, zeros, vectors, direction, shift, wide)
         expected = [int(value) * 2**28 % 65_535 + 1 for value in vectors.ravel().tolist()]
         assert words.ravel().tolist() == expected
     vector = np.array([[2.0**60]], np.float32)

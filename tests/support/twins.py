@@ -10,6 +10,7 @@ ten lines of Python, sets and whole numbers say of them. That of the sorted runs
 from __future__ import annotations
 
 import cmath
+import gc
 import math
 import sys
 from collections import Counter, defaultdict
@@ -40,6 +41,7 @@ from simdb.kernels.postings import (
     prefix_buckets,
 )
 from simdb.lsh.weighted import poisson_counts
+from simdb.ragged import read_only
 from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import MergeCounters, RunDirectory, RunWriter, due_merges
@@ -72,13 +74,6 @@ def some_bits(random: np.random.Generator, count: int = 9, words: int = 3) -> np
     vectors[: count // 2] &= random.integers(0, 2**64, words, dtype=np.uint64)
     vectors[0], vectors[-1] = 0, 2**64 - 1
     return vectors
-
-
-def as_stored(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A view that cannot be written to, as of what is read: kernels are compiled for either."""
-    view = values.view()
-    view.flags.writeable = False
-    return view
 
 
 def bits_of(vector: npt.NDArray[Any]) -> set[int]:
@@ -118,7 +113,7 @@ def some_strings(random: np.random.Generator, count: int = 40) -> list[bytes]:
 
 def column_of(strings: list[bytes]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     offsets = np.cumsum([0, *map(len, strings)]).astype(np.int64)
-    return as_stored(np.frombuffer(b"".join(strings), np.uint8)), offsets
+    return read_only(np.frombuffer(b"".join(strings), np.uint8)), offsets
 
 
 def strings_of(values: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> list[bytes]:
@@ -149,7 +144,7 @@ def strings_taken(random: np.random.Generator) -> None:
     strings = some_strings(random)
     rows = random.integers(0, len(strings), 30)
     for prefix in (b"", b"before "):
-        front = as_stored(np.frombuffer(prefix, np.uint8))
+        front = read_only(np.frombuffer(prefix, np.uint8))
         found = kernels.columns.taken(*column_of(strings), rows, front)
         assert strings_of(*found) == [prefix + strings[row] for row in rows.tolist()]
 
@@ -196,7 +191,7 @@ def blocks_of_records(random: np.random.Generator) -> None:
 
 @twin_of("bits.counts_of_rows", "bits.compare_rows")
 def bit_counts(random: np.random.Generator) -> None:
-    vectors, others = some_bits(random), some_bits(random)
+    vectors, others = read_only(some_bits(random)), read_only(some_bits(random))
     sets, other_sets = [*map(bits_of, vectors)], [*map(bits_of, others)]
     assert kernels.bits.counts_of_rows(vectors).tolist() == [*map(len, sets)]
     left, right = drawn_pairs(random, len(vectors))
@@ -230,11 +225,11 @@ def near_pairs_of_bits(random: np.random.Generator) -> None:
 
 @twin_of("bits.scan_hamming", "bits.scan_tanimoto")
 def bit_scans(random: np.random.Generator) -> None:
-    vectors = some_bits(random, 40)
+    vectors = read_only(some_bits(random, 40))
     probe = vectors[random.integers(40)]
     limit = int(random.integers(0, 120))
     apart = [len(bits_of(probe) ^ bits_of(vector)) for vector in vectors]
-    rows, distances = kernels.bits.scan_hamming(probe, as_stored(vectors), limit)
+    rows, distances = kernels.bits.scan_hamming(probe, vectors, limit)
     assert rows.tolist() == [row for row in range(40) if apart[row] <= limit]
     assert distances.tolist() == [apart[row] for row in rows]
     least = Fraction(int(random.integers(1, 20)), 20)
@@ -257,7 +252,7 @@ def bit_signatures(random: np.random.Generator) -> None:
     assert rows_of(values, offsets) == expected
     bands, rows = int(random.integers(1, 4)), int(random.integers(1, 40))
     positions = random.integers(0, 192, bands * rows)
-    words = kernels.bits.sampled_bits(vectors, positions, bands)
+    words = kernels.bits.sampled_bits(read_only(vectors), positions, bands)
     for vector, signature in zip(vectors, words.tolist(), strict=True):
         expected_words = []
         for band in positions.reshape(bands, rows).tolist():
@@ -943,7 +938,7 @@ def shingled_texts(random: np.random.Generator) -> None:
         side = number % 2
         spans.append((side, places[side], places[side] + len(text)))
         places[side] += len(text)
-    buffers = as_stored(narrow), wide, np.array(spans)
+    buffers = read_only(narrow), wide, np.array(spans)
 
     def windows(values: list[int]) -> list[list[int]]:
         length = min(len(values), size)
@@ -1054,7 +1049,8 @@ def as_strings(words: Sequence[str]) -> Any:
     spans[:, 0], spans[:, 1], spans[:, 2] = 1, ends[:-1], ends[1:]
     wide = np.frombuffer(whole, "<u4").astype(np.uint32)
     nothing = np.empty(0, np.uint8)
-    return kernels.strings.Strings(*kernels.strings.gathered(nothing, wide, spans, 0, nothing))
+    parts = kernels.strings.gathered(read_only(nothing), wide, spans, 0, nothing)
+    return kernels.strings.Strings(*parts)
 
 
 def drawn_cut(random: np.random.Generator) -> tuple[Any, Callable[[int], int]]:
@@ -1275,6 +1271,7 @@ def darts_of_weights(random: np.random.Generator) -> None:
 def distances_of_vectors(random: np.random.Generator) -> None:
     vectors = random.standard_normal((12, 70)).astype(np.float32)
     vectors[3], vectors[4] = vectors[2] * np.float32(2), 0
+    vectors = read_only(vectors)
     exact = vectors.astype(np.float64)
     lengths = np.sqrt((exact**2).sum(axis=1))
     apart = exact[:, None] - exact
@@ -1297,7 +1294,7 @@ def distances_of_vectors(random: np.random.Generator) -> None:
         found = kernels.vectors.compare_rows(vectors, vectors, left, right, measure)
         np.testing.assert_allclose(found, expected.ravel(), rtol=1e-9, atol=3e-6)
         limit = float(np.median(found))
-        rows, near = kernels.vectors.scan(vectors[5], as_stored(vectors), measure, limit)
+        rows, near = kernels.vectors.scan(vectors[5], vectors, measure, limit)
         own = kernels.vectors.compare_rows(vectors, vectors, np.full(12, 5), every, measure)
         assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
         assert near.tolist() == own[rows].tolist()
@@ -1509,6 +1506,7 @@ def append_runs(writer, sizes, first=0):
 
 def compile_part(part: int, parts: int) -> None:
     """Run the twins of every so many-th module of kernels, which compiles these."""
+    gc.disable()  # the compiler makes millions of small objects and few cycles: a tenth sooner
     modules = sorted({name.partition(".")[0] for name in TWINS})[part::parts]
     of_part = [twin for name, twin in TWINS.items() if name.partition(".")[0] in modules]
     for run_twin in dict.fromkeys(of_part):

@@ -238,7 +238,7 @@ class Sweep:
             keys, columns = _shared_only(keys[~is_copy], columns[:, ~is_copy])
         if not keys.size:
             return None
-        items, positions = columns[ITEM], columns[POSITION]
+        items, positions = columns[ITEM], np.ascontiguousarray(columns[POSITION])
         sizes = columns[SIZE].astype(np.int64)
         # Items by rising size, then number, and the place there of each.
         ranks = np.zeros(self._classes.sizes.size, np.uint32)

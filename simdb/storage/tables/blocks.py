@@ -353,7 +353,7 @@ class BlockWriter(BlockReader):
         checksums: UInt64s = _NONE,
     ) -> tuple[UInt8s, Int64s]:
         """Return blocks that end with the given records, without the checksums of their heads."""
-        column = (records.for_kernels, records.offsets, numbers)
+        column = (records.values, records.offsets, numbers)
         bounds = np.array([0, *cuts], np.int64)
         return kernels.columns.blocks(*column, checksums, bounds, np.uint64(self._owner))
 

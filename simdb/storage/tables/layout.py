@@ -252,7 +252,7 @@ def seal_numbers(table: int, keys: ByteStrings, numbers: UInt32s) -> ByteStrings
 def checksums_of(strings: ByteStrings, seeds: UInt64s) -> UInt64s:
     """Return the 64-bit checksum of each byte string, with a seed for each."""
     begins, ends = strings.offsets[:-1], strings.offsets[1:]
-    return kernels.checksums.checksums(strings.for_kernels, begins, ends, seeds)
+    return kernels.checksums.checksums(strings.values, begins, ends, seeds)
 
 
 def unseal(table: int, key: bytes, value: memoryview) -> memoryview:

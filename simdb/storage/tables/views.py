@@ -116,7 +116,9 @@ class RunView:
         places, verified = _NO_PLACES, _NONE_VERIFIED
         if runs:
             used = [(cached[run.number], _chunks_within(cached[run.number], run)) for run in runs]
-            places = np.concatenate([known.places[:, part] for known, part in used], axis=1)
+            places = np.ascontiguousarray(
+                np.concatenate([known.places[:, part] for known, part in used], axis=1)
+            )
             verified = np.concatenate([known.verified[part] for known, part in used])
         keys, columns, counts, fences = places
         where = (keys, columns, counts, fences.view(np.uint64))
