@@ -155,6 +155,7 @@ class Database:
         row_budget: int | None = None,
         false_candidates: ThresholdLike = 1,
         cascade: Construction | None = None,
+        compression: Literal["zstd"] | None = None,
     ) -> Collection:
         """Open a collection, or create it if there is none of that name.
 
@@ -180,6 +181,9 @@ class Database:
                 that 128 rows are too few, and for fewer comparisons in vain.
             cascade: of AND and OR, as ``simdb.And(4, simdb.Or(4))``, in the place of bands and
                 rows; ``simdb.Or(bands, simdb.And(rows))`` is these (MMDS 3.6.3).
+            compression: ``"zstd"`` keeps items and metadata compressed, each by itself, with a
+                dictionary that is trained on the first batch of 256 KiB or more. Answers are the
+                same; not for kinds whose items all have one size.
 
         Raises:
             ConfigurationError: it exists with other settings; ``rebuild`` changes them.
@@ -192,7 +196,9 @@ class Database:
         plan = plan_request(
             recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
         )
-        asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
+        asked = IndexRequest(
+            threshold, max_distance, plan, sketch, seed, exact_floor, containment, compression
+        )
         wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:
             present = catalogue.settings_of(transaction, name)
@@ -221,6 +227,7 @@ class Database:
         row_budget: int | None = None,
         false_candidates: ThresholdLike = 1,
         cascade: Construction | None = None,
+        compression: Literal["zstd"] | None = None,
     ) -> Collection:
         """Create a collection; see ``collection``.
 
@@ -230,7 +237,9 @@ class Database:
         plan = plan_request(
             recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
         )
-        asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
+        asked = IndexRequest(
+            threshold, max_distance, plan, sketch, seed, exact_floor, containment, compression
+        )
         wanted = new_settings(name, kind, asked)
         with self._handle.read() as transaction:
             require_absent(transaction, name)  # without waiting for who writes

@@ -14,7 +14,7 @@ import simdb.kinds
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-BOTTOM = {"arrays", "arrow", "errors", "ragged", "results", "unfinished", "work"}
+BOTTOM = {"arrays", "arrow", "errors", "ragged", "results", "unfinished", "work", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
 ROOMS = ("opened", "answers", "ingest", "upkeep", "recovery")
@@ -27,6 +27,7 @@ ALLOWED_IMPORTS = {
     "work": {"errors"},
     "arrays": set(),
     "unfinished": set(),
+    "zstandard": {"errors"},
     "ragged": {"arrays"},
     "results": {"arrays", "arrow", "errors", "ragged", "work"},
     "kernels": {"arrays", "errors"},

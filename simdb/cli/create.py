@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -32,6 +32,10 @@ def create(
             "--containment", help="The exact index posts all: every threshold and measure."
         ),
     ] = False,
+    compression: Annotated[
+        Literal["zstd"] | None,
+        typer.Option("--compression", help="Keep items and metadata compressed (not)."),
+    ] = None,
     telling: Telling,
 ) -> None:
     """Create a collection, and the store where there is none.
@@ -49,7 +53,9 @@ def create(
         raise UsageError("--exact-only contradicts --threshold and --max-distance")
     settings = index.given() | ({"threshold": None} if exact_only else bound.of(kind))
     with stored.opened(create=True) as database:
-        created = database.create_collection(stored.name, kind, containment=containment, **settings)
+        created = database.create_collection(
+            stored.name, kind, containment=containment, compression=compression, **settings
+        )
         told = f"created collection {created.name} in {stored.path}: {indexes_of(created)}"
         telling.tell(report_of(created), told)
         _warn_of_weight(created, containment=containment)

@@ -7,7 +7,6 @@ never a shorter input.
 from __future__ import annotations
 
 import gzip
-import importlib
 import io
 import os
 import stat
@@ -16,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any, Self
 
+from simdb import zstandard
 from simdb.errors import UsageError
 
 STANDARD_STREAM = "-"
@@ -30,12 +30,6 @@ def plain_name(name: str) -> str:
         if name.lower().endswith(suffix):
             return name[: -len(suffix)]
     return name
-
-
-def zstandard() -> Any:
-    """Return Python's own library of Zstandard, or what brings it to older Pythons."""
-    own = sys.version_info >= (3, 14)
-    return importlib.import_module("compression.zstd" if own else "backports.zstd")
 
 
 class InputStream:
@@ -75,7 +69,7 @@ class InputStream:
             unpacked: Any = gzip.GzipFile(fileobj=self._stored, mode="rb")
             return io.BufferedReader(unpacked, _CHUNK)
         if self.name.lower().endswith(".zst"):
-            library = zstandard()
+            library = zstandard.library()
             self._damages += (library.ZstdError,)
             return io.BufferedReader(library.ZstdFile(self._stored), _CHUNK)
         return self._stored
@@ -181,6 +175,6 @@ def compressing(stored: IO[bytes], name: str) -> IO[bytes]:
         )
         return io.BufferedWriter(packed, _CHUNK)
     if name.lower().endswith(".zst"):
-        writer: IO[bytes] = zstandard().ZstdFile(stored, mode="wb", level=3)
+        writer: IO[bytes] = zstandard.library().ZstdFile(stored, mode="wb", level=3)
         return writer
     return stored

@@ -20,6 +20,7 @@ from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
 from simdb.ingest.dedupe import Decisions, Deduplicator
+from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
@@ -149,6 +150,10 @@ class BatchAdder:
                 self._known = present
                 signed = present.signer.sign(batch.items)
             writer = CollectionWriter(transaction, self._settings.number)
+            if self._settings.compression is None:
+                batch.packed = None
+            elif batch.packed is None or batch.packed.collection != writer.number:  # made anew
+                batch.packed = started(batch, writer.number, writer.codec()).result()
             if self._first_new is None:
                 self._first_new = writer.manifest.next_number
             prefixes = postings.present_prefixes(writer, self._signer, batch.items, signed)
@@ -341,12 +346,14 @@ def insert_rows(
 ) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
     columns = list(map(ByteStrings.of, (batch.keys, batch.items, batch.metadata)))
+    packed = batch.packed
     if len(kept) < len(batch.rows):
         places = np.array(kept, np.int64)
         columns = [picked(column, places) for column in columns]
         signed = signed.select(places)
+        packed = None if packed is None else packed.select(places)
     keys, items, metadata = columns
-    first = writer.insert(keys, items, metadata, pool)
+    first = writer.insert(keys, items, metadata, pool, packed)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
     postings.insert(writer, writer.manifest.index, current_epoch(writer), numbers, signed)
     return first
@@ -427,9 +434,11 @@ def load(
     most = max(1, access.memory // SHARE_OF_MEMORY)
     batch_items = min(BATCH_ITEMS, signer.most_indexed(most))
     batches = read_batches(rows, signer.items, batch_items=batch_items, batch_bytes=most)
-    for batch, signing in _signed_ahead(batches, signer, access.pool()):
+    packer = Packer(access, known.settings)
+    for batch, signing, packing in _made_ahead(batches, signer, packer, access.pool()):
         if batch.bad and not policy.skip_bad:
             raise _first_problem(batch)
+        batch.packed = None if packing is None else packing.result()
         fates = adder.add(batch, signing.result())
         told = [adder.outcomes(one) for one in fates]
         for one in fates:
@@ -444,24 +453,24 @@ def load(
     return tally.report(adder.since)
 
 
-def _signed_ahead(
-    batches: Iterator[RowBatch], signer: Signer, pool: Executor | None
-) -> Iterator[tuple[RowBatch, Signing]]:
-    """Yield batches with their signatures; with a pool the next one is being signed meanwhile.
+def _made_ahead(
+    batches: Iterator[RowBatch], signer: Signer, packer: Packer, pool: Executor | None
+) -> Iterator[tuple[RowBatch, Signing, Packing | None]]:
+    """Yield batches, signed and compressed; with a pool that is done to the next one meanwhile.
 
     Where the caller's iterable raises, the batches before come first.
     """
     ahead = 0 if pool is None else 1
-    started: deque[tuple[RowBatch, Signing]] = deque()
+    begun: deque[tuple[RowBatch, Signing, Packing | None]] = deque()
     try:
         for batch in batches:
-            started.append((batch, signer.start(batch.items, pool)))
-            if len(started) > ahead:
-                yield started.popleft()
+            begun.append((batch, signer.start(batch.items, pool), packer.start(batch, pool)))
+            if len(begun) > ahead:
+                yield begun.popleft()
     except Exception:
-        yield from started
+        yield from begun
         raise
-    yield from started
+    yield from begun
 
 
 def _first_problem(batch: RowBatch) -> Exception:

@@ -60,6 +60,7 @@ class RowBatch:
     # Position, key if it could be read, and problem of the rows that cannot be stored.
     bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
     weight: int = 0  # of the items, as ``Items.weights`` has it
+    packed: layout.Packed | None = None  # items and metadata as they are stored, if compressed
 
     @property
     def columns(self) -> tuple[Any, ...]:

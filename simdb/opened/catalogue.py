@@ -31,6 +31,7 @@ SECRET_BYTES = 32
 _COLLECTION_TABLES = (Table.DOCUMENTS, Table.KEYS, Table.MARKS, Table.ITEMS)
 _COLLECTIONS, _OWNERS = 0, 1  # what is numbered: collections; indexes and epochs
 BYTES_A_WORD = 2  # of a stored signature
+COMPRESSIONS = ("zstd",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class CollectionSettings:
     finds_equal: bool = False  # equal items share a bucket, though the family has none for them
     key_sources: tuple[str, ...] = ()  # where the keys of the rows come from, if anyone has said
     cascade: Cascade | None = None  # in which of its bands items must agree, if not any one
+    compression: str | None = None  # of documents: one of COMPRESSIONS; None without
     # How questions are answered under them; see answers/choose.py. Not part of the settings.
     methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -141,6 +143,11 @@ class CollectionSettings:
         if self.cascade is not None and (bands, rows) != (self.cascade.atoms, self.cascade.rows):
             raise ValueError(f"no cascade {self.cascade} has {bands} bands of {rows} rows")
 
+    def require_known_compression(self) -> None:
+        """Raise ValueError for a compression of another version."""
+        if self.compression not in (None, *COMPRESSIONS):
+            raise ValueError(f"this version knows no compression {self.compression!r}")
+
     def encode(self) -> bytes:
         """Return the payload of the settings record."""
         parts = [part.name for part in fields(self) if part.init and part.name != "name"]
@@ -151,7 +158,7 @@ class CollectionSettings:
             stored[part] = str(stored[part])
         if self.cascade is not None:
             stored["cascade"] = self.cascade.encode()
-        for later in ("finds_equal", "key_sources", "cascade"):
+        for later in ("finds_equal", "key_sources", "cascade", "compression"):
             if not stored[later]:  # as in what was made before there was this setting
                 del stored[later]
         return layout.pack(stored)
@@ -170,6 +177,7 @@ class CollectionSettings:
                 stored["cascade"] = Cascade.decode(stored["cascade"])
             settings = cls(name=name, **stored)
             settings.require_possible_banding()
+            settings.require_known_compression()
         except UnknownKindError as error:
             raise UnknownKindError(error.name, f"collection {name!r} cannot be used: ") from error
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
@@ -353,7 +361,8 @@ def drop(transaction: WriteTransaction, name: str) -> None:
     number = require_settings(transaction, name).number
     index = CollectionReader(transaction, number).manifest.index
     transaction.delete(Table.META, layout.collection_key(name))
-    transaction.delete(Table.META, layout.manifest_key(number))
+    for key in (layout.manifest_key(number), *layout.dictionary_keys(number)):
+        transaction.delete(Table.META, key)
     owned = [(table, number) for table in _COLLECTION_TABLES]
     add_garbage(transaction, [*owned, *index_tables(index)])
 

@@ -25,12 +25,13 @@ class IndexRequest:
     seed: int | None = None
     exact_floor: ThresholdLike | None = None
     containment: bool | None = None
+    compression: str | None = None
 
 
 def new_settings(name: str, kind: Kind, request: IndexRequest) -> CollectionSettings:
     """Return the settings of a new collection; ConfigurationError if it cannot be so."""
     name, kind = catalogue.check_name(name), require(kind)
-    return _planned(
+    settings = _planned(
         name,
         kind,
         request,
@@ -38,6 +39,16 @@ def new_settings(name: str, kind: Kind, request: IndexRequest) -> CollectionSett
         secret=catalogue.secret_of(request.seed),
         floor=kind.parse_floor(request.exact_floor),
     )
+    if request.compression is None:
+        return settings
+    if request.compression not in catalogue.COMPRESSIONS:
+        raise ConfigurationError(f"compression must be 'zstd' or None, not {request.compression!r}")
+    if kind.make_items(settings.secret).width:
+        raise ConfigurationError(
+            f"{kind.plural} are not compressed: all have the same size, and are compared where "
+            "they lie"
+        )
+    return replace(settings, compression=request.compression)
 
 
 def _planned(
@@ -134,7 +145,8 @@ def changed_settings(
         request = replace(request, containment=present.containment and not drop_exact)
     secret = present.secret if request.seed is None else catalogue.secret_of(request.seed)
     settings = _planned(present.name, wanted, request, bound=bound, secret=secret, floor=floor)
-    return replace(settings, number=present.number, key_sources=present.key_sources)
+    kept = ("number", "key_sources", "compression")
+    return replace(settings, **{name: getattr(present, name) for name in kept})
 
 
 def require_absent(transaction: ReadTransaction, name: str) -> None:
@@ -152,7 +164,7 @@ def require_absent(transaction: ReadTransaction, name: str) -> None:
 def require_same(present: CollectionSettings, wanted: CollectionSettings, *, seeded: bool) -> None:
     """Refuse to open a collection under other settings than its own; ConfigurationError."""
     names = ["kind", "threshold", "recall", "cascade", "bands", "rows", "sketch"]
-    names += ["exact_floor", "containment", *["secret"] * seeded]
+    names += ["exact_floor", "containment", "compression", *["secret"] * seeded]
     differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
     if differing:
         name = differing[0]

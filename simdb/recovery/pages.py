@@ -40,6 +40,7 @@ from simdb.storage.file.preflight import (
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import HEADER_SIZE, Block, split_block
 from simdb.storage.tables.layout import Table
+from simdb.zstandard import Codec
 
 DEEPEST = 32
 MOST_PAGES = 2**18  # of one value that nothing leads to: damage can name any number
@@ -283,20 +284,20 @@ class SoundRecord(NamedTuple):
     metadata: bytes
 
 
-def records_in(block: Block) -> list[SoundRecord]:
-    """The records of a block whose checksums hold."""
+def records_in(block: Block, codec: Codec) -> list[SoundRecord]:
+    """The records of a block whose checksums hold; the codec reads those that are compressed."""
     if block.width:
         rows = (bytes(block.record(place)) for place in range(block.numbers.size))
         numbered = zip(block.numbers.tolist(), rows, strict=True)
         return [SoundRecord(number, b"", item, b"") for number, item in numbered]
-    documents = (_document(block, place) for place in range(block.numbers.size))
+    documents = (_document(block, place, codec) for place in range(block.numbers.size))
     return [document for document in documents if document is not None]
 
 
-def _document(block: Block, place: int) -> SoundRecord | None:
+def _document(block: Block, place: int, codec: Codec) -> SoundRecord | None:
     number = int(block.numbers[place])
     try:
-        document = layout.decode_document(number, block.verified_record(place))
+        document = layout.decode_document(number, block.verified_record(place), lambda: codec)
     except (CorruptionError, struct.error, ValueError):
         return None
     found = SoundRecord(number, *map(bytes, document[1:]))

@@ -1,9 +1,9 @@
 """Repair: a new store with all that can be read of a damaged one.
 
-Only settings, keys, tombstones, documents and items are read; signatures, buckets and postings
-follow from the items. A record is believed if its checksum holds. An item number is never used for
-another item, so an old copy of a lost document is the document itself; whether it is still stored
-is what the keys say (key to item number), or else the tombstones.
+Only settings, dictionaries, keys, tombstones, documents and items are read; signatures, buckets
+and postings follow from the items. A record is believed if its checksum holds. An item number is
+never used for another item, so an old copy of a lost document is the document itself; whether it is
+still stored is what the keys say (key to item number), or else the tombstones.
 
 Nothing is read through LMDB, which damage can make end the process (``recovery.pages``).
 """
@@ -44,6 +44,7 @@ from simdb.storage.file.errors import translated
 from simdb.storage.file.preflight import file_mode, no_writer, parse_path
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
+from simdb.zstandard import Codec
 
 LOST_KEYS_KEPT = 1_000
 _NUMBER = struct.Struct("<I")
@@ -146,6 +147,7 @@ class Salvage:
         self.lost: list[str] = []  # names, or numbers, of those whose settings could not
         self._removed: set[tuple[int, int]] = set()
         self._owners: set[int] = set()
+        self._codecs: dict[int, Codec] = {}  # of the collections that have a dictionary
         self._read_settings()
         self._read_keys()
         self._read_marks()
@@ -171,7 +173,8 @@ class Salvage:
     def _read_settings(self) -> None:
         for key, value in self._file.records(Table.META):
             if not self._take_meta(key, value):
-                self._note(Table.META, key)
+                of_documents = key.startswith(layout.DICTIONARY_PREFIX)
+                self._note(Table.DOCUMENTS if of_documents else Table.META, key)
                 if key.startswith(layout.COLLECTION_PREFIX):
                     self.lost.append(key[1:].decode(errors="replace"))
         if self._is_damaged(Table.META):
@@ -185,13 +188,15 @@ class Salvage:
         return {found.settings.name for found in self.collections.values()}
 
     def _take_meta(self, key: bytes, value: bytes) -> bool:
-        """Take settings and garbage from a record; return whether its checksum holds."""
+        """Take settings, garbage or a dictionary; return whether the record's checksum holds."""
         payload = _unsealed(Table.META, key, value)
         if payload is None:
             return False
         try:
             if key == layout.GARBAGE_KEY:
                 self._removed |= {tuple(entry) for entry in layout.unpack(payload)}
+            elif key.startswith(layout.DICTIONARY_PREFIX):
+                self._codecs.setdefault(int.from_bytes(key[1:5], "big"), Codec(payload))
             elif key.startswith(layout.COLLECTION_PREFIX):
                 settings = CollectionSettings.decode(key[1:].decode(), payload)
                 if settings.name not in self._names():
@@ -249,7 +254,8 @@ class Salvage:
         if width is None:
             return
         block = block_of(record.key, record.value, width) if len(record.key) == _KEYED else None
-        found = [] if block is None else records_in(block)
+        codec = self._codecs.get(owner, Codec())
+        found = [] if block is None else records_in(block, codec)
         if note and (block is None or len(found) < block.numbers.size):
             self._note(table, record.key)
         yield from ((owner, document) for document in found)
@@ -283,7 +289,8 @@ class Salvage:
             for owner, width in widths.items():
                 block = None if width is None else block_within(owner, content, width)
                 if block is not None:
-                    yield from ((owner, found) for found in records_in(block))
+                    codec = self._codecs.get(owner, Codec())
+                    yield from ((owner, found) for found in records_in(block, codec))
 
     def _all(self, table: Table, number: int) -> Iterator[SoundRecord]:
         """Yield what there is of a collection in a table, or elsewhere, by item number."""

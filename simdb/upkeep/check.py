@@ -21,7 +21,7 @@ from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.tombstones import deleted
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block, BlockReader
-from simdb.storage.tables.layout import Document, Table, decode_document, owner_prefix, pack_chunk
+from simdb.storage.tables.layout import Document, Table, dictionary_keys, owner_prefix, pack_chunk
 from simdb.storage.tables.runs import RunDirectory
 from simdb.storage.tables.views import RunView
 
@@ -118,10 +118,11 @@ class Checker:
 
     def _check_documents(self) -> None:
         state, size = self._collection.manifest, 0
+        self._check_dictionary()
         for block, alive in self._live_blocks("documents", self._collection.documents):
             for place, number in enumerate(block.numbers.tolist()):
                 try:
-                    document = decode_document(number, block.verified_record(place))
+                    document = self._collection.decoded(block, place)
                     if alive[place]:
                         self._check_document(document)
                         size += len(document.item) + state.item_width
@@ -131,6 +132,18 @@ class Checker:
         if size != state.item_bytes:
             told = f"live items of {size} bytes, the state says {state.item_bytes}"
             self._note("documents", "state", told)
+
+    def _check_dictionary(self) -> None:
+        """Look at the copies of what documents are compressed by."""
+        transaction, found = self._collection.transaction, set()
+        for key in dictionary_keys(self._collection.number):
+            value = transaction.get(Table.META, key)
+            try:
+                found.add(None if value is None else bytes(layout.unseal(Table.META, key, value)))
+            except CorruptionError as error:
+                self._note("meta", key.hex(), str(error))
+        if len(found) > 1:
+            self._note("meta", self._settings.name, "the copies of its dictionary differ")
 
     def _check_document(self, document: Document) -> None:
         """Note a key that leads elsewhere, and contents that nobody could have stored."""

@@ -12,7 +12,7 @@ import pytest
 
 import simdb
 from simdb.cli.feed import Feed
-from simdb.files.compression import zstandard
+from simdb.zstandard import library as zstandard
 from tests.support.cli_stores import likeness, text_of
 from tests.support.commands import done, failed, run, write_rows
 

@@ -10,8 +10,8 @@ import pytest
 
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import open_rows
-from simdb.files.compression import zstandard
 from simdb.files.rows import ReadingOptions
+from simdb.zstandard import library as zstandard
 
 CHECKED = {zstandard().CompressionParameter.checksum_flag: 1}
 

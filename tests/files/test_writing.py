@@ -13,8 +13,8 @@ import pytest
 
 from simdb.errors import UsageError
 from simdb.files import open_rows
-from simdb.files.compression import zstandard
 from simdb.files.writing import Output, json_line, written_together
+from simdb.zstandard import library as zstandard
 from tests.support.processes import interpreted
 
 

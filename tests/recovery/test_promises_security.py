@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb import zstandard
 from simdb.errors import BadItemError, StorageError
 from simdb.files import compression, open_rows
 from simdb.files.jsonl import JsonLinesReader
@@ -132,7 +133,7 @@ def test_names_keys_and_metadata_that_look_like_paths_name_no_file(tmp_path):
 def _packed(suffix: str, content: bytes) -> bytes:
     if suffix == ".gz":
         return gzip.compress(content, 1)
-    packed: bytes = compression.zstandard().compress(content, 1)
+    packed: bytes = zstandard.library().compress(content, 1)
     return packed
 
 

@@ -18,12 +18,12 @@ def filled(path, count=200):
         beside.unlink()
 
 
-def damage_behind(path, table):
-    """Flip a bit at the end of the first value of a table, past whoever has the store open."""
+def damage_behind(path, table, prefix=b""):
+    """Flip a bit at the end of a table's first value, past whoever has the store open."""
     with simdb.open(path, threads=1) as database:
         environment = database._handle.environment
         with environment.read() as transaction:
-            content = bytes(next(transaction.scan(table, b""))[1])
+            content = bytes(next(transaction.scan(table, prefix))[1])
     changed = bytearray(content)
     changed[-1] ^= 1
     data = path.read_bytes().replace(content, bytes(changed))

@@ -24,7 +24,6 @@ import numpy as np
 import simdb
 from simdb.cli.options import KindOptions
 from simdb.files import open_rows
-from simdb.files.compression import zstandard
 from simdb.files.rows import ReadingOptions
 from simdb.kinds.ratings import Stars
 from simdb.opened.catalogue import CollectionSettings
@@ -35,6 +34,7 @@ from simdb.storage.collection.manifest import Manifest
 from simdb.storage.file import log
 from simdb.storage.tables import layout, runs
 from simdb.storage.tables.layout import Table
+from simdb.zstandard import library as zstandard
 from tools.campaigns import children, kills
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign

@@ -23,18 +23,29 @@ from simdb.storage.collection.tombstones import (
 )
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import blocks, layout
-from simdb.storage.tables.blocks import Block, BlockReader, ItemBlocks, ItemRows, Tail
+from simdb.storage.tables.blocks import (
+    Block,
+    BlockReader,
+    ItemBlocks,
+    ItemRows,
+    Tail,
+    slices_of,
+)
 from simdb.storage.tables.layout import (
+    ALONE,
+    BY_DICTIONARY,
     DOCUMENT_HEADER,
     ITEM_NUMBER,
     Document,
     Table,
     collection_key,
     decode_document,
+    dictionary_keys,
     manifest_key,
     owner_prefix,
 )
 from simdb.storage.tables.views import RunView
+from simdb.zstandard import Codec
 
 FEW = 16  # items that are read one by one
 BLOCKS_A_NUMBER = 4  # so many are read, and kept, rather than one looked up
@@ -147,7 +158,27 @@ class CollectionReader:
         place = None if block is None else block.place(number)
         if block is None or place is None:
             return None
-        return self._whole(decode_document(number, block.verified_record(place)))
+        return self._whole(self.decoded(block, place))
+
+    def decoded(self, block: Block, place: int) -> Document:
+        """Return the document at a place of a block, without its item if that lies elsewhere."""
+        number = int(block.numbers[place])
+        return decode_document(number, block.verified_record(place), self.codec)
+
+    def codec(self) -> Codec:
+        """Return what reads compressed documents, with the dictionary if there is one.
+
+        A collection is given one dictionary at most, and its number never to another collection.
+        """
+        caches, name = self.transaction.environment.caches, f"dictionary {self.number}"
+        known: Codec | None = caches.get(name)
+        if known is None:
+            key = dictionary_keys(self.number)[0]
+            value = self.transaction.get(Table.META, key)
+            known = Codec(b"" if value is None else bytes(layout.unseal(Table.META, key, value)))
+            if known.dictionary:
+                caches[name] = known
+        return known
 
     def _whole(self, document: Document) -> Document:
         """Return a document with its item, wherever that lies."""
@@ -245,9 +276,7 @@ class CollectionReader:
             return
         for block, wanted, places in self.documents.locate(numbers):
             for position, place in zip(wanted.tolist(), places.tolist(), strict=True):
-                number = int(block.numbers[place])
-                record = block.verified_record(place)
-                yield position, self._whole(decode_document(number, record))
+                yield position, self._whole(self.decoded(block, place))
 
     def keys_of(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
         """Return the positions in ascending item numbers of those stored, and their encoded keys.
@@ -258,7 +287,7 @@ class CollectionReader:
         for block, wanted, places in self.documents.locate(numbers):
             cut = _cut_records(block, places)
             positions.append(wanted)
-            parts.append(cut_out(np.frombuffer(cut.data, np.uint8), cut.keys, cut.items))
+            parts.append(cut_out(np.frombuffer(cut.data, np.uint8), cut.keys, cut.bodies))
         values = np.concatenate([np.empty(0, np.uint8), *(part.values for part in parts)])
         sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offsets) for part in parts)])
         return np.concatenate(positions), ByteStrings(values, offsets_of(sizes))
@@ -272,7 +301,7 @@ class CollectionReader:
             live += int(np.count_nonzero(~dead))
             for place, number in enumerate(block.numbers.tolist()):
                 if number >= start and not dead[place]:
-                    yield self._whole(decode_document(number, block.verified_record(place)))
+                    yield self._whole(self.decoded(block, place))
         if not start:
             self.require_all(live)
 
@@ -377,11 +406,13 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[LiveBatch
         if not places.size:
             continue
         if collection.items is None:
-            items = _items(block, places)
+            cut = _cut_records(block, places)
+            for some in slices_of(cut.item_sizes, BYTES_AT_ONCE):  # compressed they may be few
+                yield LiveBatch(block.numbers[places[some]], _items(collection, cut, some))
         else:
             collection.items.verify(block.key)
             items = cut_rows(block.as_rows(np.uint8)[places])
-        yield LiveBatch(block.numbers[places].copy(), items)
+            yield LiveBatch(block.numbers[places], items)
     if not start:
         collection.require_all(live)
 
@@ -396,12 +427,9 @@ def chosen_items(collection: CollectionReader, numbers: UInt32s) -> Iterator[lis
         return
     for block, _, places in collection.documents.locate(numbers):
         if places.size > FEW:
-            items += _items(block, places)
+            items += _items(collection, _cut_records(block, places), slice(None))
         else:  # a copy of the whole block would cost more than these records
-            for place in places.tolist():
-                number = int(block.numbers[place])
-                record = block.verified_record(place)
-                items.append(bytes(decode_document(number, record).item))
+            items += [bytes(collection.decoded(block, place).item) for place in places.tolist()]
         if len(items) >= CHOSEN_AT_ONCE:
             yield items
             items = []
@@ -416,18 +444,36 @@ def cut_rows(rows: UInt8s) -> list[bytes]:
 
 
 class _Records(NamedTuple):
-    """Verified records of a block: their bytes, where keys and items begin, and where these end."""
+    """Verified records of a block.
+
+    Attributes:
+        data: their bytes.
+        numbers: of the items.
+        keys, bodies, ends: where keys, and items or frames, begin in the data, and where these end.
+        item_sizes: bytes of the items, also where these are compressed.
+        flags: of the documents.
+    """
 
     data: bytes
+    numbers: UInt32s
     keys: Int64s
-    items: Int64s
+    bodies: Int64s
     ends: Int64s
+    item_sizes: Int64s
+    flags: UInt8s
 
 
-def _items(block: Block, places: Int64s) -> list[bytes]:
-    """Return the items of some records of a block."""
-    data, _, begins, ends = _cut_records(block, places)
-    return [data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+def _items(collection: CollectionReader, cut: _Records, some: slice) -> list[bytes]:
+    """Return the items of some records."""
+    bounds = zip(cut.bodies[some].tolist(), cut.ends[some].tolist(), strict=True)
+    items = [cut.data[begin:end] for begin, end in bounds]
+    for place in np.flatnonzero(cut.flags[some]).tolist():
+        number, flags, size = (
+            int(column[some][place]) for column in (cut.numbers, cut.flags, cut.item_sizes)
+        )
+        body = layout.unpacked(number, memoryview(items[place]), flags, size, collection.codec)
+        items[place] = bytes(body[:size])
+    return items
 
 
 def _cut_records(block: Block, places: Int64s) -> _Records:
@@ -444,14 +490,16 @@ def _cut_records(block: Block, places: Int64s) -> _Records:
         damaged = kernels.checksums.checksums(raw, begins, ends, seeds) != block.checksums[places]
     if not (damaged | short).any():
         sizes = sum(raw[begins + byte].astype(np.int64) << 8 * byte for byte in range(4))
-        keys = raw[begins + 4].astype(np.int64) + (raw[begins + 5].astype(np.int64) << 8)
-        item_begins = begins + DOCUMENT_HEADER.size + keys
-        item_ends = item_begins + sizes
-        short = item_ends > ends
+        flags = raw[begins + 5] & np.uint8(ALONE | BY_DICTIONARY)
+        keys = raw[begins + 4].astype(np.int64) + ((raw[begins + 5] - flags).astype(np.int64) << 8)
+        bodies = begins + DOCUMENT_HEADER.size + keys
+        body_ends = np.where(flags > 0, ends, bodies + sizes)
+        short = np.maximum(bodies, body_ends) > ends
     if (damaged | short).any():
         number = int(block.numbers[places][damaged | short][0])
         raise layout.damage(f"item number {number} is damaged")
-    return _Records(data, begins + DOCUMENT_HEADER.size, item_begins, item_ends)
+    begins += DOCUMENT_HEADER.size
+    return _Records(data, block.numbers[places], begins, bodies, body_ends, sizes, flags)
 
 
 def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:

@@ -20,11 +20,7 @@ from simdb.storage.collection.tombstones import clear_tombstones, set_tombstones
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockWriter, Tail
-from simdb.storage.tables.layout import (
-    Table,
-    manifest_key,
-    owner_prefix,
-)
+from simdb.storage.tables.layout import Packed, Table, manifest_key, owner_prefix
 from simdb.storage.tables.runs import RunWriter, order_of
 
 if TYPE_CHECKING:
@@ -146,6 +142,12 @@ class CollectionWriter(CollectionReader):
         """Return a writer of one of the collection's indexes."""
         return IndexWriter(self.transaction, index, self)
 
+    def add_dictionary(self, dictionary: bytes) -> None:
+        """Store what documents are compressed by, unless there is such a dictionary already."""
+        if not self.codec().dictionary:
+            for key in layout.dictionary_keys(self.number):
+                self.transaction.put(Table.META, key, layout.seal(Table.META, key, dictionary))
+
     def take_numbers(self, count: int) -> int:
         """Return the first of so many new item numbers; StorageError if they are used up."""
         first = self.manifest.next_number
@@ -163,11 +165,13 @@ class CollectionWriter(CollectionReader):
         items: ByteStrings,
         metadata: ByteStrings,
         pool: Executor | None = None,
+        packed: Packed | None = None,
     ) -> int:
         """Store items in canonical form under new item numbers; return the first of these.
 
         The keys are encoded, none of them stored; metadata is packed, empty where there is none.
-        The threads of a pool make the records, if one is given.
+        The threads of a pool make the records, if one is given. What is compressed of items and
+        metadata is stored in place of them.
         """
         first = self.take_numbers(len(keys))
         self.transaction.note_insertion()
@@ -181,13 +185,16 @@ class CollectionWriter(CollectionReader):
         if self.items is not None:
             self.items.append(numbers, items)
             in_documents = ByteStrings(items.values[:0], np.zeros_like(items.offsets))
-        columns = (keys, in_documents, metadata)
+        item_sizes = np.diff(items.offsets)
 
         def documents(some: slice) -> ByteStrings:
-            return layout.document_records(*(column[some] for column in columns))
+            if packed is None:
+                return layout.document_records(keys[some], in_documents[some], metadata[some])
+            bodies, flags = packed.bodies[some], packed.flags[some]
+            return layout.packed_records(keys[some], bodies, flags, item_sizes[some])
 
-        ends = keys.offsets + in_documents.offsets + metadata.offsets
-        sizes = np.diff(ends) + layout.DOCUMENT_HEADER.size
+        ends = in_documents.offsets + metadata.offsets if packed is None else packed.bodies.offsets
+        sizes = np.diff(keys.offsets + ends) + layout.DOCUMENT_HEADER.size
         self.documents.append_made(numbers, sizes, documents, pool)
         self.manifest.live += len(keys)
         self.manifest.item_bytes += items.values.size

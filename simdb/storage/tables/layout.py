@@ -7,6 +7,7 @@ META        ``simdb``                                   header of the file
 META        ``c`` + name                                collection: number and settings
 META        ``#`` + collection (4)                      collection: manifest
 META        ``g``                                       what is to be removed
+META        ``z`` + collection (4) + copy (1)           dictionary of compressed documents
 DOCUMENTS   collection (4) + first item number (4)      block of documents
 KEYS        collection (4) + tag (1) + user's key       item number
 SIGNATURES  index (4) + first item number (4)           block of signatures
@@ -30,7 +31,8 @@ claimed by the bytes are bounded by their own size. What is packed here never ex
 
 A key leads to the item number, 4 bytes. A document record is the lengths of item and key (4 and 2
 bytes), the key (``encode_user_key``), the item in canonical bytes, and the metadata in MessagePack
-(nothing when there is none).
+(nothing when there is none). In a *packed* record a frame of Zstandard holds item and metadata;
+bits of the key's length, which takes nine, say so (``ALONE``, ``BY_DICTIONARY``).
 
 The only module that imports msgpack.
 """
@@ -48,10 +50,11 @@ import numpy as np
 import xxhash
 
 from simdb import kernels
-from simdb.arrays import Int64s, UInt32s, UInt64s
+from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
 from simdb.ragged import ByteStrings, cut_out
 from simdb.results import Key, KeyColumn
+from simdb.zstandard import Codec
 
 
 class Table(IntEnum):
@@ -75,6 +78,8 @@ GARBAGE_KEY = b"g"
 NUMBERS_KEY = b"n"
 COLLECTION_PREFIX = b"c"
 MANIFEST_PREFIX = b"#"
+DICTIONARY_PREFIX = b"z"
+DICTIONARY_COPIES = (b"\0", b"\1")  # without it no record could be read
 
 # LMDB's keys end at 511 bytes; collection number and tag take 5 of them.
 LONGEST_KEY = 500  # bytes of UTF-8
@@ -114,6 +119,11 @@ def collection_key(name: str) -> bytes:
 def manifest_key(collection: int) -> bytes:
     """Return the META key of a collection's state."""
     return MANIFEST_PREFIX + _OWNER.pack(collection)
+
+
+def dictionary_keys(collection: int) -> list[bytes]:
+    """Return the META keys of a collection's dictionary."""
+    return [DICTIONARY_PREFIX + _OWNER.pack(collection) + copy for copy in DICTIONARY_COPIES]
 
 
 def encode_user_key(key: object) -> bytes:
@@ -346,19 +356,86 @@ class Document(NamedTuple):
     metadata: memoryview
 
 
+# In the higher of the two bytes of a key's length: item and metadata are a frame,
+ALONE = 0x80  # to be read without a dictionary
+BY_DICTIONARY = 0x40  # or with that of the collection
+
+
+class Packed(NamedTuple):
+    """What is stored of documents beside their keys, of which some of it is compressed.
+
+    Attributes:
+        bodies: a frame of item and metadata, or these as they are.
+        flags: which it is, uint8: ``ALONE``, ``BY_DICTIONARY``, or 0 where it is no frame.
+        collection: the number of that whose dictionary the frames may refer to.
+    """
+
+    bodies: ByteStrings
+    flags: UInt8s
+    collection: int
+
+    def select(self, rows: Int64s) -> Packed:
+        """Take what is stored of some documents."""
+        return self._replace(bodies=picked(self.bodies, rows), flags=self.flags[rows])
+
+
 def document_records(keys: ByteStrings, items: ByteStrings, metadata: ByteStrings) -> ByteStrings:
     """Return the records of documents."""
-    columns = (keys.values, keys.offsets, items.values, items.offsets)
-    return ByteStrings(*kernels.columns.documents(*columns, metadata.values, metadata.offsets))
+    return ByteStrings(*_records(keys, items, metadata))
 
 
-def decode_document(number: int, record: memoryview) -> Document:
-    """Return the parts of a document record; CorruptionError if it is shorter than it says."""
+def packed_records(
+    keys: ByteStrings, bodies: ByteStrings, flags: UInt8s, item_sizes: Int64s
+) -> ByteStrings:
+    """Return the records of documents with such bodies and flags, and items of such sizes."""
+    none = ByteStrings(bodies.values[:0], np.zeros_like(bodies.offsets))
+    records, offsets = _records(keys, bodies, none)
+    begins = offsets[:-1]
+    for byte in range(4):
+        records[begins + byte] = (item_sizes >> 8 * byte) & 0xFF
+    records[begins + 5] |= flags
+    return ByteStrings(records, offsets)
+
+
+def _records(
+    keys: ByteStrings, bodies: ByteStrings, metadata: ByteStrings
+) -> tuple[UInt8s, Int64s]:
+    """Return the records of documents as an array that may be written to, and their bounds."""
+    columns = (keys.values, keys.offsets, bodies.values, bodies.offsets)
+    return kernels.columns.documents(*columns, metadata.values, metadata.offsets)
+
+
+def decode_document(
+    number: int, record: memoryview, codec: Callable[[], Codec] = Codec
+) -> Document:
+    """Return the parts of a document record; CorruptionError if it is not what it says.
+
+    ``codec`` returns what reads frames that refer to a dictionary.
+    """
     item = end = DOCUMENT_HEADER.size
+    flags = item_size = 0
     if len(record) >= end:
         item_size, key_size = DOCUMENT_HEADER.unpack_from(record)
-        item += key_size
-        end = item + item_size
+        flags = key_size >> 8 & (ALONE | BY_DICTIONARY)
+        item += key_size & ~(flags << 8)
+        end = item if flags else item + item_size
     if len(record) < end:
         raise CorruptionError(f"item number {number}: the record is cut short")
-    return Document(number, record[DOCUMENT_HEADER.size : item], record[item:end], record[end:])
+    body, key = record[item:], record[DOCUMENT_HEADER.size : item]
+    if flags:
+        body = unpacked(number, body, flags, item_size, codec)
+    return Document(number, key, body[:item_size], body[item_size:])
+
+
+def unpacked(
+    number: int, frame: memoryview, flags: int, item_size: int, codec: Callable[[], Codec]
+) -> memoryview:
+    """Return item and metadata of a packed record; CorruptionError if they are not what it says."""
+    reader = codec() if flags & BY_DICTIONARY else Codec()
+    try:
+        body = reader.record(frame, item_size + LARGEST_METADATA)
+    except CorruptionError as error:
+        raise damage(f"item number {number}: {error}") from error
+    if len(body) < item_size:
+        raise damage(f"item number {number}: the compressed record is cut short")
+    return memoryview(body)
