@@ -316,18 +316,32 @@ class Database:
                     problems += report.problems
         return CheckReport(records, tuple(problems))
 
-    def backup(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
+    def backup(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        compact: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
         """Write a consistent copy of the store, while others read and write.
 
         Args:
             target: a file that does not exist yet.
             compact: leave out free pages, which makes the copy smaller.
+            progress: called now and then with the bytes that are written; the whole is not known
+                before where free pages are left out.
 
         Raises:
             StorageError: the target exists, or cannot be written.
         """
+
+        def told(done: int, whole: int) -> None:
+            if progress is not None:
+                progress(Progress("copying", done, None if compact else whole))
+
         with self._handle.use() as environment:
-            environment.copy(parse_path(target), compact=compact)
+            file = parse_path(target)
+            environment.copy(file, compact=compact, progress=None if progress is None else told)
 
     def dump(
         self,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simdb.cli.failures import told_when_interrupted
-from simdb.cli.output import Telling
+from simdb.cli.output import Working
 from simdb.cli.stores import Store
 
 
@@ -19,14 +19,15 @@ def backup(
     compacted: Annotated[
         bool, typer.Option("--compact", help="Leave the free pages out: slower, smaller.")
     ] = False,
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Copy a store to a new file, while others use it."""
     with (
         store.opened(read_only=True) as database,
         told_when_interrupted(lambda: "there is no complete backup"),
+        telling.bar() as bar,
     ):
-        database.backup(target, compact=compacted)
+        database.backup(target, compact=compacted, progress=bar.callback)
     size = Path(target).stat().st_size
     told = {"store": store.path, "target": target, "bytes": size}
     telling.tell(told, f"backed up to {target}: {size:,} bytes")

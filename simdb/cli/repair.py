@@ -10,7 +10,7 @@ import typer
 
 import simdb
 from simdb.cli.failures import EXIT_PROBLEMS
-from simdb.cli.output import AsJson, counted, print_json
+from simdb.cli.output import Working, counted, print_json
 from simdb.cli.stores import settings_of
 from simdb.files.writing import printable
 
@@ -23,14 +23,16 @@ def repair(
     *,
     damaged: Annotated[Path, typer.Argument(metavar="DAMAGED", help="The damaged store.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The store to write; must not exist.")],
-    as_json: AsJson = False,
+    telling: Working,
 ) -> None:
     """Write a new store with all that can be read of a damaged one, which stays as it is.
 
     Exit code 0 when nothing is lost, 1 when something is, 3 when nothing can be read.
     """
-    report = simdb.repair(damaged, new, threads=settings_of(context).threads)
-    if as_json:
+    with telling.bar() as bar:
+        threads = settings_of(context).threads
+        report = simdb.repair(damaged, new, threads=threads, progress=bar.callback)
+    if telling.as_json:
         print_json({"complete": report.complete, **dataclasses.asdict(report)})
     else:
         for problem in report.problems[:SHOWN_PROBLEMS]:

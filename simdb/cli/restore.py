@@ -8,20 +8,21 @@ from typing import Annotated
 import typer
 
 import simdb
-from simdb.cli.output import Telling
+from simdb.cli.output import Working
 
 
 def restore(
     *,
     backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="The file to restore from.")],
     store: Annotated[Path, typer.Argument(metavar="STORE", help="The store that it replaces.")],
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Replace a store by a copy of a backup, unless somebody has it open.
 
     Processes that have it open are named; the backup is verified first and stays as it is.
     """
-    simdb.restore(backup, store)
+    with telling.bar() as bar:
+        simdb.restore(backup, store, progress=bar.callback)
     size = store.stat().st_size
     told = {"backup": str(backup), "store": str(store), "bytes": size}
     telling.tell(told, f"restored {store} from {backup}: {size:,} bytes")

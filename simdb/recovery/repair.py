@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
@@ -37,7 +37,7 @@ from simdb.recovery.pages import (
     is_user_key,
     records_in,
 )
-from simdb.results import Problem, RepairedCollection, RepairReport
+from simdb.results import Problem, Progress, RepairedCollection, RepairReport
 from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
 from simdb.storage.file import creation
 from simdb.storage.file.errors import translated
@@ -52,7 +52,11 @@ _KEYED = 8  # bytes of a key of owner and number
 
 
 def repair(
-    damaged: str | os.PathLike[str], new: str | os.PathLike[str], *, threads: int | None = None
+    damaged: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> RepairReport:
     """Write a new store with all that can be read of a damaged one, which stays as it is.
 
@@ -64,6 +68,7 @@ def repair(
         damaged: the file; nobody may be writing to it.
         new: a file that does not exist yet.
         threads: to sign with; as many as there are processors if not given.
+        progress: called now and then.
 
     Raises:
         DatabaseNotFoundError: there is no damaged file.
@@ -83,13 +88,16 @@ def repair(
         with translated(target):
             creation.create(temporary, mode)
         with translated(source), no_writer(source), DamagedFile(source) as file:
-            salvage = Salvage(file)
+            salvage = Salvage(file, progress)
             with (
                 translated(target),
                 open_database(temporary, threads=threads, busy_timeout=None) as database,
             ):
-                found = [_copy(database, salvage, number) for number in sorted(salvage.collections)]
-                problems = database.check(deep=True).problems
+                found = [
+                    _copy(database, salvage, number, progress)
+                    for number in sorted(salvage.collections)
+                ]
+                problems = database.check(deep=True, progress=progress).problems
         if problems:
             raise StorageError(f"the repaired store is not sound: {problems[0].problem}")
         creation.link_into_place(temporary, target)
@@ -98,7 +106,12 @@ def repair(
     )
 
 
-def _copy(database: Database, salvage: Salvage, number: int) -> RepairedCollection:
+def _copy(
+    database: Database,
+    salvage: Salvage,
+    number: int,
+    progress: Callable[[Progress], None] | None,
+) -> RepairedCollection:
     collection = salvage.collections[number]
     with database._handle.write() as transaction:
         settings = catalogue.create(transaction, collection.settings)
@@ -114,7 +127,7 @@ def _copy(database: Database, salvage: Salvage, number: int) -> RepairedCollecti
             row = layout.decode_user_key(document.key), items.decode(document.item)
             yield (*row, layout.unpack(document.metadata)) if document.metadata else row
 
-    added = database[settings.name].add_many(rows()).added
+    added = database[settings.name].add_many(rows(), progress=progress).added
     ordered = sorted(missing, key=missing.__getitem__)[:LOST_KEYS_KEPT]
     lost = tuple(layout.decode_user_key(key) for key in ordered if is_user_key(key))
     return RepairedCollection(settings.name, added, len(missing), lost, uncertain)
@@ -141,8 +154,11 @@ class Salvage:
     found outside of their table; not with those within it.
     """
 
-    def __init__(self, file: DamagedFile) -> None:
+    def __init__(
+        self, file: DamagedFile, progress: Callable[[Progress], None] | None = None
+    ) -> None:
         self._file = file
+        self._progress = progress
         self.collections: dict[int, SalvagedCollection] = {}  # whose settings could be read
         self.lost: list[str] = []  # names, or numbers, of those whose settings could not
         self._removed: set[tuple[int, int]] = set()
@@ -263,9 +279,11 @@ class Salvage:
     def _find_missing(self, table: Table) -> None:
         """Read all of a table once; look for what is missing on pages that no table leads to."""
         seen: dict[int, set[int]] = {number: set() for number in self.collections}
-        for record in self._file.records(table):
+        for done, record in enumerate(self._file.records(table)):
             for owner, found in self._found(table, record, note=True):
                 seen.setdefault(owner, set()).add(found.number)
+            if self._progress is not None:
+                self._progress(Progress(f"reading {table.name.lower()}", done + 1, None))
         self._owners |= set(seen)
         missing = {
             owner: set(collection.numbers.values()) - seen[owner]

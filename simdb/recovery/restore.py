@@ -7,16 +7,24 @@ LMDB's lock file, which both then share, speaks of the old one.
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from simdb.errors import ConfigurationError, CorruptionError, StorageError
+from simdb.results import Progress
 from simdb.storage.file import creation, environment, preflight
 from simdb.storage.file.errors import translated
 from simdb.unfinished import sync_folder
 
+_AT_ONCE = 2**20  # bytes
 
-def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> None:
+
+def restore(
+    backup: str | os.PathLike[str],
+    store: str | os.PathLike[str],
+    *,
+    progress: Callable[[Progress], None] | None = None,
+) -> None:
     """Put a copy of a backup in the place of a store, all of it or not at all.
 
     The copy is verified page by page before. The store may be damaged, or not exist; one that
@@ -25,6 +33,7 @@ def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> No
     Args:
         backup: a file that ``Database.backup`` or ``repair`` wrote, or another store.
         store: what is replaced.
+        progress: called now and then with the bytes that are copied.
 
     Raises:
         DatabaseBusyError: the store is open somewhere, in the processes that are named.
@@ -43,7 +52,11 @@ def restore(backup: str | os.PathLike[str], store: str | os.PathLike[str]) -> No
                 creation.synced(temporary, mode) as written,
             ):
                 os.fchmod(written.fileno(), mode)
-                shutil.copyfileobj(read, written, 2**20)
+                whole = os.fstat(read.fileno()).st_size
+                while some := read.read(_AT_ONCE):
+                    written.write(some)
+                    if progress is not None:
+                        progress(Progress("copying", read.tell(), whole))
             _verify(source, temporary)
         with translated(target):
             if target.exists():

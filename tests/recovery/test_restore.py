@@ -143,3 +143,30 @@ def test_what_a_file_moved_over_an_open_store_would_lose_a_restored_one_keeps(st
     assert count(store) == 6
     simdb.restore(latest, store)
     assert count(store) == 5
+
+
+@pytest.mark.parametrize("call", ["backup", "restore", "repair"])
+def test_progress_tells_of_all_bytes_and_may_end_the_work_without_a_trace(store, backup, call):
+    with simdb.open(store, threads=1) as database:
+        before = sorted(store.parent.iterdir())
+        new = store.with_name("new.simdb")
+        calls = {
+            "backup": lambda progress: database.backup(new, progress=progress),
+            "restore": lambda progress: simdb.restore(backup, new, progress=progress),
+            "repair": lambda progress: simdb.repair(backup, new, threads=1, progress=progress),
+        }
+
+        def interrupted(_: simdb.Progress) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            calls[call](interrupted)
+        assert sorted(store.parent.iterdir()) == before
+        told: list[simdb.Progress] = []
+        calls[call](told.append)
+        if call != "repair":
+            size = new.stat().st_size
+            assert told[-1] == simdb.Progress("copying", size, size)
+        assert {step.task for step in told} >= ({"adding"} if call == "repair" else set())
+        database["c"].add("more", [7])
+    assert count(new) == (5 if call == "backup" else 3)

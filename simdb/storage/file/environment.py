@@ -29,7 +29,8 @@ import time
 import uuid
 import weakref
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from heapq import merge
 from itertools import takewhile
@@ -61,6 +62,7 @@ READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pag
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
 REPLACING_PATIENCE = 10.0  # seconds that opening waits while the file is replaced
 FEW_ATTEMPTS, MOST_ATTEMPTS = 4, 200  # to begin a snapshot while others commit
+COPY_WATCHED_SECONDS = 0.1  # between two looks at how far a copy is
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
 Sync: TypeAlias = Literal["full", "batch"]
@@ -817,14 +819,36 @@ class Environment:
             self._watch.require_whole()
             return {"file_bytes": self._watch.size, **self.room().usage()}
 
-    def copy(self, target: Path, *, compact: bool) -> None:
-        """Write a consistent copy beside ``target`` and link it into place."""
+    def copy(
+        self, target: Path, *, compact: bool, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Write a consistent copy beside ``target`` and link it into place.
+
+        ``progress`` is called now and then with the bytes written, and those of the whole file.
+        """
         # The snapshot keeps the file from being closed meanwhile.
         with self.read(), translated(target), creation.temporary_beside(target) as temporary:
             assert self._watch is not None
             with creation.synced(temporary, self._watch.mode) as written:
-                self._environment.copyfd(written.fileno(), compact=compact)
+                if progress is None:
+                    self._environment.copyfd(written.fileno(), compact=compact)
+                else:
+                    self._copy_watched(written.fileno(), progress, compact=compact)
             creation.link_into_place(temporary, target)
+
+    def _copy_watched(
+        self, descriptor: int, progress: Callable[[int, int], None], *, compact: bool
+    ) -> None:
+        """Copy on another thread, which is waited for whatever happens: it reads the map."""
+        whole = Room(self._environment).usage()["used_bytes"]
+        with ThreadPoolExecutor(1, "simdb copy") as worker:
+            copying = worker.submit(self._environment.copyfd, descriptor, compact=compact)
+            while not wait([copying], COPY_WATCHED_SECONDS).done:
+                done = os.fstat(descriptor).st_size
+                progress(done, max(done, whole))
+            copying.result()
+        done = os.fstat(descriptor).st_size
+        progress(done, done)
 
     # -- reservations --------------------------------------------------------------------------
 
