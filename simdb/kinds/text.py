@@ -389,8 +389,9 @@ class EncodedTexts(Items):
 class TokenisedTexts(EncodedTexts):
     """Encode texts, and cut them by a function of one's own, normalised as the settings say.
 
-    What it makes of a text is looked at before the text is taken, and made anew where its symbols
-    are needed. Two different tokens of at most n bytes share a symbol as elements of sets do.
+    What it makes of a text is looked at before the text is taken, and kept until the text is
+    signed; where symbols are needed again it is made anew. Two different tokens of at most n bytes
+    share a symbol as elements of sets do.
     """
 
     def __init__(self, settings: Text, tokens: Tokens, secret: bytes) -> None:
@@ -400,7 +401,7 @@ class TokenisedTexts(EncodedTexts):
 
     def encode(self, item: object) -> bytes:
         data = super().encode(item)
-        self._hashes.stored(self._compared(data))
+        self._hashes.look_at(data, self._compared(data))
         return data
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
@@ -415,7 +416,14 @@ class TokenisedTexts(EncodedTexts):
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the tokens of stored texts."""
-        return self._hashes.symbols(list(map(self._compared, items)))
+        hashes = self._hashes
+        kept = map(hashes.taken, items)
+        return hashes.symbols(
+            [
+                hashes.stored(self._compared(item)) if tokens is None else tokens
+                for item, tokens in zip(items, kept, strict=True)
+            ]
+        )
 
 
 class TextItems(EncodedTexts):

@@ -24,6 +24,8 @@ Tokeniser: TypeAlias = Callable[[str], Iterable[str]]
 T = TypeVar("T", bound=Tokeniser)
 Named: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
 
+MOST_KEPT = 2**26  # bytes of tokens whose symbols were not asked for yet
+
 _FORM = ElementForm("text's set of tokens")
 _TOKENISERS: dict[tuple[str, str], Tokeniser] = {}
 
@@ -95,6 +97,26 @@ class TokenHashes:
         self._tokens = tokens
         self._function = named(tokens.name, tokens.version)
         self._keys = element_keys(secret_words(secret, b"simdb.tokens", 3))
+        # The tokens of texts that were looked at, until they are hashed. Several threads take them
+        # out; what is dropped is made again.
+        self._made: dict[bytes, bytes] = {}
+        self._made_bytes = 0
+
+    def look_at(self, text: bytes, compared: str) -> None:
+        """Make the tokens of a stored text, and keep them for its symbols; BadItemError if none."""
+        if text in self._made:
+            return
+        if not self._made or self._made_bytes > MOST_KEPT:
+            self._made.clear()
+            self._made_bytes = 0
+        tokens = self._made[text] = self.stored(compared)
+        self._made_bytes += len(tokens)
+
+    def taken(self, text: bytes | memoryview) -> bytes | None:
+        """Take the tokens that were kept of a stored text."""
+        tokens = self._made.pop(bytes(text), None)
+        self._made_bytes -= len(tokens or b"")
+        return tokens
 
     def stored(self, text: str) -> bytes:
         """Return the tokens of a text as a set is stored; BadItemError if they are none."""
@@ -110,9 +132,9 @@ class TokenHashes:
             raise BadItemError(f"{named_so} must return strings, not {given}")
         return _FORM.stored(sorted(tokens))
 
-    def symbols(self, texts: Sequence[str]) -> SymbolSets:
-        """Return a symbol for each token of each text."""
-        data, bounds = joined(list(map(self.stored, texts)))
+    def symbols(self, sets: Sequence[bytes]) -> SymbolSets:
+        """Return a symbol for each token of each set of them, as ``stored`` returned it."""
+        data, bounds = joined(sets)
         values, offsets = kernels.elements.element_symbols(data, bounds[1:], self._keys)
         require_found(offsets, "set of tokens")
         return SymbolSets(values, offsets)

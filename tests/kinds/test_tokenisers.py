@@ -17,6 +17,7 @@ from simdb.errors import (
     UnknownTokeniserError,
     WrongTypeError,
 )
+from simdb.ingest import add as loading
 from simdb.kinds import tokenisers
 from simdb.kinds.tokenisers import tokeniser
 from simdb.recovery import untrusted
@@ -88,6 +89,34 @@ def test_the_function_sees_texts_as_the_settings_normalise_them(tmp_path):
         seen.clear()
         kept.add(1, " A\n")
         assert set(seen) == {" A\n"}
+
+
+@pytest.mark.parametrize(("threads", "most"), [(1, 2**26), (2, 2**26), (1, 50)])
+def test_the_function_is_called_once_for_each_text_that_is_added(
+    tmp_path, monkeypatch, threads, most
+):
+    seen = []
+
+    @tokeniser("counting")
+    def counting(text: str) -> list[str]:
+        seen.append(text)
+        return text.split()
+
+    monkeypatch.setattr(tokenisers, "MOST_KEPT", most)
+    monkeypatch.setattr(loading, "BATCH_ITEMS", 30)
+    texts = [f"text {number} of {number // 7}" for number in range(100)]
+    with simdb.open(tmp_path / "a.simdb", threads=threads) as db:
+        made = db.collection("c", simdb.Text(simdb.Tokens("counting")))
+        made.add_many(enumerate(texts))
+        if most > 50:
+            assert sorted(seen) == sorted(texts)
+        seen.clear()
+        made.add("twice", texts[3])
+        assert seen == texts[3:4]
+        made.add_many([("bad", 5), ("again", texts[3])], on_bad="skip")
+        assert made.check(deep=True).sound
+        hashes = made._known.signer.items._hashes
+        assert (hashes._made, hashes._made_bytes) == ({}, 0)
 
 
 @pytest.mark.parametrize(
