@@ -1022,7 +1022,9 @@ class Collection(CollectionView):
             progress: called now and then.
         """
         present = self._present.settings
-        recall = present.recall if recall is None else recall
+        # To miss nothing means something only where the kind can.
+        stays = kind is None or present.recall < 1 or kind.misses_nothing(present.recall)
+        recall = present.recall if recall is None and stays else recall
         sketch = present.sketch if sketch is None else sketch
         plan = plan_request(
             recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade

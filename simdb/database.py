@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 from uuid import UUID
@@ -16,6 +17,7 @@ from simdb.errors import ConfigurationError, CorruptionError, StorageError, Unkn
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds.base import plan_request
 from simdb.lsh.amplification import Construction
+from simdb.lsh.planning import USUAL_RECALL
 from simdb.opened import catalogue
 from simdb.opened.opened import Handle
 from simdb.opened.request import IndexRequest, new_settings, require_absent, require_same
@@ -145,7 +147,7 @@ class Database:
         *,
         threshold: ThresholdLike | None = "default",
         max_distance: ThresholdLike | None = None,
-        recall: ThresholdLike = 0.99,
+        recall: ThresholdLike | None = None,
         bands: int | None = None,
         rows: int | None = None,
         sketch: kinds.SketchScheme = "fast",
@@ -167,8 +169,9 @@ class Database:
                 for kinds that are compared by distance.
             max_distance: the distance that the probable index is planned for, where items are
                 compared by one; without it answers come from comparing with all items.
-            recall: the share of pairs at the threshold that the index is to find; 1 for bits by
-                Hamming distance, whose answers are then exact.
+            recall: the share of pairs at the threshold that the index is to find. If not given,
+                0.99; but of bits by Hamming distance 1, by which answers are exact, where an index
+                that misses nothing is as quick and smaller: within 8 of 64 bits, 24 of 256.
             bands: of the index; planned if not given.
             rows: a band; planned if not given.
             sketch: ``"fast"`` similarity sketching, or the ``"classical"`` n hash functions.
@@ -207,6 +210,10 @@ class Database:
                 # Another process may have been first.
                 present = catalogue.settings_of(transaction, name)
                 present = present or catalogue.create(transaction, wanted)
+        elif recall is None and present.recall == USUAL_RECALL != wanted.recall:
+            # Also where a new collection of the kind would have another one.
+            plan = replace(plan, is_usual=False)
+            wanted = new_settings(name, kind, replace(asked, plan=plan))
         require_same(present, wanted, seeded=seed is not None)
         return self[name]
 
@@ -217,7 +224,7 @@ class Database:
         *,
         threshold: ThresholdLike | None = "default",
         max_distance: ThresholdLike | None = None,
-        recall: ThresholdLike = 0.99,
+        recall: ThresholdLike | None = None,
         bands: int | None = None,
         rows: int | None = None,
         sketch: kinds.SketchScheme = "fast",

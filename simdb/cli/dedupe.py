@@ -43,7 +43,6 @@ from simdb.unfinished import held, remove_abandoned
 
 Measure = Literal["jaccard", "containment"]
 
-_DEFAULT_RECALL = "0.99"
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
 _NEARLY_ALL = 0.9
 _MOST_SHARDS = 500  # of an output, all of which are open until all are complete
@@ -203,7 +202,7 @@ class _Wanted:
         kind = self.described.new()
         if kind.is_distance and not self.bound.given():
             raise UsageError(f"{kind.plural} compared by distance need --max-distance")
-        recall = rational(self.recall or _DEFAULT_RECALL, name="recall")
+        recall = None if self.recall is None else rational(self.recall, name="recall")
         bound = self.bound.of(kind)
         # By containment no index finds anything.
         return {"kind": kind, "recall": recall, **(bound if self.measure == "jaccard" else {})}

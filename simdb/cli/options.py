@@ -163,7 +163,7 @@ def _option(name: str, metavar: str | None, what: str) -> Callable[[str], Any]:
 _recall = _option("--recall", "SHARE", "Share of pairs at the threshold to find")
 _sketch = _option("--sketch", None, "How signatures are made")
 _seed = _option("--seed", None, "Of the hash functions")
-Recall = Annotated[str | None, _recall("0.99")]
+Recall = Annotated[str | None, _recall("0.99; of bits 1, where that is as quick")]
 Sketch: TypeAlias = Literal["fast", "classical"] | None
 
 

@@ -73,7 +73,8 @@ def plan(
     if not exact:
         if inputs:
             raise UsageError("inputs are measured with --exact only")
-        planned = _planned(chosen, bound, PlanRequest(**wanted.given()))
+        request = PlanRequest(**wanted.given(), is_usual=wanted.recall is None)
+        planned = _planned(chosen, bound, request)
         if plot is not None:
             _draw(Path(plot), planned)
         _show_planned(planned, points, as_json=as_json)
@@ -176,6 +177,7 @@ def _planned(kind: Kind, bound: Bound, request: PlanRequest) -> _Planned:
     given = bound.of(kind)
     wanted = kind.planned_bound(given.get("threshold", "default"), given.get("max_distance"))
     assert wanted is not None
+    request = kind.settled(wanted.fraction, request)
     plan = kind.outer_plan(kind.plan(wanted.fraction, request))
     return _Planned(kind, float(plan.threshold), plan)
 

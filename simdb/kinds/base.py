@@ -32,7 +32,7 @@ from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdL
 from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
-from simdb.lsh.planning import Plan, PlanRequest, plan
+from simdb.lsh.planning import USUAL_RECALL, Plan, PlanRequest, plan
 from simdb.ragged import ByteStrings, Column, Ragged
 from simdb.work import Work
 
@@ -429,6 +429,10 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """
         return family
 
+    def settled(self, bound: Fraction, request: PlanRequest) -> PlanRequest:
+        """Say which recall an index is planned for, where ``request.is_usual``."""
+        return request
+
     def misses_nothing(self, recall: Fraction) -> bool:
         """Whether an index planned for a recall misses nothing, by the two methods below."""
         return False
@@ -695,7 +699,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
 
 
 def plan_request(
-    recall: ThresholdLike,
+    recall: ThresholdLike | None,
     false_candidates: ThresholdLike,
     *,
     bands: int | None,
@@ -704,9 +708,9 @@ def plan_request(
     cascade: Construction | None,
 ) -> PlanRequest:
     """Read what a caller asks of a plan; ConfigurationError: a value is out of range."""
-    least = Threshold.parse(recall, name="recall").fraction
+    least = USUAL_RECALL if recall is None else Threshold.parse(recall, name="recall").fraction
     most = Threshold.parse(false_candidates, name="false_candidates").fraction
-    return PlanRequest(least, bands, rows, row_budget, most, cascade)
+    return PlanRequest(least, bands, rows, row_budget, most, cascade, is_usual=recall is None)
 
 
 def name_of(kind: type[Kind]) -> str:

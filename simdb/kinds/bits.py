@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self
@@ -20,7 +21,7 @@ from msgspec import Meta
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt64s
-from simdb.errors import BadItemError
+from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact import pigeonhole
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
 from simdb.kinds.base import (
@@ -38,7 +39,7 @@ from simdb.kinds.base import (
     shortened,
     shown,
 )
-from simdb.lsh.chunks import Chunks, plan_chunks
+from simdb.lsh.chunks import QUICK, Chunks, plan_chunks, weighed
 from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.planning import Plan, PlanRequest
@@ -118,6 +119,19 @@ class Bits(SymbolKind, frozen=True):
         if self.has_symbols:
             return super().make_family(bound, bands=bands, rows=rows, sketch=sketch, secret=secret)
         return BitSampling(self.length, bands, rows, secret)
+
+    def settled(self, bound: Fraction, request: PlanRequest) -> PlanRequest:
+        """Take chunks, which miss nothing, where they are as quick as sampled bits, and smaller."""
+        if self.has_symbols or not (request.is_usual and request.is_free):
+            return request
+        complete = replace(request, recall=Fraction(1))
+        try:
+            chunks = plan_chunks(self.length, bound, complete)
+            sampled = super().plan(bound, request)
+        except ConfigurationError:
+            return request
+        are_quick = weighed(int(bound), chunks.bands, chunks.rows) <= QUICK
+        return complete if are_quick and chunks.keys <= sampled.keys else request
 
     def misses_nothing(self, recall: Fraction) -> bool:
         return recall == 1 and not self.has_symbols

@@ -35,6 +35,8 @@ MOST_PROBES = 4_096  # buckets that one search may look into
 # comparing 1,000 in place, and a candidate, which lies anywhere, as 100.
 _ITEMS = 2**24
 _PROBE_COST, _CANDIDATE_COST = 1_000, 100
+# Up to this a search takes about as long as one by sampled bits: 64 bits within 8, 256 within 24.
+QUICK = _ITEMS // 8
 
 _WORD_BITS = 16
 
@@ -81,7 +83,7 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
         for bits in ([rows] if rows else [min(MOST_BITS, length // chunks)])
         if 0 < chunks <= most + 1 and 0 < bits <= MOST_BITS and chunks * bits <= length
         if probed(most, chunks, bits) <= MOST_PROBES
-        if (bands and rows) or _cost(most, chunks, bits) < _ITEMS
+        if (bands and rows) or weighed(most, chunks, bits) < _ITEMS
     ]
     if not choices:
         wanted = "" if bands is rows is None else f" with bands={bands} and rows={rows}"
@@ -89,11 +91,11 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
             f"recall 1 within {most} of {length:,} bits cannot be had by chunks of the "
             f"bits{wanted}: a search would look at most vectors; without max_distance it does"
         )
-    chunks, bits = min(choices, key=lambda choice: _cost(most, *choice))
+    chunks, bits = min(choices, key=lambda choice: weighed(most, *choice))
     return Plan(distance, chunks, bits, WithinCurve(float(distance), falls=True))
 
 
-def _cost(most: int, chunks: int, bits: int) -> float:
+def weighed(most: int, chunks: int, bits: int) -> float:
     """Weigh a search, in comparisons of one vector in place."""
     buckets = probed(most, chunks, bits)
     return buckets * (_PROBE_COST + _CANDIDATE_COST * _ITEMS / float(2**bits))

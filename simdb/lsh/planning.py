@@ -17,6 +17,7 @@ from simdb.lsh.curves import Curve, JaccardCurve, Sensitivity, UnstatedCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS
 
 JACCARD = JaccardCurve()
+USUAL_RECALL = Fraction(99, 100)
 _MOST_BANDS = 128
 _MOST_ROWS = 128
 _BYTES_A_BAND = 12  # a bucket entry: key and item number
@@ -107,7 +108,7 @@ class Plan:
 class PlanRequest:
     """What is asked of a plan; what is None is left to planning."""
 
-    recall: Fraction = Fraction(99, 100)  # of pairs at the threshold, the share that is to be found
+    recall: Fraction = USUAL_RECALL  # of pairs at the threshold, the share that is to be found
     bands: int | None = None  # taken as given, as rows
     rows: int | None = None
     row_budget: int | None = None  # base functions of an item; None for that of the family
@@ -115,6 +116,7 @@ class PlanRequest:
     false_candidates: Fraction = Fraction(1)
     # Taken as given, if it finds enough; the rest but the recall is then not to be asked for.
     cascade: Construction | None = None
+    is_usual: bool = False  # nobody asked for the recall: a kind may take another one
 
     def __post_init__(self) -> None:
         for name in ("bands", "rows", "row_budget"):
@@ -142,7 +144,7 @@ class PlanRequest:
     @property
     def is_free(self) -> bool:
         """Whether nothing but the recall is asked for."""
-        return self == PlanRequest(self.recall)
+        return self == PlanRequest(self.recall, is_usual=self.is_usual)
 
 
 @lru_cache(maxsize=64)

@@ -73,11 +73,12 @@ def _planned(
         raise ConfigurationError(f"{kind} has no exact index: exact answers compare with all items")
     if floor is None and request.containment:
         raise ConfigurationError("containment=True needs an exact_floor")
-    planned = None
+    planned, asked = None, request.plan
     if bound is not None:
-        planned = kind.plan(bound.fraction, request.plan)
-    elif not request.plan.is_free:
-        what = "bands and rows need" if request.plan.cascade is None else "a cascade needs"
+        asked = kind.settled(bound.fraction, asked)
+        planned = kind.plan(bound.fraction, asked)
+    elif not asked.is_free:
+        what = "bands and rows need" if asked.cascade is None else "a cascade needs"
         raise ConfigurationError(f"{what} a threshold, or a max_distance")
     wanted = planned.threshold if planned is not None else floor.fraction if floor else None
     if wanted is None:
@@ -89,7 +90,7 @@ def _planned(
         number=0,
         kind=kind,
         threshold=wanted,
-        recall=request.plan.recall,
+        recall=asked.recall,
         bands=0 if planned is None else planned.bands,
         rows=0 if planned is None else planned.rows,
         sketch=sketch,

@@ -204,3 +204,37 @@ def test_pairs_of_many_new_items_are_those_of_new_items_only(tmp_path):
         hashes.add_many([("new", 3), ("newer", 2**60 - 1)])
         pairs = {frozenset((pair.left, pair.right)) for pair in hashes.pairs(since=since)}
         assert pairs == {frozenset(("old", "new")), frozenset(("older", "new"))}
+
+
+def test_it_is_what_bits_get_where_it_is_quick_and_small(tmp_path):
+    asked: list[tuple[simdb.Bits, int, dict[str, Any], float]] = [
+        (simdb.Bits(64), 8, {}, 1),
+        (simdb.Bits(256), 24, {}, 1),
+        (simdb.Bits(64), 10, {}, 0.99),  # too many buckets to look into
+        (simdb.Bits(64), 16, {}, 0.99),  # which chunks cannot serve at all
+        (simdb.Bits(1024), 10, {}, 0.99),  # more bucket keys than bands
+        (simdb.Bits(64), 4, {"recall": 0.9}, 0.9),
+        (simdb.Bits(64), 4, {"bands": 20, "rows": 20}, 0.99),
+    ]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        for number, (kind, most, options, recall) in enumerate(asked):
+            made = db.collection(str(number), kind, max_distance=most, **options)
+            assert float(made.recall) == recall
+            again = db.collection(str(number), kind, max_distance=most, **options)
+            assert again.recall == made.recall
+
+
+def test_a_collection_made_with_sampled_bits_is_opened_as_it_is(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        made = db.collection("c", KIND, max_distance=MOST, recall=0.99, seed=1)
+        made.add_many(enumerate(numbers_near(1)))
+        again = db.collection("c", KIND, max_distance=MOST)
+        assert float(again.recall) == 0.99
+        assert again.search(numbers_near(1)[0], guarantee="probable").guarantee == "probable"
+        with pytest.raises(simdb.ConfigurationError, match="recall"):
+            db.collection("c", KIND, max_distance=MOST, recall=1)
+        again.rebuild(recall=1)
+        assert db.collection("c", KIND, max_distance=MOST).pairs().guarantee == "exact"
+        with pytest.raises(simdb.ConfigurationError, match="recall 1 within 40"):
+            again.rebuild(max_distance=40)
+        again.rebuild(max_distance=40, recall=0.99)

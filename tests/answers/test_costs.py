@@ -30,7 +30,7 @@ def crowded(database: Any, count: int = 400) -> Any:
 
 def spread(database: Any, count: int = 400) -> Any:
     generator = random.Random(2)
-    collection = database.collection("b", simdb.Bits(256), max_distance=10, seed=1)
+    collection = database.collection("b", simdb.Bits(256), max_distance=10, recall=0.99, seed=1)
     collection.add_many((number, generator.getrandbits(256)) for number in range(count))
     return collection
 

@@ -76,7 +76,7 @@ def test_two_collections_are_joined_as_by_a_double_loop(database):
 
 
 def test_pairs_are_exact_by_themselves_where_that_is_quicker(database):
-    collection = database.collection("c", simdb.Bits(LENGTH), max_distance=MOST)
+    collection = database.collection("c", simdb.Bits(LENGTH), max_distance=MOST, recall=0.99)
     collection.add_many(enumerate(numbers_near(3)))
     pairs = collection.pairs()
     assert pairs.guarantee == "exact"

@@ -14,7 +14,8 @@ from tests.support.commands import done, failed
 def store(tmp_path):
     path = tmp_path / "s.simdb"
     with simdb.open(path) as database:
-        hashes = database.collection("hashes", simdb.Bits(64), max_distance=4, seed=1)
+        kind = simdb.Bits(64)
+        hashes = database.collection("hashes", kind, max_distance=4, recall=0.99, seed=1)
         hashes.add_many((number, number**5) for number in range(50))
     return path
 

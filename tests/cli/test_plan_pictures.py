@@ -40,7 +40,8 @@ def test_a_similarity_is_marked_by_its_threshold(options, tmp_path):
 )
 def test_a_distance_is_marked_by_the_largest(kind, tmp_path):
     pytest.importorskip("matplotlib")
-    found = marks(tmp_path / "plan.svg", "--kind", kind, "--max-distance", "5")
+    options = ("--kind", kind, "--max-distance", "5", "--recall", "0.99")
+    found = marks(tmp_path / "plan.svg", *options)
     assert found == ["largest", "fixed", "steepest"]
 
 

@@ -19,6 +19,7 @@ from simdb.errors import (
 )
 from simdb.ingest import add as loading
 from simdb.kinds import tokenisers
+from simdb.kinds.text import TokenisedTexts
 from simdb.kinds.tokenisers import tokeniser
 from simdb.recovery import untrusted
 from tests.support.commands import run
@@ -115,7 +116,9 @@ def test_the_function_is_called_once_for_each_text_that_is_added(
         assert seen == texts[3:4]
         made.add_many([("bad", 5), ("again", texts[3])], on_bad="skip")
         assert made.check(deep=True).sound
-        hashes = made._known.signer.items._hashes
+        items = made._known.signer.items
+        assert isinstance(items, TokenisedTexts)
+        hashes = items._hashes
         assert (hashes._made, hashes._made_bytes) == ({}, 0)
 
 
