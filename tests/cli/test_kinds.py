@@ -193,20 +193,6 @@ def test_a_plan_is_shown_for_every_kind(case):
     assert done("plan", *case.new).stdout
 
 
-def test_a_curve_is_drawn_into_a_file(tmp_path):
-    pytest.importorskip("matplotlib")
-    target = tmp_path / "curve.svg"
-    for new in (ALL["vector:6:euclidean"].new, ALL["bits:40:tanimoto"].new, ALL["bag:sum"].new, ()):
-        target.unlink(missing_ok=True)
-        done("plan", *new, "--plot", target)
-        assert target.read_bytes().startswith(b"<?xml")
-    assert run("plan", *ALL["fingerprint:160:160"].new, "--plot", target).exit_code == 2
-    assert run("plan", "--exact", "--plot", target).exit_code == 2
-    assert run("plan", "--plot", tmp_path / "curve.pdf").exit_code == 2
-    assert run("plan", "--kind", "vector:3", "--exact").exit_code == 2
-    assert run("plan", "--kind", "vector:3").exit_code == 2
-
-
 def test_without_a_distance_all_are_compared_with_all(tmp_path):
     path = tmp_path / "s.simdb"
     created = done("create", path, "c", "--kind", "vector:2:euclidean")

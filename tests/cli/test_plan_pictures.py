@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import run
+from tests.support.kind_cases import ALL
 
 MARK = re.compile(rb">((?:threshold|largest distance|fixed point|steepest)[^<]*)<")
 
@@ -50,3 +51,13 @@ def test_the_same_plan_is_drawn_as_png(tmp_path):
     file = tmp_path / "plan.png"
     marks(file, "--kind", "vector:10", "--max-distance", "20")
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_has_no_curve_is_refused(tmp_path):
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "curve.svg"
+    assert run("plan", *ALL["fingerprint:160:160"].new, "--plot", target).exit_code == 2
+    assert run("plan", "--exact", "--plot", target).exit_code == 2
+    assert run("plan", "--plot", tmp_path / "curve.pdf").exit_code == 2
+    assert run("plan", "--kind", "vector:3", "--exact").exit_code == 2
+    assert run("plan", "--kind", "vector:3").exit_code == 2

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sources import tree_of
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     [
@@ -67,7 +69,7 @@ def files() -> frozenset[str]:
 def docstring_nodes(path: Path) -> tuple[ast.Constant, ...]:
     return tuple(
         node.value
-        for node in statements(ast.parse(path.read_text(encoding="utf-8")))
+        for node in statements(tree_of(path))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support.sources import tree_of
 from tests.test_architecture import MODULES, PACKAGE, module_name
 
 # A threshold is a rational number; what follows from it for sizes is computed in one module.
@@ -182,7 +183,7 @@ def test_only_one_module_multiplies_or_divides_by_a_threshold(path):
     allowed = EXACT_PRODUCTS.keys() | FLOAT_PRODUCTS.keys()
     wrong = [
         (function, code)
-        for function, code in misuses_of_thresholds(ast.parse(path.read_text(encoding="utf-8")))
+        for function, code in misuses_of_thresholds(tree_of(path))
         if f"{place} {function}" not in allowed
     ]
     assert not wrong, f"let simdb/{THRESHOLDS} do it, in whole numbers"
@@ -191,7 +192,7 @@ def test_only_one_module_multiplies_or_divides_by_a_threshold(path):
 @pytest.mark.parametrize("named", [*EXACT_PRODUCTS, *FLOAT_PRODUCTS])
 def test_functions_that_may_multiply_by_a_threshold_do_and_exactly_unless_said(named):
     place, function = named.split()
-    tree = ast.parse((PACKAGE / place).read_text(encoding="utf-8"))
+    tree = tree_of(PACKAGE / place)
     assert function in {name for name, _ in misuses_of_thresholds(tree)}, f"drop {named}"
     if named in EXACT_PRODUCTS:
         body = next(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from simdb.kernels.register import ENTRIES
+from tests.support.sources import nodes_of, tree_of
 from tests.support.twins import TWINS, Twin
 from tools import make_kernels
 
@@ -31,7 +32,7 @@ def _wrap_around():
 
 def kernel_sources() -> dict[str, ast.Module]:
     folder = ROOT / "simdb" / "kernels"
-    return {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")}
+    return {path.stem: tree_of(path) for path in folder.glob("*.py")}
 
 
 def decorated() -> dict[str, str]:
@@ -61,13 +62,12 @@ def test_what_python_calls_is_an_entry_and_no_other():
     names = {name.partition(".")[2] for name in decorated()}
     called = set()
     for path in (ROOT / "simdb").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            plain = not (
-                isinstance(node, ast.FunctionDef)
-                and any(ast.unparse(one) in {"kernel", "inlined"} for one in node.decorator_list)
-            )
-            if isinstance(node, ast.FunctionDef) and plain and path.parent.name == "kernels":
+        for node in nodes_of(path):
+            if (
+                path.parent.name == "kernels"
+                and isinstance(node, ast.FunctionDef)
+                and not {"kernel", "inlined"} & {*map(ast.unparse, node.decorator_list)}
+            ):
                 called |= {
                     f"{path.stem}.{one.func.id}"
                     for one in ast.walk(node)

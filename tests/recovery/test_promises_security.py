@@ -24,6 +24,7 @@ from simdb.files.jsonl import JsonLinesReader
 from simdb.files.rows import ReadingOptions
 from tests.support.campaigns import NAMES as CAMPAIGNS
 from tests.support.processes import answer_of
+from tests.support.sources import nodes_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "simdb").rglob("*.py"))
@@ -41,7 +42,7 @@ def nodes(words: set[str]) -> Iterator[tuple[str, ast.AST]]:
     for source in SOURCES:
         text = source.read_text(encoding="utf-8")
         if any(word in text for word in words):
-            for node in ast.walk(ast.parse(text)):
+            for node in nodes_of(source):
                 yield source.relative_to(ROOT).as_posix(), node
 
 
