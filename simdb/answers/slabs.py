@@ -23,6 +23,7 @@ from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Forest, ProgressCallback
 from simdb.answers.scan import Scan
 from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.exact.joins import Workers
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
 from simdb.ragged import Ragged
@@ -191,9 +192,10 @@ def _near(
     bound: Bound, opened: Opened, work: Work, left: Slab, right: Slab | None
 ) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
     """Yield the near pairs of two slabs, or of the left one, by their item numbers."""
-    measure = opened.signer.measure
     others = right or left
-    for found in measure.near_pairs(left.rows, None if right is None else right.rows, bound, work):
+    workers = Workers.within(opened.resources.pool(), opened.resources.memory)
+    right_rows = None if right is None else right.rows
+    for found in opened.signer.measure.near_pairs(left.rows, right_rows, bound, work, workers):
         opened.resources.require_open()
         work.compared += found.left.size
         work.found += found.left.size

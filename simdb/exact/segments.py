@@ -22,14 +22,17 @@ class of long lengths, and is compared with all of about that length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt64s
+from simdb.exact.joins import ALONE, Workers, in_order
 from simdb.exact.thresholds import Bound, MaximumDistance
 from simdb.work import Work
 
@@ -98,6 +101,8 @@ def near_pairs(
     cut: Cut,
     how: Comparison,
     work: Work,
+    *,
+    workers: Workers = ALONE,
 ) -> Iterator[Found]:
     """Find every pair of strings that are near enough, each once; exact.
 
@@ -108,29 +113,47 @@ def near_pairs(
     limits = cut.limits
     entries = _entries(strings, limits, how.secrets)
     count = ones.bags.size
-    for begin in range(0, count, PROBES_AT_ONCE):
-        state = np.array([begin, min(begin + PROBES_AT_ONCE, count), 0])
-        room = ROOM
-        while state[0] < state[1]:
-            row = state[0]
-            columns = [np.empty(room, np.int64) for _ in range(3)]
-            written = kernels.strings.near_pairs(
-                ones,
-                strings,
-                entries,
-                limits,
-                how.secrets,
-                how.measure,
-                others is None,
-                state,
-                *columns,
-            )
-            work.note(int(state[2]))
-            state[2] = 0
-            if state[0] == row and not written:
-                room *= 4  # one probe has more pairs than that
+    join = partial(
+        kernels.strings.near_pairs,
+        *(ones, strings, entries, limits, how.secrets, how.measure, others is None),
+    )
+    probes = (
+        _Probes(join, np.array([begin, min(begin + PROBES_AT_ONCE, count), 0]))
+        for begin in range(0, count, PROBES_AT_ONCE)
+    )
+    for looked_at, parts in in_order(probes, workers):
+        work.note(looked_at)
+        yield from parts
+
+
+@dataclass(slots=True)
+class _Probes:
+    """Some probes of a join, and how far they are joined: a ``Portion`` of it."""
+
+    join: Callable[..., int]
+    state: Int64s  # of the kernel: the next probe, where to stop, entries looked at
+    room: int = ROOM
+
+    @property
+    def done(self) -> bool:
+        return bool(self.state[0] >= self.state[1])
+
+    def advance(self, most: int) -> tuple[int, list[Found]]:
+        """Join on; return how many entries were looked at, and what was found."""
+        parts: list[Found] = []
+        found = 0
+        while found < most and not self.done:
+            row = self.state[0]
+            columns = [np.empty(self.room, np.int64) for _ in range(3)]
+            written = self.join(self.state, *columns)
+            if self.state[0] == row and not written:
+                self.room *= 4  # one probe has more pairs than that
                 continue
-            yield Found(*(column[:written].copy() for column in columns))
+            parts.append(Found(*(column[:written].copy() for column in columns)))
+            found += written
+        looked_at = int(self.state[2])
+        self.state[2] = 0
+        return looked_at, parts
 
 
 def _entries(strings: Strings, limits: Limits, secrets: UInt64s) -> Entries:

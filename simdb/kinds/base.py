@@ -27,6 +27,7 @@ from msgspec import inspect
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy
+from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.amplification import Construction
@@ -263,10 +264,13 @@ class Measure(ABC):
         """Compare ``ones[left[i]]`` with ``others[right[i]]``."""
         raise NotImplementedError
 
-    def near_pairs(self, ones: Any, others: Any, bound: Bound, work: Work) -> Iterator[Near]:
+    def near_pairs(
+        self, ones: Any, others: Any, bound: Bound, work: Work, workers: Workers = ALONE
+    ) -> Iterator[Near]:
         """Find every pair within a bound, each once; of ``ones`` with later ones if no others.
 
         Asked for where the kind tells its ``share_looked_at``; features can be indexed by places.
+        Threads of ``workers`` may share the work, and change neither the pairs nor their order.
         """
         raise NotImplementedError
 

@@ -23,6 +23,7 @@ from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact import pigeonhole
+from simdb.exact.joins import ALONE, Workers
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
@@ -393,7 +394,12 @@ class BitsMeasure(PairedMeasure):
         return TanimotoFinder(self, probe, bound)
 
     def near_pairs(
-        self, ones: UInt64s, others: UInt64s | None, bound: Bound, work: Work
+        self,
+        ones: UInt64s,
+        others: UInt64s | None,
+        bound: Bound,
+        work: Work,
+        workers: Workers = ALONE,
     ) -> Iterator[pigeonhole.Near]:
         """Find all pairs within a Hamming distance; see ``exact.pigeonhole.near_pairs``."""
         return pigeonhole.near_pairs(ones, others, int(bound.fraction), work)

@@ -22,6 +22,7 @@ from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.exact import segments
+from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
 from simdb.exact.segments import MOST_SEGMENTS, Cut
 from simdb.exact.thresholds import Bound
@@ -272,14 +273,20 @@ class StringMeasure(PairedMeasure):
         return find
 
     def near_pairs(
-        self, ones: StringFeatures, others: StringFeatures | None, bound: Bound, work: Work
+        self,
+        ones: StringFeatures,
+        others: StringFeatures | None,
+        bound: Bound,
+        work: Work,
+        workers: Workers = ALONE,
     ) -> Iterator[Near]:
         """Find all pairs within a bound, by their segments; see ``exact.segments``."""
         cut = self._settings.cut(bound, MOST_SEGMENTS)
         right_side = ones if others is None else others
         stored = None if others is None else others.strings
         how = segments.Comparison(self._kernel_measure, self._secrets)
-        for left, right, distances in segments.near_pairs(ones.strings, stored, cut, how, work):
+        found = segments.near_pairs(ones.strings, stored, cut, how, work, workers=workers)
+        for left, right, distances in found:
             counted = distances
             if self._settings.measure == "damerau":
                 counted = self._damerau(ones, right_side, left, right)

@@ -22,6 +22,7 @@ from simdb import kernels
 from simdb.arrays import Bools, Float32s, Int64s, UInt8s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact import products
+from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound
 from simdb.kinds.base import (
@@ -324,7 +325,12 @@ class ProductMeasure(VectorMeasure):
     """Angles and Euclidean distances, which a product of two matrices tells of all pairs about."""
 
     def near_pairs(
-        self, ones: Float32s, others: Float32s | None, bound: Bound, work: Work
+        self,
+        ones: Float32s,
+        others: Float32s | None,
+        bound: Bound,
+        work: Work,
+        workers: Workers = ALONE,
     ) -> Iterator[Near]:
         """Find pairs as ``compare_pairs`` compares them, with the help of ``exact.products``."""
         limit, apart = float(bound.fraction), float(bound.fraction)

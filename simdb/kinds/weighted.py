@@ -22,6 +22,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, CorruptionError
+from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound
 from simdb.exact.weighted import PostedSets
@@ -262,7 +263,12 @@ class WeightedMeasure(PairedMeasure):
         return _WeightedFinder(self, probe, bound)
 
     def near_pairs(
-        self, ones: WeightedSets, others: WeightedSets | None, bound: Bound, work: Work
+        self,
+        ones: WeightedSets,
+        others: WeightedSets | None,
+        bound: Bound,
+        work: Work,
+        workers: Workers = ALONE,
     ) -> Iterator[Near]:
         """Find pairs by the prefixes of both; the similarity stands where a distance does."""
         least = float(bound.fraction)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simdb
+from simdb.exact import segments
 from simdb.kinds.distances import damerau_distance
 from tests.support import oracle
 from tests.support.grids import some_of
@@ -165,6 +166,23 @@ def test_pairs_and_groups_are_those_of_a_double_loop(collection, rows, case):
         members.setdefault(own, set()).add(key)
     groups = sorted(sorted(group.keys) for group in collection.groups())
     assert groups == sorted(sorted(each) for each in members.values() if len(each) > 1)
+
+
+def test_threads_change_neither_the_pairs_nor_their_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(segments, "PROBES_AT_ONCE", 9)
+    monkeypatch.setattr(segments, "ROOM", 5)
+    names = [f"{'ab' * (number % 7)}{number}" for number in range(150)]
+    found = []
+    for threads in (1, 3):
+        with simdb.open(tmp_path / f"{threads}.simdb", sync="batch", threads=threads) as db:
+            words = db.collection("c", simdb.String())
+            words.add_many(enumerate(names))
+            found.append([(p.left, p.right, p.distance) for p in words.pairs(max_distance=2)])
+            assert found[0] == found[-1]
+            with pytest.raises(simdb.OperationInterruptedError):
+                list(words.pairs(max_distance=2, budget=20))
+    expected = near_of(simdb.String(), 2, dict(enumerate(names)))
+    assert sorted(found[0]) == sorted(expected)
 
 
 def test_new_items_are_joined_with_all(collection, rows, case):
