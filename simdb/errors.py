@@ -145,10 +145,10 @@ class UnknownTokeniserError(UnknownKindError):
         name, version: of the tokeniser.
     """
 
-    def __init__(self, name: str, version: str) -> None:
+    def __init__(self, name: str, version: str, where: str = "") -> None:
         UsageError.__init__(
             self,
-            f"the tokeniser {name!r}, version {version!r}, is not known here: import what "
+            f"{where}the tokeniser {name!r}, version {version!r}, is not known here: import what "
             "registers it with simdb.kinds.tokeniser, or install the package that brings it",
         )
         self.name = name

@@ -13,10 +13,11 @@ from simdb.errors import (
     CorruptionError,
     Remedy,
     UnknownKindError,
+    UnknownTokeniserError,
     WrongTypeError,
 )
 from simdb.exact.thresholds import Bound, Threshold
-from simdb.kinds import Kind, SketchScheme, restore
+from simdb.kinds import Items, Kind, SketchScheme, restore
 from simdb.lsh.cascades import Cascade, CascadeFamily
 from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan
@@ -99,6 +100,15 @@ class CollectionSettings:
     def expected_recall(self, bound: Bound) -> float:
         """Return the share of the pairs at a bound that the probable index finds."""
         return self.plan.expected_recall(bound.fraction)
+
+    def make_items(self) -> Items:
+        """The codec of its items; UnknownTokeniserError names the collection too."""
+        try:
+            return self.kind.make_items(self.secret)
+        except UnknownTokeniserError as error:
+            raise UnknownTokeniserError(
+                error.name, error.version, f"collection {self.name!r} cannot be used: "
+            ) from error
 
     def family(self) -> Family | None:
         """Return the locality-sensitive family of the probable index; None without one."""
@@ -267,7 +277,7 @@ def create(transaction: WriteTransaction, settings: CollectionSettings) -> Colle
         item_bytes=0,
         changes=0,
         index=new_index(transaction, settings),
-        item_width=settings.kind.make_items(settings.secret).width,
+        item_width=settings.make_items().width,
     )
     _store(transaction, layout.manifest_key(number), state.encode())
     return settings

@@ -136,7 +136,7 @@ class Signer:
     def __init__(self, settings: CollectionSettings) -> None:
         self.settings = settings
         self.kind = settings.kind
-        self.items = self.kind.make_items(settings.secret)
+        self.items = settings.make_items()
         self.features = self.items.features
         self.features_of_rows = self.items.features_of_rows
         self.symbols = self.items.symbols

@@ -62,7 +62,8 @@ def repair(
 
     Items, keys and metadata are read page by page, and believed if their checksums hold. Indexes
     are made anew from the items, under the settings and the secret of the old store. The new store
-    is checked before it gets its name. Items keep their order; their numbers change.
+    is checked before it gets its name. Items keep their order; their numbers change. An item that
+    its collection refuses is lost, as a text of which its tokeniser fails.
 
     Args:
         damaged: the file; nobody may be writing to it.
@@ -75,6 +76,7 @@ def repair(
         NotADatabaseError: it is something else.
         DatabaseBusyError: somebody writes to it.
         StorageError: the new file exists, or cannot be written.
+        UnknownKindError: this process does not know a kind, or a tokeniser, in the file.
     """
     source, target = parse_path(damaged), parse_path(new)
     if not source.exists():
@@ -115,22 +117,33 @@ def _copy(
     collection = salvage.collections[number]
     with database._handle.write() as transaction:
         settings = catalogue.create(transaction, collection.settings)
-    items = settings.kind.make_items(settings.secret)
+    items = settings.make_items()
     missing = dict(collection.numbers)
     uncertain = 0
 
     def rows() -> Iterator[tuple[Any, ...]]:
         nonlocal uncertain
         for document, certain in salvage.stored(number):
+            try:
+                row = layout.decode_user_key(document.key), items.decode(document.item)
+                noted = (layout.unpack(document.metadata),) if document.metadata else ()
+            except CorruptionError:  # under a checksum that holds: whoever wrote it was no simdb
+                continue
             missing.pop(document.key, None)
             uncertain += not certain
-            row = layout.decode_user_key(document.key), items.decode(document.item)
-            yield (*row, layout.unpack(document.metadata)) if document.metadata else row
+            yield (*row, *noted)
 
-    added = database[settings.name].add_many(rows(), progress=progress).added
+    made = database[settings.name]
+    report = made.add_many(rows(), on_bad="skip", progress=progress)
+    if report.bad:  # as a text that the tokeniser of this process refuses
+        missing = {
+            key: place
+            for key, place in collection.numbers.items()
+            if not is_user_key(key) or layout.decode_user_key(key) not in made
+        }
     ordered = sorted(missing, key=missing.__getitem__)[:LOST_KEYS_KEPT]
     lost = tuple(layout.decode_user_key(key) for key in ordered if is_user_key(key))
-    return RepairedCollection(settings.name, added, len(missing), lost, uncertain)
+    return RepairedCollection(settings.name, report.added, len(missing), lost, uncertain)
 
 
 @dataclass(slots=True)
@@ -216,7 +229,7 @@ class Salvage:
             elif key.startswith(layout.COLLECTION_PREFIX):
                 settings = CollectionSettings.decode(key[1:].decode(), payload)
                 if settings.name not in self._names():
-                    width = settings.kind.make_items(settings.secret).width
+                    width = settings.make_items().width
                     found = SalvagedCollection(settings, width=width)
                     self.collections.setdefault(settings.number, found)
         except (CorruptionError, ConfigurationError, TypeError, UnicodeDecodeError):

@@ -149,7 +149,9 @@ def test_a_store_whose_tokeniser_is_not_there_opens_and_refuses_the_collection(t
     del tokenisers._TOKENISERS["stems", "1"]
     with simdb.open(path) as db:
         assert len(db["plain"]) == 1
-        message = "the tokeniser 'stems', version '1', is not known here: import what registers it"
+        message = (
+            "'c' cannot be used: the tokeniser 'stems', version '1', is not known here: import"
+        )
         with pytest.raises(UnknownTokeniserError, match=message) as why:
             db["c"]
         assert (why.value.name, why.value.version) == ("stems", "1")
@@ -161,6 +163,28 @@ def test_a_store_whose_tokeniser_is_not_there_opens_and_refuses_the_collection(t
     found = run("search", path, "c", "--text", "x")
     assert found.exit_code != 0
     assert "version '1', is not known here" in found.stderr
+
+
+def test_a_text_that_the_function_refuses_now_is_lost_by_repair_and_no_other(tmp_path):
+    refused = []
+
+    @tokeniser("choosy")
+    def choosy(text: str) -> list[str]:
+        if text in refused:
+            raise ValueError(text)
+        return text.split()
+
+    with simdb.open(tmp_path / "a.simdb") as db:
+        made = db.collection("c", simdb.Text(simdb.Tokens("choosy")))
+        made.add_many([("first", "one two"), ("second", "three"), (3, "four")])
+    refused.append("three")
+    report = simdb.repair(tmp_path / "a.simdb", tmp_path / "b.simdb")
+    assert not report.complete
+    assert [(one.items, one.lost, one.lost_keys) for one in report.collections] == [
+        (2, 1, ("second",))
+    ]
+    with simdb.open(tmp_path / "b.simdb") as db:
+        assert [entry.key for entry in db["c"].items()] == ["first", 3]
 
 
 CUTTING = """
@@ -189,7 +213,9 @@ def test_what_verifies_an_untrusted_store_knows_tokenisers_by_their_modules(tmp_
     with simdb.open(path, untrusted=True) as db:
         assert [match.key for match in db["c"].search("two one", threshold=1)] == [1]
     cutting.parts.__module__ = "__main__"
-    with pytest.raises(StorageError, match=r"cannot be verified: the tokeniser 'parts'.* program"):
+    with pytest.raises(
+        StorageError, match=r"cannot be verified: .* the tokeniser 'parts'.* program"
+    ):
         simdb.open(path, untrusted=True)
 
 

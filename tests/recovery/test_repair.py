@@ -9,6 +9,7 @@ import pytest
 
 import simdb
 from simdb.errors import NotADatabaseError, StorageError
+from simdb.ingest import rows
 from simdb.storage.file import environment as environments
 from simdb.storage.tables.layout import Table, collection_key
 from tests.support.damage import damage_behind, filled, repaired
@@ -48,6 +49,20 @@ def test_a_damaged_document_is_lost_by_its_key_and_the_others_are_not(path):
     assert report.collections[0].lost_keys == ("k77",)
     assert report.collections[0].lost == 1
     assert set(found["c"]) == {f"k{number}" for number in range(200)} - {"k77"}
+
+
+def test_metadata_that_is_none_under_a_sound_checksum_loses_its_item_and_no_other(
+    path, monkeypatch
+):
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("s", simdb.Set(), threshold=None, exact_floor=0.5)
+        collection.add(1, {1, 2}, metadata={"a": 1})
+        with monkeypatch.context() as patched:
+            patched.setattr(rows, "encode_metadata", lambda *_, **__: b"\xc1")
+            collection.add(2, {3}, metadata={"a": 1})
+    report, found = repaired(path)
+    assert found == {"s": {1: frozenset({1, 2})}}
+    assert [(part.lost, part.lost_keys) for part in report.collections] == [(1, (2,))]
 
 
 @pytest.mark.parametrize("table", [Table.SIGNATURES, Table.BANDS, Table.POSTINGS])
