@@ -71,10 +71,11 @@ class CommandGroup(TyperGroup):
 
 
 def _is_interruption(error: BaseException) -> bool:
-    """Whether it is Ctrl-C, maybe as what is called from C makes of it."""
-    return isinstance(error, KeyboardInterrupt) or (
-        isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt)
-    )
+    """Whether it is Ctrl-C, maybe as what is called from C makes of it, once or several times."""
+    cause: BaseException | None = error
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__
+    return isinstance(cause, KeyboardInterrupt)
 
 
 def interrupt_again(ignored: Any) -> None:

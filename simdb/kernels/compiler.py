@@ -16,16 +16,25 @@ import contextlib
 import ctypes
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import serialize
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# What a kernel that returns arrays calls last, at every call, for their type. As a function of
+# Python it is the first place after a long kernel where Ctrl-C is raised, which numba does not
+# expect there and makes a SystemError of. What is remembered is found without running Python, so
+# that the KeyboardInterrupt comes after the kernel, where it belongs; and sooner.
+if hasattr(serialize, "_numba_unpickle"):
+    serialize._numba_unpickle = cache(serialize._numba_unpickle)
 
 
 class _Cache(FunctionCache):

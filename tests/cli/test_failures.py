@@ -227,8 +227,11 @@ def test_an_interruption_before_the_command_begins_is_quiet(monkeypatch):
 
 def test_an_interruption_within_a_kernel_is_one(monkeypatch):
     def interrupt(*arguments: object, **options: object) -> None:
-        # What C makes of one that it did not look for.
-        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+        # What C makes of one that it did not look for, and of that again.
+        told = "returned a result with an exception set"
+        inner = SystemError(told)
+        inner.__cause__ = KeyboardInterrupt()
+        raise SystemError(told) from inner
 
     monkeypatch.setattr("simdb.open", interrupt)
     result = run("create", "s.simdb", "c")

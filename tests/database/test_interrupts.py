@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import linecache
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
@@ -138,3 +140,25 @@ def test_an_interrupt_at_any_line_leaves_the_store_usable(
             break
     assert 14 < len(told) * step < 2_000
     assert [one for one in told[:-1] if not one.endswith(":")] == []
+
+
+def test_an_interrupt_within_a_kernel_comes_when_the_kernel_has_ended():
+    """It was SystemError, which numba made of one that came while it found out what to return."""
+    kind = simdb.String()
+    measure, items = kind.make_measure(), kind.make_items(b"secret")
+    place = np.zeros(1, np.int64)
+
+    def compare(text: str) -> None:
+        stored = [items.encode(text), items.encode(text[::-1])]
+        measure.compare_pairs(items.features(stored), place, place + 1)
+
+    compare("compiled, and its types known")
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    long = "".join(map(chr, np.random.default_rng(1).integers(97, 120, 8_000)))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.03)  # seconds, of which the kernel takes more
+        with pytest.raises(KeyboardInterrupt):
+            compare(long)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
