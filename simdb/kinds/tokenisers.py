@@ -24,7 +24,7 @@ Tokeniser: TypeAlias = Callable[[str], Iterable[str]]
 T = TypeVar("T", bound=Tokeniser)
 Named: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
 
-MOST_KEPT = 2**26  # bytes of tokens whose symbols were not asked for yet
+MOST_KEPT = 2**26  # bytes of texts, and of their tokens, whose symbols were not asked for yet
 
 _FORM = ElementForm("text's set of tokens")
 _TOKENISERS: dict[tuple[str, str], Tokeniser] = {}
@@ -110,12 +110,13 @@ class TokenHashes:
             self._made.clear()
             self._made_bytes = 0
         tokens = self._made[text] = self.stored(compared)
-        self._made_bytes += len(tokens)
+        self._made_bytes += len(text) + len(tokens)
 
     def taken(self, text: bytes | memoryview) -> bytes | None:
         """Take the tokens that were kept of a stored text."""
         tokens = self._made.pop(bytes(text), None)
-        self._made_bytes -= len(tokens or b"")
+        if tokens is not None:
+            self._made_bytes -= len(text) + len(tokens)
         return tokens
 
     def stored(self, text: str) -> bytes:

@@ -122,6 +122,16 @@ def test_the_function_is_called_once_for_each_text_that_is_added(
         assert (hashes._made, hashes._made_bytes) == ({}, 0)
 
 
+def test_texts_of_few_tokens_are_not_kept_without_end(monkeypatch):
+    """As those of rows whose keys are stored, which nobody signs."""
+    tokeniser("nothing")(lambda _: [])
+    monkeypatch.setattr(tokenisers, "MOST_KEPT", 1_000)
+    hashes = tokenisers.TokenHashes(simdb.Tokens("nothing"), b"secret")
+    for number in range(50):
+        hashes.look_at(b"%0100d" % number, "")
+        assert sum(map(len, hashes._made)) <= 1_100
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
