@@ -39,8 +39,7 @@ from simdb.kinds.base import (
 )
 from simdb.kinds.sets import EXAMPLES, ElementForm, element_keys, require_found, stored_elements
 from simdb.lsh.curves import Curve, JaccardCurve
-from simdb.lsh.family import Family, SketchScheme, secret_words
-from simdb.lsh.weighted import DartMinHash
+from simdb.lsh.family import DartMinHash, Family, SketchScheme, secret_words
 from simdb.ragged import WeightedSets, cut_out
 from simdb.work import Work
 

@@ -10,6 +10,7 @@ import pytest
 import simdb
 from simdb.answers import costs
 from tests.support.grids import some_of
+from tests.support.histories import added_in_two_parts
 
 LENGTH, MOST = 70, 5
 KIND = simdb.Bits(LENGTH)
@@ -43,14 +44,7 @@ def collection(tmp_path, request):
 
 @pytest.fixture
 def rows(collection):
-    """Added in two parts, some of them deleted again."""
-    rows = dict(enumerate(numbers_near(1)))
-    collection.add_many(list(rows.items())[:150])
-    collection.add_many(list(rows.items())[150:])
-    for key in (3, 77, 199):
-        collection.delete(key)
-        del rows[key]
-    return rows
+    return added_in_two_parts(collection, numbers_near(1))
 
 
 @pytest.mark.parametrize("most", [MOST, 3, 0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from functools import cache
 
 import numpy as np
@@ -99,13 +99,6 @@ def test_lists_of_different_length_are_no_pairs():
 
 
 def test_without_rapidfuzz_the_error_names_the_extra(monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *arguments, **keywords):
-        if name.startswith("rapidfuzz"):
-            raise ImportError(name)
-        return real(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     with pytest.raises(MissingExtraError, match=r'pip install "simdb-store\[records\]"'):
         strings.edit_distance("a", "b")

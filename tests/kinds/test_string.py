@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import random
+import sys
 import unicodedata
 from fractions import Fraction
 from functools import cache, partial
@@ -19,6 +19,7 @@ from simdb.exact import segments
 from simdb.kinds.distances import damerau_distance
 from tests.support import oracle
 from tests.support.grids import some_of
+from tests.support.histories import added_in_two_parts
 
 MEASURES: dict[str, Any] = {
     "levenshtein": cache(partial(oracle.edits, transposes=False)),
@@ -104,14 +105,7 @@ def collection(tmp_path, case):
 
 @pytest.fixture
 def rows(collection):
-    """Added in two parts, some of them deleted again."""
-    rows = dict(enumerate(words_near(1)))
-    collection.add_many(list(rows.items())[:60])
-    collection.add_many(list(rows.items())[60:])
-    for key in (3, 57, 79):
-        collection.delete(key)
-        del rows[key]
-    return rows
+    return added_in_two_parts(collection, words_near(1))
 
 
 def test_searches_are_those_of_a_loop(collection, rows, case):
@@ -317,14 +311,7 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
 
 
 def test_without_rapidfuzz_one_measure_names_the_extra(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *arguments, **keywords):
-        if name.startswith("rapidfuzz"):
-            raise ImportError(name)
-        return real(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     assert distance(tmp_path, simdb.String("alignment"), "ab", "ba") == 1
     with pytest.raises(simdb.MissingExtraError, match="records"):
         distance(tmp_path, simdb.String("damerau"), "ab", "ba")

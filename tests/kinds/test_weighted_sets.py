@@ -17,7 +17,7 @@ from simdb.errors import BadItemError, CorruptionError
 from simdb.exact.thresholds import Threshold
 from simdb.exact.weighted import PostedSets
 from simdb.kinds.weighted import WeightedMeasure, WeightedSetItems
-from simdb.lsh.weighted import DartMinHash, poisson_counts
+from simdb.lsh.family import DartMinHash, poisson_counts
 from simdb.ragged import WeightedSets
 from simdb.work import Work
 from tests.support.similarities import weighted_jaccard

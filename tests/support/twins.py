@@ -40,7 +40,7 @@ from simdb.kernels.postings import (
     bucket_state,
     prefix_buckets,
 )
-from simdb.lsh.weighted import poisson_counts
+from simdb.lsh.family import poisson_counts
 from simdb.ragged import read_only
 from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table

@@ -78,13 +78,16 @@ def fingerprints(bench: Bench) -> None:
         add_store(bench, name, SquareStatistics(*square_statistics(kind, real)))
 
 
+def _add(bench: Bench, title: str, value: float, unit: str, note: str) -> None:
+    bench.add(Figure("fingerprints", title, value, unit, note=note))
+
+
 def _add_verification(bench: Bench, name: str, answer: dict[str, float]) -> None:
     note = (
         f"{answer['missed']:.1%} of the pairs of a finger lie below the 1 % most similar others; "
         f"{answer['microseconds']:.3g} us a pair"
     )
-    title = f"all pairs compared by {name}, rank-1 hits"
-    bench.add(Figure("fingerprints", title, answer["rank-1 hits"], "prints", note=note))
+    _add(bench, f"all pairs compared by {name}, rank-1 hits", answer["rank-1 hits"], "prints", note)
 
 
 def _add_real(bench: Bench, name: str, answer: dict[str, Any]) -> None:
@@ -92,8 +95,7 @@ def _add_real(bench: Bench, name: str, answer: dict[str, Any]) -> None:
         f"of {answer['prints']} prints, candidates verified by rigid alignment; the mean of "
         f"{real_prints.FAMILIES} choices of functions"
     )
-    hits = answer["rank-1 hits"]
-    bench.add(Figure("fingerprints", f"{name}, rank-1 hits", hits, "prints", note=note))
+    _add(bench, f"{name}, rank-1 hits", answer["rank-1 hits"], "prints", note)
     for rate in Errors._fields:
         value, predicted = answer["observed"][rate], answer["from pairs"][rate]
         others = [
@@ -122,8 +124,13 @@ def _add_moved(bench: Bench, name: str, answer: dict[str, float]) -> None:
         f"looked at {answer['looked at']:.2%} of the prints, found {answer['found']:.1%} of those "
         f"of the finger; {answer['milliseconds']:.3g} ms of processor"
     )
-    title = f"turned by any angle and shifted, {name}, rank-1"
-    bench.add(Figure("fingerprints", title, answer["rank-1"], "of prints", note=note))
+    _add(
+        bench,
+        f"turned by any angle and shifted, {name}, rank-1",
+        answer["rank-1"],
+        "of prints",
+        note,
+    )
 
 
 def _add_stored(bench: Bench, name: str, compared: str, predicted: dict[str, Any]) -> None:
