@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from types import ModuleType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from simdb.arrays import Int64s
 from simdb.errors import ConfigurationError, MissingExtraError
 
 StringDistance: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau"]
-STRING_DISTANCES: tuple[StringDistance, ...] = get_args(StringDistance)
 
 _CLASSES = {
     "edit": "Indel",

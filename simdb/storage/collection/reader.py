@@ -292,18 +292,16 @@ class CollectionReader:
         sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offsets) for part in parts)])
         return np.concatenate(positions), ByteStrings(values, offsets_of(sizes))
 
-    def live_documents(self, start: int = 0) -> Iterator[Document]:
+    def live_documents(self) -> Iterator[Document]:
         """Yield the documents of live items in the order of their numbers."""
         self.load_tombstones()
         live = 0
-        for block in self.documents.scan(start):
-            dead = ~self.alive(block.numbers)
-            live += int(np.count_nonzero(~dead))
-            for place, number in enumerate(block.numbers.tolist()):
-                if number >= start and not dead[place]:
-                    yield self._whole(self.decoded(block, place))
-        if not start:
-            self.require_all(live)
+        for block in self.documents.scan():
+            places = np.flatnonzero(self.alive(block.numbers))
+            live += places.size
+            for place in places.tolist():
+                yield self._whole(self.decoded(block, place))
+        self.require_all(live)
 
     def require_all(self, live: int) -> None:
         """Raise CorruptionError unless so many are stored: a lost page hides records unseen."""
