@@ -34,7 +34,7 @@ from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
 from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.runs import order_of
-from simdb.storage.tables.views import NO_LIMIT
+from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 from simdb.work import Work
 
 if TYPE_CHECKING:
@@ -335,12 +335,18 @@ class Proposals(NamedTuple):
 
 
 def propose(
-    reader: CollectionReader, signed: Signed, needed: Agreement, *, limit: int = NO_LIMIT
+    reader: CollectionReader,
+    signed: Signed,
+    needed: Agreement,
+    *,
+    limit: int = NO_LIMIT,
+    known: KeyFilter | None = None,
 ) -> Proposals:
     """Find the live items that share a bucket with each probe, and agree with it as is needed.
 
     Of one bucket at most ``limit`` items, the oldest first. Of a probe with a bucket that holds
-    more, the candidates end with the last item that was seen of every such bucket.
+    more, the candidates end with the last item that was seen of every such bucket. A filter tells
+    of most keys of many probes that they are not stored; see ``RunView.perhaps_stored``.
     """
     probes_count = signed.comparable.size
     usable = np.flatnonzero(signed.comparable)
@@ -354,9 +360,8 @@ def propose(
     else:
         owners = np.repeat(usable, buckets.sizes)
     queries = buckets.values
-    if probes_count > 1 and buckets.groups is None:  # what one key reads serves the next
-        order = order_of(queries)
-        queries, owners = queries[order], owners[order]
+    if probes_count > 1 and buckets.groups is None:
+        queries, owners = _arranged(reader, queries, owners, known)
     found = reader.bands.probe(queries, limit=limit)
     cut = np.zeros(probes_count, np.bool_)
     if not found.queries.size:  # as of most items that are like no other
@@ -388,6 +393,17 @@ def propose(
         promising = _agreeing(reader, signed, probes, numbers, needed)
         probes, numbers = probes[promising], numbers[promising]
     return Proposals(probes, numbers, cut)
+
+
+def _arranged(
+    reader: CollectionReader, queries: UInt64s, owners: Int64s, known: KeyFilter | None
+) -> tuple[UInt64s, Int64s]:
+    """Return the keys that may be stored, rising: what one key reads serves the next."""
+    places = None if known is None else reader.bands.perhaps_stored(queries, known)
+    if places is not None:
+        queries, owners = queries[places], owners[places]
+    order = order_of(queries)
+    return queries[order], owners[order]
 
 
 def _in_every_group(probes: Int64s, numbers: UInt32s, groups: UInt8s, group_count: int) -> UInt64s:

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -31,10 +32,12 @@ from simdb.results import Action, AddReport, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.layout import decode_user_key, picked
+from simdb.storage.tables.views import KeyFilter
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4
 SHARE_OF_MEMORY = 64  # a batch of items takes at most this part of the memory setting
+SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
 BAD_ROWS_KEPT = 1_000
 DUPLICATES_KEPT = 100_000
 
@@ -116,6 +119,10 @@ class BatchAdder:
     @property
     def _settings(self) -> CollectionSettings:
         return self._known.settings
+
+    @cached_property
+    def _stored_keys(self) -> KeyFilter:
+        return KeyFilter(self._access.memory // SHARE_OF_FILTER)
 
     @property
     def _signer(self) -> Signer:
@@ -240,6 +247,7 @@ class BatchAdder:
                 signed._replace(comparable=signed.comparable & new),
                 keep=not self._policy.drop_duplicates,
                 replaced={fates.stored[row]: row for row in fates.rows("replaced")},
+                stored_keys=self._stored_keys,
             ).decide()
 
     # -- storing --------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Prefixes, Signed, Signer
 from simdb.storage.tables.runs import order_of
-from simdb.storage.tables.views import NO_LIMIT
+from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 from simdb.work import Work
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
@@ -88,6 +88,7 @@ class Deduplicator:
         items, signed: the rows; those that are not comparable take no part.
         keep: rows are kept although they are duplicates, so that later rows may duplicate them.
         replaced: item numbers that rows of the batch replace if they are kept, and their rows.
+        stored_keys: what the batches before have found out of the bucket keys in the store.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Deduplicator:
         *,
         keep: bool,
         replaced: Mapping[int, int],
+        stored_keys: KeyFilter,
     ) -> None:
         self._opened = opened
         self._signer = opened.signer
@@ -113,6 +115,7 @@ class Deduplicator:
         self._dropped = np.zeros(len(items), np.bool_)
         self._decisions = Decisions.none(len(items))
         self._prober = method.prober(opened)
+        self._filter = stored_keys
 
     def decide(self) -> Decisions | None:
         """Find what each row duplicates; None if the batch must be cut to find it.
@@ -155,7 +158,13 @@ class Deduplicator:
         signed = self._probes._replace(comparable=rows)
         if self._prober is None:
             needed = self._signer.agreement(self._bound)
-            candidates = propose(self._opened.reader, signed, needed, limit=limit)
+            candidates = propose(
+                self._opened.reader,
+                signed,
+                needed,
+                limit=limit,
+                known=self._filter,
+            )
         else:
             assert signed.prefixes is not None
             candidates = _looked_up(self._prober, signed.prefixes, rows)

@@ -72,6 +72,8 @@ ENTRIES = (
     Entry("postings.overlaps_reached", "symbols of all pairs, until too many are lost", "3.9.6"),
     Entry("postings.probe_candidates", "hits", "3.9.6"),
     Entry("runs.merge", "rows written, inputs each"),
+    Entry("runs.mark_keys", "n"),
+    Entry("runs.marked_keys", "m"),
     Entry("runs.probe", "queries, the logarithm of each run, and rows found"),
     Entry("runs.sort_by_key", "n; False where keys crowd"),
     Entry("runs.gather_column", "rows"),

@@ -258,6 +258,28 @@ def probe(
 
 
 @kernel
+def mark_keys(
+    key_addresses: Int64s, starts: Int64s, counts: Int64s, shift: np.uint64, bits: UInt8s
+) -> None:
+    """Set the bit of each key of some chunks, from ``starts`` on: that of its highest bits."""
+    for chunk in range(counts.size):
+        for position in range(starts[chunk], counts[chunk]):
+            place = np.int64(load_uint64(key_addresses[chunk], position) >> shift)
+            bits[place >> 3] |= np.uint8(1 << (place & 7))
+
+
+@kernel
+def marked_keys(queries: UInt64s, shift: np.uint64, bits: UInt8s, places: UInt32s) -> int:
+    """Write which of the keys may be among those marked to ``places``; return how many."""
+    found = 0
+    for query in range(queries.size):
+        place = np.int64(queries[query] >> shift)
+        places[found] = query
+        found += (bits[place >> 3] >> np.uint8(place & 7)) & 1
+    return found
+
+
+@kernel
 def sort_by_key(keys: UInt64s, order: Int64s) -> bool:
     """Sort evenly spread keys, equal ones by position: ``order`` becomes their positions.
 

@@ -14,7 +14,7 @@ from simdb.errors import DatabaseClosedError
 from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import RunDirectory, RunWriter
-from simdb.storage.tables.views import RunView
+from simdb.storage.tables.views import MARKED_A_KEY, KeyFilter, RunView
 
 NO_MARKS = np.empty(0, np.uint8)
 
@@ -191,3 +191,39 @@ def test_many_keys_find_in_every_run_what_each_finds_alone(
             for place, key in enumerate(wanted.tolist())
             for item in [item for item, own in enumerate(stored) if own == key][:limit]
         ]
+
+
+@pytest.mark.parametrize("most_bytes", [1, 2**20])
+def test_a_filter_passes_over_no_key_of_any_run_while_runs_come_and_merge(environment, most_bytes):
+    random, known = np.random.default_rng(3), KeyFilter(most_bytes)
+    passed = 0
+    for index in (1, 2):  # as after a rebuild: nothing that was known holds
+        directory, stored = RunDirectory(), np.empty(0, np.uint64)
+        for item in range(12):
+            keys = np.sort(random.integers(0, 2**64, 400, dtype=np.uint64))
+            with environment.write(10) as transaction:
+                writer = RunWriter(transaction, Table.BANDS, index, directory)
+                writer.append(keys, np.full((1, keys.size), item, np.uint32), item, item)
+                writer.merge_after(keys.size, lambda: NO_MARKS)
+            stored = np.append(stored, keys)
+            with environment.read() as transaction:
+                view = RunView(
+                    transaction, Table.BANDS, index, RunDirectory.decode(directory.encode())
+                )
+                queries = np.append(stored, random.integers(0, 2**64, 400, dtype=np.uint64))
+                places = view.perhaps_stored(queries, known)
+                assert places is not None
+                assert places[: stored.size].tolist() == list(range(stored.size))
+                passed += queries.size - places.size
+    assert (passed > 0.9 * 400 * 24) == (most_bytes > 1)
+
+
+def test_a_filter_is_not_made_where_that_takes_longer_than_to_look(environment):
+    append(environment, directory := RunDirectory(), 1, 40 * MARKED_A_KEY)
+    with environment.read() as transaction:
+        view, known = RunView(transaction, Table.BANDS, 1, directory), KeyFilter(2**20)
+        keys = np.arange(30, dtype=np.uint64)
+        assert view.perhaps_stored(keys, known) is None
+        found = view.perhaps_stored(keys, known)  # now many were looked for
+        assert found is not None
+        assert found[0] == 0

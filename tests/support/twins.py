@@ -833,6 +833,26 @@ def chunk(rows: Sequence[tuple[int, ...]]) -> tuple[npt.NDArray[Any], npt.NDArra
     return keys, np.array([row[1:] for row in rows], np.uint32).reshape(-1, 2).T.copy()
 
 
+@twin_of("runs.mark_keys", "runs.marked_keys")
+def marked_keys(random: np.random.Generator) -> None:
+    chunks = [random.integers(0, 2**64, size, dtype=np.uint64) for size in (9, 1, 20)]
+    starts, counts = np.array([4, 0, 20]), np.array(list(map(len, chunks)))
+    addresses = np.array([keys.ctypes.data for keys in chunks])
+    shift, bits = np.uint64(58), np.zeros(8, np.uint8)
+    kernels.runs.mark_keys(addresses, starts, counts, shift, bits)
+    marked = {
+        int(key) >> 58
+        for start, keys in zip(starts.tolist(), chunks, strict=True)
+        for key in keys[start:]
+    }
+    assert set(np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist()) == marked
+    queries = random.integers(0, 2**64, 50, dtype=np.uint64)
+    places = np.empty(50, np.uint32)
+    found = kernels.runs.marked_keys(queries, shift, bits, places)
+    expected = [place for place, key in enumerate(queries.tolist()) if key >> 58 in marked]
+    assert places[:found].tolist() == expected
+
+
 @twin_of("runs.merge", "runs.probe", "runs.gather_column", "runs.sort_by_key")
 def sorted_runs(random: np.random.Generator) -> None:
     rows = [

@@ -27,6 +27,9 @@ NO_LIMIT = 2**62
 FIRST_ROOM = 1_024  # rows of a probe's output before it is enlarged
 MANY_A_CHUNK = 1_000  # keys looked for, from which on every chunk is needed
 
+LEAST_BITS, MOST_BITS = 16, 64  # of a filter for each entry: with fewer it is made anew
+MARKED_A_KEY = 8  # entries that are marked for each key that is looked for
+
 
 class Found(NamedTuple):
     """Rows of a probe: which query, and where the row is. Opaque but for ``queries``."""
@@ -64,6 +67,61 @@ class _Addresses(NamedTuple):
     columns: Int64s
     counts: Int64s
     fences: UInt64s
+
+
+class KeyFilter:
+    """A bit for every range of keys, set where a run of an index may have one.
+
+    Most keys that a deduplication looks for are in no run. Keys are hashes, so their highest bits
+    are the place of their bit. It belongs to whoever looks for many keys, batch by batch, in
+    snapshots of one index, each later than the last.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = 1 << (max(most_bytes, 1).bit_length() - 1)
+        self._index = -1
+        self._bits = np.zeros(0, np.uint8)
+        self._covered = 0  # the keys of items below this number are marked
+        self._looked_for = 0  # keys; what is marked is at most so many times these
+
+    @property
+    def _shift(self) -> np.uint64:
+        """By how much a key is shifted to be the place of its bit."""
+        return np.uint64(64 - (8 * self._bits.size - 1).bit_length())
+
+    def takes(self, index: int, runs: list[Run], looked_for: int) -> list[int] | None:
+        """Return which runs are to be marked before so many keys are looked for.
+
+        None where that would take longer than it saves. Where the index is another, or there are
+        too few bits for its entries and may be more, all begins anew. A run that is merged of some
+        has the items of these: if all were marked, it is.
+        """
+        self._looked_for += looked_for
+        entries = max(64, sum(run.entries for run in runs))
+        is_small = self._bits.size < min(self._most, LEAST_BITS * entries // 8)
+        covered = 0 if is_small or index != self._index else self._covered
+        unmarked = [which for which, run in enumerate(runs) if run.last_item >= covered]
+        if sum(runs[which].entries for which in unmarked) > MARKED_A_KEY * self._looked_for:
+            return None
+        if not covered:
+            wanted = 1 << (MOST_BITS * entries // 8 - 1).bit_length()
+            self._bits = np.zeros(min(self._most, wanted), np.uint8)
+        self._index, self._covered = index, covered
+        return unmarked
+
+    def mark(self, addresses: Int64s, starts: Int64s, counts: Int64s) -> None:
+        """Mark the keys of chunks."""
+        kernels.runs.mark_keys(addresses, starts, counts, self._shift, self._bits)
+
+    def note_marked(self, runs: list[Run]) -> None:
+        """Note that the keys of all runs are marked."""
+        self._covered = max((run.last_item + 1 for run in runs), default=0)
+
+    def perhaps_stored(self, queries: UInt64s) -> UInt32s:
+        """Return the places of those keys that a run may have."""
+        places = np.empty(queries.size + 1, np.uint32)
+        found = kernels.runs.marked_keys(queries, self._shift, self._bits, places)
+        return places[:found]
 
 
 _NO_PLACES = np.empty((4, 0), np.int64)
@@ -184,6 +242,25 @@ class RunView:
                 return Found(found.queries[:rows], found.chunks[:rows], found.positions[:rows])
             else:
                 room = rows
+
+    def perhaps_stored(self, queries: UInt64s, known: KeyFilter) -> UInt32s | None:
+        """Return the places of those keys that a run may have; None where that is not worth it.
+
+        The filter is brought up to this snapshot, which no transaction that writes may be: what
+        it is told stays.
+        """
+        self._transaction.require_open()
+        addresses = self._addresses
+        unmarked = known.takes(self._index, addresses.runs, queries.size)
+        if unmarked is None:
+            return None
+        for which in unmarked:
+            chunks = slice(*addresses.run_starts[which : which + 2].tolist())
+            self._verify(np.flatnonzero(addresses.verified[chunks] == 0) + chunks.start)
+            columns = (addresses.keys, addresses.starts, addresses.counts)
+            known.mark(*(np.ascontiguousarray(column[chunks]) for column in columns))
+        known.note_marked(addresses.runs)
+        return known.perhaps_stored(queries)
 
     def column(self, found: Found, column: int) -> UInt32s:
         """Return a column of the rows found, uint32 (rows,)."""
