@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import simdb
 from simdb import kernels
 from simdb.kinds.fingerprints import SquaresFamily
-from tools.benchmarks import bits, exact_methods, print_stores, strings, vectors
+from tools.benchmarks import bits, exact_methods, method_peers, print_stores, strings, vectors
 from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure
 from tools.print_rates import packed, simulated_rates
 
+MODULES = (bits, vectors, exact_methods, strings, method_peers, print_stores)
 GIVEN = ("ann", "anna", "hanna", "jon", "john", "joan")
 
 
@@ -22,10 +26,10 @@ def bench(tmp_path, monkeypatch):
 
     def here(task, *, cores=None, **parameters):
         module, _, name = task.partition(":")
-        known = {one.HERE: one for one in (bits, vectors, exact_methods, strings, print_stores)}
+        known = {one.HERE: one for one in MODULES}
         return getattr(known[module], name)(**parameters)
 
-    for module in (bits, vectors, exact_methods, strings, print_stores):
+    for module in MODULES:
         monkeypatch.setattr(module, "in_child", here)
     return Bench(None, tmp_path, 600, announce=lambda _: None)
 
@@ -216,6 +220,35 @@ def test_exact_answers_about_hashes_and_vectors_are_reported_beside_their_peers(
     assert bench.details["passages"]["found"] >= 10
     assert bench.details["hashes within 4"]["pairs found"] >= 4
     assert figures["pairs of 60 x 3"].reached
+
+
+def test_libraries_are_compared_with_and_absent_ones_are_said_to_be(bench, monkeypatch):
+    sizes = {"HASHES": 300, "WEIGHTED": 40, "TEXTS": 60, "PASSAGES": 20}
+    for name, value in sizes.items():
+        monkeypatch.setattr(method_peers, name, value)
+    monkeypatch.setattr(method_peers, "molecules", lambda **_: {"absent": "rdkit"})
+
+    def importing(name):
+        if name == "sketchsort":
+            raise ModuleNotFoundError(name=name)
+        return importlib.import_module(name)
+
+    monkeypatch.setattr(method_peers, "importlib", SimpleNamespace(import_module=importing))
+    method_peers.method_peers(bench)
+    assert [(figure.peer, figure.peer_value is None) for figure in bench.figures] == [
+        ("", True),
+        ("sketchsort", True),
+        ("datasketch", False),
+        ("sketchsort", True),
+        ("LSH Ensemble of datasketch", False),
+    ]
+    assert bench.figures[0].note == "rdkit is not installed"
+    assert "sketchsort: not installed" in bench.figures[1].note
+    for task in ("hashes", "weighted", "containment"):
+        own = bench.details[task]["simdb"]
+        assert own["precision"] == 1
+        assert own["recall"] >= 0.9
+        assert own["found"] >= 1
 
 
 def test_names_within_few_edits_are_searched_and_joined_beside_their_peers(

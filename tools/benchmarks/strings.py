@@ -7,6 +7,7 @@ at random. The probes are some of them after as many edits as are asked for.
 from __future__ import annotations
 
 import csv
+import importlib
 import random
 import tempfile
 import time
@@ -118,10 +119,44 @@ def measured(data: str, count: int, edits: int, seed: int, work: str) -> dict[st
             few,
         )["processor_p50"]
     trie = trie_of(stored[:TRIE_NAMES])
-    figures["trie"] = timed_each(lambda probe: list(near_in(trie, probe, edits)), few)[
-        "processor_p50"
-    ]
+
+    def in_trie(probe: str) -> set[str]:
+        return set(near_in(trie, probe, edits))
+
+    figures["trie"] = timed_each(in_trie, few)["processor_p50"]
+    true_of_few = {(probe, name) for probe in few for name in in_trie(probe)}
+    for peer, made in (("symspellpy", symspell_of), ("pybktree", tree_of)):
+        try:
+            begun = time.process_time()
+            near = made(stored[:TRIE_NAMES], edits)
+        except ModuleNotFoundError:
+            continue
+        figures[f"{peer}, made"] = time.process_time() - begun
+        found_by = {(probe, name) for probe in few for name in near(probe)}
+        figures[f"{peer}, recall"] = len(found_by & true_of_few) / len(true_of_few)
+        figures[f"{peer}, precision"] = len(found_by & true_of_few) / max(1, len(found_by))
+        figures[peer] = timed_each(near, few)["processor_p50"]
     return figures
+
+
+def symspell_of(stored: list[str], edits: int) -> Callable[[str], list[str]]:
+    """Put names into symspellpy's index: a bucket for each string that deletions make of one."""
+    library = importlib.import_module("symspellpy")
+    index = library.SymSpell(max_dictionary_edit_distance=edits)
+    index.distance_algorithm = importlib.import_module(
+        "symspellpy.editdistance"
+    ).DistanceAlgorithm.LEVENSHTEIN
+    for name in stored:
+        index.create_dictionary_entry(name, 1)
+    return lambda probe: [one.term for one in index.lookup(probe, library.Verbosity.ALL, edits)]
+
+
+def tree_of(stored: list[str], edits: int) -> Callable[[str], list[str]]:
+    """Put names into pybktree's tree, whose distances rapidfuzz computes."""
+    from rapidfuzz.distance import Levenshtein
+
+    tree = importlib.import_module("pybktree").BKTree(Levenshtein.distance, stored)
+    return lambda probe: [name for _, name in tree.find(probe, edits)]
 
 
 def trie_of(stored: list[str]) -> dict[str, Any]:
@@ -165,19 +200,30 @@ def strings(bench: Bench) -> None:
         bench.details[f"names within {edits}"] = timed
         stored = timed["stored"]
         name = f"{stored:,} names within {edits}"
+        few = f" of {min(stored, TRIE_NAMES):,} in Python"
         for peer, of in (
             ("rapidfuzz extract", ""),
             ("rapidfuzz cdist", ""),
-            ("trie", f" of {min(stored, TRIE_NAMES):,} in Python"),
+            ("trie", few),
+            ("symspellpy", few),
+            ("pybktree", few),
         ):
+            told = f"p99 {timed['search, p99']:.2f} ms; recall {timed['recall']:.4f}, "
+            told += f"{timed['wrong']} wrong; {timed['compared']:.1f} compared"
+            if peer not in timed:
+                told += f"; {peer} is not installed"
+            elif f"{peer}, recall" in timed:
+                told += (
+                    f"; {peer}: recall {timed[f'{peer}, recall']:.3f}, precision "
+                    f"{timed[f'{peer}, precision']:.3f}, made in {timed[f'{peer}, made']:.1f} s"
+                )
             bench.add(
                 Figure(
                     *("strings", f"search, {name}", timed["search"], "ms"),
                     peer=peer + of,
-                    peer_value=timed[peer],
-                    ratio=timed[peer] / timed["search"],
-                    note=f"p99 {timed['search, p99']:.2f} ms; recall {timed['recall']:.4f}, "
-                    f"{timed['wrong']} wrong; {timed['compared']:.1f} compared",
+                    peer_value=timed.get(peer),
+                    ratio=timed[peer] / timed["search"] if peer in timed else None,
+                    note=told,
                 )
             )
         if "pairs" in timed:
