@@ -14,6 +14,7 @@ from tools.campaigns import subjects
 @contextmanager
 def small_parts() -> Iterator[None]:
     """Make chunks, blocks, merges and epochs small, so that little data meets all of them."""
+    from simdb import zstandard
     from simdb.ingest import postings as exact_indexing
     from simdb.storage.tables import blocks, runs
 
@@ -23,6 +24,8 @@ def small_parts() -> Iterator[None]:
         (runs, "FAN_IN", 4),
         (blocks, "TARGET_BYTES", 4_096),
         (blocks, "ITEM_BLOCK_BYTES", 1_024),
+        (zstandard, "LEAST_SAMPLE", 1_024),
+        (zstandard, "SAMPLE_PER_BYTE", 2),
         (exact_indexing, "FIRST_TABLE", 60),
         (exact_indexing, "LEAST_REPOSTED", 20),
         (exact_indexing, "MEASURED_EVERY", 4),

@@ -254,7 +254,7 @@ SUBJECTS = {
         Subject(
             "texts",
             simdb.Text(simdb.WordShingles(1)),
-            {"threshold": 0.5, "exact_floor": 0.5, "seed": 1, **PLANNED},
+            {"threshold": 0.5, "exact_floor": 0.5, "seed": 1, "compression": "zstd", **PLANNED},
             _words,
             similarity=lambda a, b: jaccard(a.split(), b.split()),
         ),
@@ -283,6 +283,17 @@ SUBJECTS = {
             similarity=_hamming,
             threshold=Fraction(4),
             is_distance=True,
+        ),
+        Subject(
+            "chunks of bits",
+            simdb.Bits(72),
+            {"max_distance": 4, "recall": 1, "seed": 15},
+            _bits,
+            back=lambda row: [int(bit) for bit in row],
+            similarity=_hamming,
+            threshold=Fraction(4),
+            is_distance=True,
+            guarantee="probable",
         ),
         Subject(
             "vectors",
@@ -374,7 +385,7 @@ SUBJECTS = {
     )
 }
 
-# Both indexes, the exact one alone, and items that lie in blocks of their own.
+# Both indexes and compressed documents, the exact one alone, and items in blocks of their own.
 STEPPED = ("texts", "sets", "vectors")
 A_STORE = 8
 
