@@ -190,8 +190,8 @@ class ByteStrings(Sequence[memoryview]):
             start, stop, _ = place.indices(len(self))
             offsets = self.offsets[start : max(start, stop) + 1]
             return ByteStrings(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
-        place = range(len(self))[place]
-        start, stop = self.offsets[place : place + 2]
+        begin = range(self.offsets.size - 1)[place]
+        start, stop = self.offsets.item(begin), self.offsets.item(begin + 1)
         return self.values[start:stop].data.toreadonly()
 
     def __iter__(self) -> Iterator[memoryview]:

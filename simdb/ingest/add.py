@@ -17,6 +17,7 @@ import numpy as np
 
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import ProgressCallback
+from simdb.arrays import Float64s
 from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
@@ -289,45 +290,54 @@ class BatchAdder:
             place: Outcome(batch.rows[place], batch.user_keys[place], fates.actions[place])
             for place in sorted({*dropped, *bad, *similar})
         }
+        (same,) = self._told(np.array([self._signer.kind.identical_value]))
         for place in dropped:
-            key, number = batch.user_keys[place], stored[place]
+            number, outcome = stored[place], outcomes[place]
             if number >= 0 and number in self._seen:
-                same = self._signer.kind.identical_value
-                outcomes[place] = self._duplicate(outcomes[place], key, same)
+                outcomes[place] = self._duplicate(outcome, outcome.key, same)
             elif number >= 0:  # of other content, which stays
-                outcomes[place] = replace(outcomes[place], duplicate_of=key, within_input=False)
+                outcomes[place] = replace(outcome, duplicate_of=outcome.key, within_input=False)
         for place in bad:
             refused = self._existing(batch, place, stored[place])
             outcomes[place] = replace(
                 outcomes[place], problem=refused.problem, within_input=refused.within_input
             )
-        first_rows = {stored[place]: place for place in fates.rows("present")} if similar else {}
-        for place in similar:
-            assert decisions is not None
-            number, earlier = int(decisions.stored[place]), int(decisions.row[place])
+        if decisions is None or not similar:
+            return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
+        first_rows = {stored[place]: place for place in fates.rows("present")}
+        numbers, rows = decisions.stored[similar].tolist(), decisions.row[similar].tolist()
+        told = self._told(decisions.value[similar])
+        for place, number, earlier, value in zip(similar, numbers, rows, told, strict=True):
             within_input = number < 0 or (
                 self._came_with_input(number) and first_rows.get(number, place) <= place
             )
             outcomes[place] = self._duplicate(
                 outcomes[place],
                 fates.targets.get(number) if number >= 0 else batch.user_keys[earlier],
-                float(decisions.value[place]),
+                value,
                 within_input=within_input,
             )
         return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
 
+    def _told(self, values: Float64s) -> list[float]:
+        """Return similarities or distances as users know them."""
+        kind = self._signer.kind
+        told: list[float] = (values if kind.is_distance else kind.outer_values(values)).tolist()
+        return told
+
     def _duplicate(
-        self, outcome: Outcome, of: Key | None, value: float, *, within_input: bool = True
+        self, outcome: Outcome, of: Key | None, told: float, *, within_input: bool = True
     ) -> Outcome:
-        if self._signer.kind.is_distance:
-            return replace(outcome, duplicate_of=of, distance=value, within_input=within_input)
-        similarity = float(self._settings.kind.outer_values(np.array([value]))[0])
-        return replace(
-            outcome,
+        kind = self._signer.kind
+        return Outcome(
+            outcome.row,
+            outcome.key,
+            outcome.action,
             duplicate_of=of,
-            similarity=similarity,
+            similarity=None if kind.is_distance else told,
             within_input=within_input,
-            estimated=self._signer.kind.estimates,
+            distance=told if kind.is_distance else None,
+            estimated=not kind.is_distance and kind.estimates,
         )
 
     def _came_with_input(self, number: int) -> bool:
