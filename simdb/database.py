@@ -476,6 +476,7 @@ def load(
     Raises:
         StorageError: the folder is not a dump, or is damaged; or the store exists.
         FormatVersionError: a newer version wrote the folder.
+        UnknownKindError: this process does not know a kind, or a tokeniser, in the folder.
         MissingExtraError: pyarrow is not installed.
     """
     target = parse_path(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -33,6 +34,7 @@ _COLLECTION_TABLES = (Table.DOCUMENTS, Table.KEYS, Table.MARKS, Table.ITEMS)
 _COLLECTIONS, _OWNERS = 0, 1  # what is numbered: collections; indexes and epochs
 BYTES_A_WORD = 2  # of a stored signature
 COMPRESSIONS = ("zstd",)
+_QUOTIENT = re.compile(r"[0-9]+(/[0-9]+)?")  # as fractions are stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,20 @@ class CollectionSettings:
         if self.cascade is not None and (bands, rows) != (self.cascade.atoms, self.cascade.rows):
             raise ValueError(f"no cascade {self.cascade} has {bands} bands of {rows} rows")
 
+    def require_possible_bounds(self) -> None:
+        """Raise ValueError for bounds and schemes that nothing is planned for."""
+        floor, largest = self.exact_floor, Fraction(1)
+        if self.kind.is_distance:
+            largest = self.kind.largest_distance
+        elif not self.threshold:
+            raise ValueError("the threshold is 0")
+        if not self.threshold <= largest or not 0 < self.recall <= 1:
+            raise ValueError(f"nothing is planned for {self.threshold} and recall {self.recall}")
+        if floor is not None and not (self.kind.has_symbols and 0 < floor <= 1):
+            raise ValueError(f"no exact index of {type(self.kind).__name__} has the floor {floor}")
+        if self.sketch not in ("fast", "classical") or not isinstance(self.secret, bytes):
+            raise ValueError(f"sketches {self.sketch!r} with such a secret are not known")
+
     def require_known_compression(self) -> None:
         """Raise ValueError for a compression of another version."""
         if self.compression not in (None, *COMPRESSIONS):
@@ -181,12 +197,13 @@ class CollectionSettings:
             stored["kind"] = restore(stored["kind"])
             floor = [] if stored["exact_floor"] is None else ["exact_floor"]
             for part in ("threshold", "recall", *floor):
-                stored[part] = Fraction(stored[part])
+                stored[part] = _fraction(stored[part])
             stored["key_sources"] = tuple(map(str, stored.get("key_sources", ())))
             if "cascade" in stored:
                 stored["cascade"] = Cascade.decode(stored["cascade"])
             settings = cls(name=name, **stored)
             settings.require_possible_banding()
+            settings.require_possible_bounds()
             settings.require_known_compression()
         except UnknownKindError as error:
             raise UnknownKindError(error.name, f"collection {name!r} cannot be used: ") from error
@@ -195,6 +212,12 @@ class CollectionSettings:
                 f"the settings of collection {name!r} cannot be read: {error}"
             ) from error
         return settings
+
+
+def _fraction(stored: str) -> Fraction:
+    if not _QUOTIENT.fullmatch(stored):  # 1e999999999 would be computed
+        raise ValueError(f"{stored[:60]!r} is no fraction")
+    return Fraction(stored)
 
 
 def secret_of(seed: int | None) -> bytes:

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from simdb import arrow as tables
-from simdb.errors import FormatVersionError, StorageError
-from simdb.opened.catalogue import CollectionSettings
+from simdb.errors import FormatVersionError, StorageError, UnknownKindError
+from simdb.opened.catalogue import CollectionSettings, check_name
 from simdb.results import Entry, Key, Progress
 from simdb.storage.tables import layout
 from simdb.unfinished import held, remove_abandoned, sync_folder
@@ -37,6 +37,8 @@ FORMAT = 1
 ROWS_OF_A_GROUP = 10_000
 _CATALOGUE = "simdb.json"
 _NATIVE, _JSON = "native", "json"  # forms of a column
+# What values that no dump has may raise, those of settings and of JSON too.
+_WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,15 @@ class DumpedCollection:
                     keys, items, metadata = (column.to_pylist() for column in batch.columns)
                     for key, item, noted in zip(keys, items, metadata, strict=True):
                         plain = json.loads(item) if self.items == _JSON else item
+                        made = kind.item_of_json(plain)
+                        if made is NotImplemented:
+                            raise ValueError(f"{key!r} is not {kind.json_form}")
                         yield (
                             json.loads(key) if self.keys == _JSON else key,
-                            kind.item_of_json(plain),
+                            made,
                             None if noted is None else json.loads(noted),
                         )
-        except (arrow.ArrowException, OSError, ValueError, TypeError) as error:
+        except (arrow.ArrowException, OSError, *_WRONG) as error:
             raise StorageError(f"{self.file} cannot be read: {error}") from error
 
 
@@ -182,15 +187,30 @@ def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
             raise FormatVersionError(
                 f"{source} has format {document['format']!r}; this version reads {FORMAT}"
             )
-        return [_collection(source, one) for one in document["collections"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return _collections(source, document["collections"])
+    except UnknownKindError:
+        raise
+    except (*_WRONG, OSError, LookupError, AttributeError) as error:
         raise StorageError(f"{source} is not a dump of a store: {error!r}") from error
+
+
+def _collections(source: Path, described: Any) -> list[DumpedCollection]:
+    found = [_collection(source, one) for one in described]
+    if len({one.settings.name for one in found}) < len(found):
+        raise ValueError("two collections have one name")
+    return found
 
 
 def _collection(source: Path, described: dict[str, Any]) -> DumpedCollection:
     plain = {**described["settings"]}
     plain["secret"] = bytes.fromhex(plain["secret"])
-    settings = CollectionSettings.decode(described["name"], layout.pack(plain))
+    settings = CollectionSettings.decode(check_name(described["name"]), layout.pack(plain))
+    if settings.compression is not None and settings.make_items().width:
+        raise ValueError(f"{settings.kind.plural} are not compressed")
+    if type(described["count"]) is not int:
+        raise ValueError(f"{described['count']!r} is not a number of items")
+    if not {described["keys"], described["items"]} <= {_NATIVE, _JSON}:
+        raise ValueError("a form of keys or items is not known")
     return DumpedCollection(
         settings,
         described["count"],

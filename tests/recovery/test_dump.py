@@ -5,10 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -117,6 +120,77 @@ def test_a_damaged_folder_makes_no_store(tmp_path, damage):
         simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
     assert sorted(path.name for path in tmp_path.iterdir() if "new" in path.name) == []
     assert not list(tmp_path.glob(".*"))
+
+
+DEEP = "[" * 100_000
+CHANGES: dict[str, Any] = {
+    "a name that is a number": {"name": 5},
+    "a name of half a character": {"name": "\ud800"},
+    "a name that is too long": {"name": "x" * 1_000},
+    "the name of the other": {"name": "words"},
+    "a count in words": {"count": "two"},
+    "keys in another form": {"keys": "yaml"},
+    "a threshold of a gigabyte": {"settings": {"threshold": "1e999999999"}},
+    "a threshold above 1": {"settings": {"threshold": "2"}},
+    "no threshold": {"settings": {"threshold": "0"}},
+    "a threshold that is a number": {"settings": {"threshold": 5}},
+    "a recall above 1": {"settings": {"recall": "5"}},
+    "a floor above 1": {"settings": {"exact_floor": "7"}},
+    "a floor of distances": {"settings": {"exact_floor": "1/2", "kind": {"kind": "string"}}},
+    "a number that no integer holds": {
+        "settings": {"kind": {"kind": "text", "shingles": {"of": "character", "size": 10**30}}}
+    },
+    "compressed bits": {
+        "settings": {"kind": {"kind": "bits", "length": 64}, "compression": "zstd"}
+    },
+    "another sketch": {"settings": {"sketch": "quick"}},
+}
+
+
+@pytest.fixture(scope="module")
+def dumped(tmp_path_factory) -> Path:
+    """A dump of a collection of texts, and one of weighted sets, which are written as JSON."""
+    folder: Path = tmp_path_factory.mktemp("dumped")
+    with simdb.open(filled(folder / "s.simdb")) as database:
+        database.collection("words", simdb.WeightedSet()).add("a", {"x": 1})
+        database.dump(folder / "dump")
+    return folder / "dump"
+
+
+def copied(dumped: Path, target: Path) -> tuple[Path, dict[str, Any]]:
+    shutil.copytree(dumped, target)
+    return target / "simdb.json", json.loads((target / "simdb.json").read_text())
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=[*CHANGES])
+def test_a_folder_that_no_dump_writes_is_refused(tmp_path, dumped, change):
+    catalogue, described = copied(dumped, tmp_path / "dump")
+    texts = described["collections"][0]
+    for name, value in change.items():
+        texts[name] = {**texts[name], **value} if name == "settings" else value
+    catalogue.write_text(json.dumps(described))
+    with pytest.raises(simdb.StorageError):
+        simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+    assert [path.name for path in tmp_path.iterdir()] == ["dump"]
+
+
+@pytest.mark.parametrize("item", [DEEP, "5", '"x"', None])
+def test_items_that_no_dump_writes_are_refused(tmp_path, dumped, item):
+    copied(dumped, tmp_path / "dump")
+    file = tmp_path / "dump" / "1.parquet"
+    schema = pq.read_schema(file)
+    pq.write_table(
+        pa.table([['"a"' if item == DEEP else "a"], [item], [None]], schema=schema), file
+    )
+    with pytest.raises(simdb.StorageError, match=r"1\.parquet cannot be read"):
+        simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+
+
+def test_a_catalogue_nested_too_deep_is_refused(tmp_path):
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "dump" / "simdb.json").write_text(DEEP)
+    with pytest.raises(simdb.StorageError, match="is not a dump of a store"):
+        simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
 
 
 def test_a_dump_that_fails_leaves_nothing(tmp_path, monkeypatch):
