@@ -32,6 +32,7 @@ from simdb.opened.opened import Opened
 from simdb.opened.signer import Agreement, Signed, Signer
 from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
+from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
@@ -47,6 +48,9 @@ SHARE_OF_SIGNED = 64  # of the memory setting, for signatures and keys; an eight
 LEAST_ROOM = 16  # entries of a slice
 PAIRS_AT_ONCE = 8_192
 JOINED_AT_ONCE = 262_144  # candidates of probes whose buckets are large
+SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
+MANY_KEYS = 32  # of a search
+MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBES_AT_ONCE = 2_000  # items of the left collection
 PROBED_AT_ONCE = 1_024  # items
@@ -85,7 +89,8 @@ class Buckets(Method):
         probe = signer.features([item])
         hashed = probe if signer.kind.signs_what_it_compares else signer.hashed([item])
         probing = as_probes(signer, signer.sign_hashed(hashed), [item], features=probe)
-        candidates = propose(opened.reader, probing, signer.agreement(self.bound))
+        known = _stored_keys(opened, probing.buckets.values.size)
+        candidates = propose(opened.reader, probing, signer.agreement(self.bound), known=known)
         opened.work.looked_at += candidates.numbers.size
         if not candidates.numbers.size:
             return Matches((), self.promise(opened.settings.kind), self.recall, 0)
@@ -346,7 +351,8 @@ def propose(
 
     Of one bucket at most ``limit`` items, the oldest first. Of a probe with a bucket that holds
     more, the candidates end with the last item that was seen of every such bucket. A filter tells
-    of most keys of many probes that they are not stored; see ``RunView.perhaps_stored``.
+    of most keys that they are not stored: for many probes it is brought up to the snapshot, see
+    ``RunView.perhaps_stored``; for one it must be of it.
     """
     probes_count = signed.comparable.size
     usable = np.flatnonzero(signed.comparable)
@@ -362,6 +368,9 @@ def propose(
     queries = buckets.values
     if probes_count > 1 and buckets.groups is None:
         queries, owners = _arranged(reader, queries, owners, known)
+    elif known is not None:
+        places = known.perhaps_stored(queries)
+        queries, owners = queries[places], owners[places]
     found = reader.bands.probe(queries, limit=limit)
     cut = np.zeros(probes_count, np.bool_)
     if not found.queries.size:  # as of most items that are like no other
@@ -393,6 +402,33 @@ def propose(
         promising = _agreeing(reader, signed, probes, numbers, needed)
         probes, numbers = probes[promising], numbers[promising]
     return Proposals(probes, numbers, cut)
+
+
+def _stored_keys(opened: Opened, keys: int) -> KeyFilter | None:
+    """Return a filter of the stored keys for a search of many buckets, where it has paid to make.
+
+    It is kept as long as the state is the same. Nothing is said of the keys of groups.
+    """
+    reader, family = opened.reader, opened.signer.family
+    if keys < MANY_KEYS or isinstance(reader.transaction, WriteTransaction):
+        return None
+    if family is None or not family.looks_around:
+        return None
+    state = reader.transaction.identity, reader.manifest.changes
+    caches, name = reader.transaction.environment.caches, f"stored keys {reader.number}"
+    known: KeyFilter | None
+    last, looked_for, known = caches.get(name, (None, 0, None))
+    if last != state:
+        looked_for, known = 0, None
+    if known is None:
+        looked_for += keys
+        if looked_for * MARKED_A_KEY >= reader.bands.entries:
+            try:
+                known = reader.bands.key_filter(opened.resources.memory // SHARE_OF_FILTER)
+            except CorruptionError:  # which ends the searches that need what is damaged, not all
+                looked_for = -NO_LIMIT
+        caches[name] = state, looked_for, known
+    return known
 
 
 def _arranged(

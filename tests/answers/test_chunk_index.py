@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.answers import costs
+from simdb.answers import buckets, costs
+from simdb.storage.tables.views import KeyFilter, RunView
 from tests.support.grids import some_of
 from tests.support.histories import added_in_two_parts
 
@@ -232,3 +233,55 @@ def test_a_collection_made_with_sampled_bits_is_opened_as_it_is(tmp_path):
         with pytest.raises(simdb.ConfigurationError, match="recall 1 within 40"):
             again.rebuild(max_distance=40)
         again.rebuild(max_distance=40, recall=0.99)
+
+
+def test_searches_of_one_state_ask_a_filter_of_the_stored_keys(collection, rows, monkeypatch):
+    """What it was made of is what it is asked about: after a change it is another one."""
+    made = []
+
+    def noted(view: RunView, most_bytes: int) -> KeyFilter:
+        made.append(key_filter(view, most_bytes))
+        return made[-1]
+
+    key_filter = RunView.key_filter
+    monkeypatch.setattr(RunView, "key_filter", noted)
+    monkeypatch.setattr(buckets, "MANY_KEYS", 1)
+    monkeypatch.setattr(buckets, "MARKED_A_KEY", 64)
+    probes, old = [*numbers_near(1)[:20], *numbers_near(2)[:10]], dict(rows)
+    path = collection._handle.path
+    with simdb.open(path, sync="batch") as database, database.snapshot() as state:
+        before = state["c"]
+        for number in range(3):
+            for probe in probes:
+                found = collection.search(probe, guarantee="probable")
+                assert [(match.key, match.distance) for match in found] == near(probe, rows, MOST)
+            assert len(made) == number + 1
+            collection.delete(number)
+            del rows[number]
+            collection.add(1_000 + number, probes[-1])
+            rows[1_000 + number] = probes[-1]
+            collection.compact()
+        for probe in probes:  # the snapshot of before has what is gone by now
+            found = before.search(probe, guarantee="probable")
+            assert [(match.key, match.distance) for match in found] == near(probe, old, MOST)
+
+
+def test_few_searches_make_no_filter(collection, rows, monkeypatch):
+    monkeypatch.setattr(RunView, "key_filter", lambda *_: pytest.fail("a filter was made"))
+    monkeypatch.setattr(buckets, "MANY_KEYS", 1)
+    monkeypatch.setattr(buckets, "MARKED_A_KEY", 1e-4)
+    assert collection.search(rows[0], guarantee="probable")[0].key == 0
+
+
+def test_damage_that_a_search_does_not_meet_does_not_end_it(collection, rows, monkeypatch):
+    tried = []
+
+    def damaged(*_: Any) -> KeyFilter:
+        tried.append(1)
+        raise simdb.CorruptionError("a chunk is damaged")
+
+    monkeypatch.setattr(RunView, "key_filter", damaged)
+    monkeypatch.setattr(buckets, "MANY_KEYS", 1)
+    for _ in range(60):
+        assert collection.search(rows[0], guarantee="probable")[0].key == 0
+    assert tried == [1]

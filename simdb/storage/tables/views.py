@@ -249,18 +249,32 @@ class RunView:
         The filter is brought up to this snapshot, which no transaction that writes may be: what
         it is told stays.
         """
+        return known.perhaps_stored(queries) if self._is_brought_up(known, queries.size) else None
+
+    def key_filter(self, most_bytes: int) -> KeyFilter:
+        """Make a filter of all keys; it serves this snapshot, in any thread, and no other one."""
+        known = KeyFilter(most_bytes)
+        self._is_brought_up(known, self.entries)
+        return known
+
+    @property
+    def entries(self) -> int:
+        """How many rows all runs have."""
+        return sum(run.entries for run in self._addresses.runs)
+
+    def _is_brought_up(self, known: KeyFilter, looked_for: int) -> bool:
         self._transaction.require_open()
         addresses = self._addresses
-        unmarked = known.takes(self._index, addresses.runs, queries.size)
+        unmarked = known.takes(self._index, addresses.runs, looked_for)
         if unmarked is None:
-            return None
+            return False
         for which in unmarked:
             chunks = slice(*addresses.run_starts[which : which + 2].tolist())
             self._verify(np.flatnonzero(addresses.verified[chunks] == 0) + chunks.start)
             columns = (addresses.keys, addresses.starts, addresses.counts)
             known.mark(*(np.ascontiguousarray(column[chunks]) for column in columns))
         known.note_marked(addresses.runs)
-        return known.perhaps_stored(queries)
+        return True
 
     def column(self, found: Found, column: int) -> UInt32s:
         """Return a column of the rows found, uint32 (rows,)."""
