@@ -148,9 +148,9 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def dumped(tmp_path_factory) -> Path:
+def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dump of a collection of texts, and one of weighted sets, which are written as JSON."""
-    folder: Path = tmp_path_factory.mktemp("dumped")
+    folder = tmp_path_factory.mktemp("dumped")
     with simdb.open(filled(folder / "s.simdb")) as database:
         database.collection("words", simdb.WeightedSet()).add("a", {"x": 1})
         database.dump(folder / "dump")
