@@ -90,7 +90,10 @@ class Buckets(Method):
         hashed = probe if signer.kind.signs_what_it_compares else signer.hashed([item])
         probing = as_probes(signer, signer.sign_hashed(hashed), [item], features=probe)
         known = _stored_keys(opened, probing.buckets.values.size)
-        candidates = propose(opened.reader, probing, signer.agreement(self.bound), known=known)
+        if known is not None:
+            keys = probing.buckets.values
+            probing = probing._replace(buckets=_of_one(keys[known.perhaps_stored(keys)]))
+        candidates = propose(opened.reader, probing, signer.agreement(self.bound))
         opened.work.looked_at += candidates.numbers.size
         if not candidates.numbers.size:
             return Matches((), self.promise(opened.settings.kind), self.recall, 0)
@@ -351,8 +354,7 @@ def propose(
 
     Of one bucket at most ``limit`` items, the oldest first. Of a probe with a bucket that holds
     more, the candidates end with the last item that was seen of every such bucket. A filter tells
-    of most keys that they are not stored: for many probes it is brought up to the snapshot, see
-    ``RunView.perhaps_stored``; for one it must be of it.
+    of most keys of many probes that they are not stored; see ``RunView.perhaps_stored``.
     """
     probes_count = signed.comparable.size
     usable = np.flatnonzero(signed.comparable)
@@ -368,9 +370,6 @@ def propose(
     queries = buckets.values
     if probes_count > 1 and buckets.groups is None:
         queries, owners = _arranged(reader, queries, owners, known)
-    elif known is not None:
-        places = known.perhaps_stored(queries)
-        queries, owners = queries[places], owners[places]
     found = reader.bands.probe(queries, limit=limit)
     cut = np.zeros(probes_count, np.bool_)
     if not found.queries.size:  # as of most items that are like no other
@@ -402,6 +401,11 @@ def propose(
         promising = _agreeing(reader, signed, probes, numbers, needed)
         probes, numbers = probes[promising], numbers[promising]
     return Proposals(probes, numbers, cut)
+
+
+def _of_one(keys: UInt64s) -> BucketKeys:
+    """Return the bucket keys of a single item."""
+    return BucketKeys(keys, np.array([0, keys.size]))
 
 
 def _stored_keys(opened: Opened, keys: int) -> KeyFilter | None:
