@@ -18,12 +18,14 @@ _ROUND_SHIFT = np.uint64(48)
 _VALUE_MASK = np.uint64((1 << 48) - 1)
 _HALF = np.uint64(32)
 _ROW_MASK = np.uint64(0xFFFF)
+_ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _THREE = np.uint64(3)
 _LOW_HALF = np.uint64((1 << 32) - 1)
 _MIDDLE_BITS = np.uint64(29)  # 2^32 * 2^29 = 2^61
 _MIDDLE_MASK = np.uint64((1 << 29) - 1)
 _MODULUS_BITS = np.uint64(61)
+_MANY = 16  # distinct symbols a row, of which all but e^-16 of the rows get one at once
 
 
 @inlined
@@ -33,12 +35,30 @@ def _bin_of(hashed: np.uint64, rows: np.uint64) -> np.uint64:
 
 
 @kernel
-def _fill_scattered(symbols: UInt64s, seeds: UInt64s, bins: UInt64s) -> int:
-    """Run the rounds that scatter the symbols over the bins; return how many bins are filled.
+def _few_distinct(symbols: UInt64s, most: int) -> UInt64s:
+    """Return the distinct symbols if they are at most so many, else all as they are."""
+    slots = np.uint64(4 * most)
+    table = np.full(slots, _EMPTY, np.uint64)
+    used = 0
+    for symbol in symbols:
+        place = _bin_of(symbol, slots)
+        while table[place] != _EMPTY and table[place] != symbol:
+            place = place + _ONE if place + _ONE < slots else _ZERO
+        if table[place] == _EMPTY:
+            table[place] = symbol
+            used += 1
+            if used > most or symbol == _EMPTY:
+                return symbols
+    distinct: UInt64s = table[table != _EMPTY]
+    return distinct
 
-    Every round takes minima without a branch: which bins are empty cannot be foreseen, and so a
-    branch would cost more than to write a bin that does not change. The first round takes the
-    symbols as the hashes that they are.
+
+@kernel
+def _fill_first(symbols: UInt64s, seeds: UInt64s, bins: UInt64s) -> int:
+    """Run the first round, of symbols as the hashes that they are; return how many are filled.
+
+    It and the next take minima without a branch: which bins are empty cannot be foreseen, and so a
+    branch would cost more than to write a bin that does not change.
     """
     rows = np.uint64(bins.size)
     bins[:] = _EMPTY
@@ -49,6 +69,13 @@ def _fill_scattered(symbols: UInt64s, seeds: UInt64s, bins: UInt64s) -> int:
     filled = 0
     for row in range(bins.size):
         filled += 1 if bins[row] != _EMPTY else 0
+    return filled
+
+
+@kernel
+def _fill_scattered(symbols: UInt64s, seeds: UInt64s, bins: UInt64s, filled: int) -> int:
+    """Run the other rounds that scatter the symbols over the bins; return how many are filled."""
+    rows = np.uint64(bins.size)
     for turn in range(1, bins.size):
         if filled == bins.size:
             break
@@ -80,8 +107,11 @@ def fast_sketches(
         symbols = values[offsets[item] : offsets[item + 1]]
         if symbols.size == 0:
             continue
+        filled = _fill_first(symbols, seeds, bins)
+        if filled < rows and symbols.size > _MANY * rows:  # nearly all are repeats
+            symbols = _few_distinct(symbols, _MANY * rows)
         # Only small sets come here: then each empty bin takes the least of all symbols.
-        if _fill_scattered(symbols, seeds, bins) < rows:
+        if _fill_scattered(symbols, seeds, bins, filled) < rows:
             for row in range(rows):
                 if bins[row] == _EMPTY:
                     smallest = _VALUE_MASK

@@ -1017,8 +1017,12 @@ MODULUS = 2**61 - 1
 
 @twin_of("sketches.fast_sketches", "sketches.classical_sketches")
 def sketched_sets(random: np.random.Generator) -> None:
-    sets = [random.integers(0, 2**64, size, dtype=np.uint64).tolist() for size in (0, 1, 3, 40)]
-    values, offsets = columns([[*own, *own[:1]] for own in sets])
+    sets = [random.integers(0, 2**64, size, dtype=np.uint64).tolist() for size in (0, 1, 3, 40, 3)]
+    sets.append([2**64 - 1, 5])
+    repeats = [1, 1, 1, 1, 150, 200]  # those of the last ones are dropped
+    values, offsets = columns(
+        [[*own * times, *own[:1]] for own, times in zip(sets, repeats, strict=True)]
+    )
     rows, secret = int(random.integers(1, 20)), b"twin"
     final = oracle.secret_words(secret, b"simdb.row", 1)[0]
     words = np.array(oracle.secret_words(secret, b"simdb.fast", 2 * rows), np.uint64)
