@@ -25,7 +25,7 @@ import numpy as np
 
 from simdb import kernels
 from simdb.answers.buckets import Proposals, as_probes, propose
-from simdb.answers.compare import compare_batch_with_stored, compare_items
+from simdb.answers.compare import COMPARED_BYTES, compare_batch_with_stored, compare_items
 from simdb.answers.exact.memory import first_identical
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
@@ -158,13 +158,10 @@ class Deduplicator:
         signed = self._probes._replace(comparable=rows)
         if self._prober is None:
             needed = self._signer.agreement(self._bound)
-            candidates = propose(
-                self._opened.reader,
-                signed,
-                needed,
-                limit=limit,
-                known=self._filter,
-            )
+            # It is brought up to the snapshot by many probes without groups only.
+            is_used = rows.size > 1 and signed.buckets.groups is None
+            known = self._filter if is_used else None
+            candidates = propose(self._opened.reader, signed, needed, limit=limit, known=known)
         else:
             assert signed.prefixes is not None
             candidates = _looked_up(self._prober, signed.prefixes, rows)
@@ -375,17 +372,33 @@ class Deduplicator:
         distinct, starts = np.unique(numbers[places], return_index=True)
         places_of = np.split(places, starts[1:])
         unequal: list[int] = []
+        others: list[int] = []  # of each the place of the item that it is similar to
+        items: list[bytes] = []
+        size = 0
         for position, document in self._opened.reader.documents_of(distinct):
-            same_item = places_of[position].tolist()
             stored = bytes(document.item)  # views are compared element by element
-            unequal += [n for n in same_item if self._item(rows[n]) != stored]
+            same_item = places_of[position].tolist()
+            apart = [n for n in same_item if self._item(rows[n]) != stored]
+            if apart:
+                unequal += apart
+                others += [len(items)] * len(apart)
+                items.append(stored)
+                size += len(stored)
+            if size > COMPARED_BYTES:
+                self._confirm_unequal(met, rows, unequal, items, others)
+                unequal, others, items, size = [], [], [], 0
         if unequal:
-            chosen = np.array(sorted(unequal), np.int64)
-            opened = Opened(self._opened.settings, self._drawn, self._opened.reader)
-            read, compared = compare_batch_with_stored(
-                opened, self._items, rows[chosen], numbers[chosen]
-            )
-            met[chosen[read]] = self._meets(compared)
+            self._confirm_unequal(met, rows, unequal, items, others)
+
+    def _confirm_unequal(
+        self, met: Bools, rows: Int64s, places: list[int], items: list[bytes], others: list[int]
+    ) -> None:
+        """Leave of the rows at some places those that are similar to an item, of those given."""
+        assert self._drawn is not None
+        own = [self._item(row) for row in rows[places].tolist()]
+        right = np.array(others, np.int64) + len(own)
+        compared = compare_items(self._drawn, [*own, *items], np.arange(len(own)), right)
+        met[places] = self._meets(compared)
 
 
 def _pairs_of_sets(arranged: ArrangedSets, rows: Int64s, least: Threshold) -> Iterator[_Pairs]:
