@@ -158,9 +158,7 @@ class Deduplicator:
         signed = self._probes._replace(comparable=rows)
         if self._prober is None:
             needed = self._signer.agreement(self._bound)
-            # It is brought up to the snapshot by many probes without groups only.
-            is_used = rows.size > 1 and signed.buckets.groups is None
-            known = self._filter if is_used else None
+            known = self._filter
             candidates = propose(self._opened.reader, signed, needed, limit=limit, known=known)
         else:
             assert signed.prefixes is not None
