@@ -49,6 +49,7 @@ KINDS_OF_VALUES = {
     str: "text",
     list: "a list",
     dict: "an object",
+    bytes: "bytes",  # of a table
 }
 
 

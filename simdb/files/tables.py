@@ -273,9 +273,6 @@ class TableReader(JsonLinesReader):
         """Return where a row stands, for a message."""
         return f"{self.source}, row {line}"
 
-    def _part(self, name: str, value: Any) -> Any:
-        return value if isinstance(value, bytes) else super()._part(name, value)
-
     def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
         if not self.options.metadata:
             return None

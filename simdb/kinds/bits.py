@@ -154,7 +154,7 @@ class Bits(SymbolKind, frozen=True):
         return self.length == other.length
 
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
-        if isinstance(value, list):
+        if isinstance(value, list | bytes):  # bytes, which JSON has not, are of a table
             return value
         return self.item_of_tokens([value]) if isinstance(value, str) else NotImplemented
 

@@ -103,6 +103,16 @@ def test_items_of_every_kind_are_read(kind, column, items, tmp_path):
     assert [row.item for row in open_rows(str(tmp_path / "in.parquet"), options)] == items
 
 
+@pytest.mark.parametrize("kind", [simdb.Text(), simdb.String(), simdb.Set(), simdb.WeightedSet()])
+def test_bytes_where_others_belong_are_the_row_s_problem(kind, tmp_path):
+    columns = {"id": pa.array([b"a", b"b"]), "x": pa.array([b"a", b"b"]), "number": [1, 2]}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    for key, told in (("number", f"'x' is bytes, not {kind.json_form}"), ("id", "'id' is bytes")):
+        options = ReadingOptions(text_fields=("x",), id_field=key, kind=kind)
+        rows = list(open_rows(str(tmp_path / "in.parquet"), options))
+        assert [told in (row.problem or "") for row in rows] == [True, True]
+
+
 def test_rows_are_copied_with_their_schema_and_row_groups(tmp_path):
     source = tmp_path / "in.parquet"
     schema = TABLE.schema.with_metadata({"made": "by hand"})
