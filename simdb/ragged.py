@@ -187,7 +187,9 @@ class ByteStrings(Sequence[memoryview]):
 
     def __getitem__(self, place: int | slice) -> memoryview | ByteStrings:
         if isinstance(place, slice):
-            start, stop, _ = place.indices(len(self))
+            start, stop, step = place.indices(len(self))
+            if step != 1:
+                return cut_out(self.values, self.offsets[:-1][place], self.offsets[1:][place])
             offsets = self.offsets[start : max(start, stop) + 1]
             return ByteStrings(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
         begin = range(self.offsets.size - 1)[place]

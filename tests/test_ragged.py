@@ -41,6 +41,11 @@ def test_a_slice_is_a_column_of_the_same_bytes(strings, some):
     assert not cut.values.size or np.shares_memory(cut.values, strings.values)
 
 
+def test_a_slice_may_skip_strings_and_go_backwards(strings):
+    assert list(strings[::-2]) == STRINGS[::-2]
+    assert list(strings[1::2]) == STRINGS[1::2]
+
+
 def test_strings_are_joined_once(strings):
     assert np.shares_memory(joined(strings)[0], strings.values)
     assert [part.tolist() for part in joined([])] == [[], [0]]
