@@ -189,7 +189,7 @@ def kind_of(seed: int) -> str:
 @campaign(
     "damage",
     "bits, bytes, pages and lengths changed: read, untrusted, repaired",
-    short=12,
+    short=8,
     long=10_000,
 )
 def damage(run: Run) -> None:

@@ -91,7 +91,7 @@ def _judge(ending: children.Ending, path: Path, model: Model, seed: int) -> str:
 @campaign(
     "io-errors",
     "the n-th call that writes fails, once and for ever, in add, merge, compact, rebuild, backup",
-    short=6,
+    short=4,
     long=100_000,
     shim=True,
 )

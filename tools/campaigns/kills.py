@@ -64,7 +64,7 @@ def verify(path: Path, allowed: list[Model], seed: int, changed: str | None = No
 KILLS_A_STORE = 50
 
 
-@campaign("kill", "kill -9 under load, every acknowledged item verified", short=5, long=2_000)
+@campaign("kill", "kill -9 under load, every acknowledged item verified", short=4, long=2_000)
 def kill_under_load(run: Run) -> None:
     """Kill a child at a random moment, again and again, on one store."""
     path = run.work / "store.simdb"
@@ -212,7 +212,7 @@ def steps_of(path: Path, change: Change, at: int = -1, way: str = "") -> childre
 @campaign(
     "kill-points",
     "a kill at every step of add, merge, new epoch, delete, compact, rebuild",
-    short=10,
+    short=7,
     long=50_000,
     shim=True,
 )

@@ -33,7 +33,7 @@ REFUSED: list[tuple[str, type[Exception], Any]] = [
 
 
 @campaign(
-    "machine", "random changes against a brute-force model, 50 steps each", short=10, long=5_000
+    "machine", "random changes against a brute-force model, 50 steps each", short=7, long=5_000
 )
 def machine(run: Run) -> None:
     """Run many short random histories, several in one child."""

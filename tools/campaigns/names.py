@@ -137,7 +137,7 @@ STEPS: dict[str, Callable[[Path], None]] = {
 @campaign(
     "names",
     "stores moved, linked, replaced and restored while others have them open",
-    short=12,
+    short=8,
     long=3_000,
 )
 def names(run: Run) -> None:

@@ -119,7 +119,7 @@ def _cut(calls: list[Call], generator: random.Random) -> tuple[list[Call], int]:
 @campaign(
     "power-fail",
     "recorded writes replayed as a power failure could leave them",
-    short=30,
+    short=20,
     long=20_000,
     shim=True,
 )

@@ -387,7 +387,7 @@ SUBJECTS = {
 
 # Both indexes and compressed documents, the exact one alone, and items in blocks of their own.
 STEPPED = ("texts", "sets", "vectors")
-A_STORE = 8
+A_STORE = 6
 
 
 def some(seed: int) -> list[str]:
