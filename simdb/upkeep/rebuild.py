@@ -88,6 +88,7 @@ def compact(access: WriteAccess, known: Known, progress: ProgressCallback | None
         if writer.manifest.index.number == index and not catalogue.is_being_built(transaction):
             writer.clear_tombstones(dead)
         writer.save()
+        transaction.fold()  # a few deletions may have been of many bytes
         state, exact = writer.manifest, writer.manifest.index.exact
     return {
         "steps": steps,

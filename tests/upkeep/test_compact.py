@@ -145,3 +145,18 @@ def test_a_read_only_opening_beside_a_writable_one_stays_read_only(tmp_path):
             with pytest.raises(simdb.ReadOnlyError):
                 reader["texts"].add("a", "a text")
         assert not database.read_only
+
+
+def test_what_was_deleted_leaves_its_pages_free_at_once(tmp_path):
+    """A few large records are deleted by a commit that writes little, which lies in the log."""
+    rows = [(number, f"{number} " + "large " * 50_000) for number in range(20)]
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add("small", "a text that stays")
+        collection.add_many(rows)
+        before = db.stats()["store"]["used_bytes"]
+        collection.delete_many(range(20))
+        collection.compact()
+        collection.add("another", "a small text")  # LMDB leaves alone what the last commit freed
+        collection.add_many(rows)
+        assert db.stats()["store"]["used_bytes"] < before + 10 * 300_000

@@ -181,7 +181,8 @@ class Sweep:
                 continue
             state = kernels.postings.bucket_state(buckets.left, buckets.right)
             while not buckets.is_done(state):
-                found = self._propose(buckets, state, CANDIDATES_AT_ONCE, bounded=True)
+                room, count = self._propose(buckets, state, CANDIDATES_AT_ONCE, bounded=True)
+                found = _by_number(buckets, room, count)
                 for part in self._parts(self._promising(found)):
                     yield self._read(number, part)
 
@@ -201,10 +202,11 @@ class Sweep:
             # The whole prefix on both sides: more common symbols are counted, so fewer pairs stay.
             buckets = buckets._replace(left=buckets.right)
             state = kernels.postings.bucket_state(buckets.left, buckets.right)
-            parts.append(self._propose(buckets, state, left_over, bounded=False))
+            room, count = self._propose(buckets, state, left_over, bounded=False)
             if not buckets.is_done(state):
                 return None
-            left_over -= parts[-1].left.size
+            parts.append(_by_number(buckets, room, count))
+            left_over -= count
         every = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return self._possible(kernels.postings.Candidates(*every))
 
@@ -259,8 +261,10 @@ class Sweep:
         self._opened.work.postings += items.size + left.items.size
         return _Slice(numbers, left, postings(starts, ranks, positions, suffixes))
 
-    def _propose(self, buckets: _Slice, state: Int64s, room: int, *, bounded: bool) -> Candidates:
-        """Propose at most so many pairs, by their item numbers."""
+    def _propose(
+        self, buckets: _Slice, state: Int64s, room: int, *, bounded: bool
+    ) -> tuple[Candidates, int]:
+        """Propose at most so many pairs, by their ranks; return the room for them and how many."""
         postings = kernels.postings
         found = postings.Candidates(*(np.empty(room, np.uint32) for _ in range(4)))
         counts = np.zeros(4, np.int64)
@@ -277,10 +281,7 @@ class Sweep:
             counters=counts,
         )
         self._opened.work.note(int(counts[postings.SCANNED]))
-        by_rank = _chosen(found, slice(count))
-        left, right = buckets.numbers[by_rank.left], buckets.numbers[by_rank.right]
-        # Copies, so that the room is not kept.
-        return _chosen(by_rank, np.arange(count))._replace(left=left, right=right)
+        return found, count
 
     def _promising(self, candidates: Candidates) -> Candidates:
         """Drop candidates by their bitmaps, and later proposals of one pair.
@@ -377,6 +378,16 @@ def _members(
     similarities = measure.values(pairs.overlaps, *sizes)
     for rows, one, other in expanded(places, (members, members), same=True):
         yield PairBatch(one.astype(np.uint32), other.astype(np.uint32), similarities[rows])
+
+
+def _by_number(buckets: _Slice, found: Candidates, count: int) -> Candidates:
+    """Return so many pairs by their item numbers; copies, so that the room is not kept."""
+    return kernels.postings.Candidates(
+        left=buckets.numbers[found.left[:count]],
+        right=buckets.numbers[found.right[:count]],
+        left_positions=found.left_positions[:count].copy(),
+        right_positions=found.right_positions[:count].copy(),
+    )
 
 
 def _chosen(candidates: Candidates, places: Int64s | Bools | slice) -> Candidates:

@@ -410,6 +410,11 @@ class WriteTransaction(ReadTransaction):
         for key, record in held.written(self.identity):
             self._transaction.put(key, record)
 
+    def fold(self) -> None:
+        """Fold the log, so that what was deleted leaves its pages free; not on a full disk."""
+        if not preflight.is_full(self.environment.path, self._own_log().folded_bytes):
+            self._fold()
+
     def _fold(self) -> None:
         """Write all that the log holds, and what was held back, to the tables."""
         folded = self._log or self._read_log()
