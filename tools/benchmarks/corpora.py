@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
 from tools.make_corpus import Corpus
+
+PASSAGE_WORDS = 40
 
 
 def load_texts(files: Iterable[str | Path]) -> list[tuple[str, str]]:
@@ -35,6 +38,19 @@ def unseen_texts(count: int, corpus_seed: int, seed: int) -> list[str]:
     corpus = Corpus(count, corpus_seed)
     corpus.seed = seed
     return [text for _, text in corpus.documents()]
+
+
+def texts_and_passages(count: int, passages: int, seed: int) -> tuple[list[str], list[str]]:
+    """Return texts, and passages of forty words: half of them cut from one, half from no text."""
+    texts = [text for _, text in Corpus(count, seed).documents()]
+    generator = random.Random(seed)
+    sources = generator.sample(texts, passages // 2)
+    sources += unseen_texts(passages - len(sources), seed, seed + 1)
+    cut = []
+    for words in (source.split() for source in sources):
+        begin = generator.randrange(max(1, len(words) - PASSAGE_WORDS))
+        cut.append(" ".join(words[begin : begin + PASSAGE_WORDS]))
+    return texts, cut
 
 
 def normalised(text: str) -> str:

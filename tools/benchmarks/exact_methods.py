@@ -6,7 +6,6 @@ pairs of vectors beside SciPy's distances of all with all, which compares nothin
 
 from __future__ import annotations
 
-import random
 import re
 import tempfile
 import time
@@ -19,10 +18,9 @@ import numpy as np
 
 import simdb
 from tools.benchmarks.children import in_child
-from tools.benchmarks.corpora import unseen_texts
+from tools.benchmarks.corpora import texts_and_passages
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.benchmarks.timing import repeated
-from tools.make_corpus import Corpus
 
 HERE = "tools.benchmarks.exact_methods"
 HASHES = 60_000
@@ -32,7 +30,6 @@ SHAPES = ((8_000, 8), (2_000, 784))
 MOST_OF_SCIPY = 2.0
 TEXTS = 100_000
 PASSAGES = 1_000
-PASSAGE_WORDS = 40
 PASSAGE_SHINGLE = 5  # words
 
 
@@ -126,16 +123,7 @@ def plain_contained(passages: list[str], texts: list[str]) -> set[tuple[int, int
 
 def contained(count: int, passages: int, seed: int, work: str) -> dict[str, Any]:
     """Find the texts that contain a passage, half of the passages being cut from one of them."""
-    texts = [text for _, text in Corpus(count, seed).documents()]
-    generator = random.Random(seed)
-    sources = [
-        *generator.sample(texts, passages // 2),
-        *unseen_texts(passages // 2, seed, seed + 1),
-    ]
-    cut = []
-    for words in (source.split() for source in sources):
-        begin = generator.randrange(max(1, len(words) - PASSAGE_WORDS))
-        cut.append(" ".join(words[begin : begin + PASSAGE_WORDS]))
+    texts, cut = texts_and_passages(count, passages, seed)
     kind = simdb.Text(simdb.WordShingles(PASSAGE_SHINGLE))
     with (
         tempfile.TemporaryDirectory(dir=work) as folder,

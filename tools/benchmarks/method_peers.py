@@ -20,17 +20,16 @@ import numpy as np
 
 import simdb
 from tools.benchmarks.children import in_child
-from tools.benchmarks.corpora import unseen_texts
+from tools.benchmarks.corpora import texts_and_passages
 from tools.benchmarks.exact_methods import shingles_of
 from tools.benchmarks.registry import Bench, Figure, measure
-from tools.make_corpus import Corpus
 
 HERE = "tools.benchmarks.method_peers"
 SEARCHES = 200
 MOLECULES, MOLECULE_BITS, MOLECULES_ALIKE = 20_000, 1_024, 0.8
 HASHES, HASH_BITS, HASHES_APART = 60_000, 64, 4
 WEIGHTED, ELEMENTS, WEIGHTED_ALIKE = 4_000, 1_000, 0.8
-TEXTS, PASSAGES, PASSAGE_WORDS, CONTAINED, SHINGLE = 10_000, 500, 40, 0.8, 5
+TEXTS, PASSAGES, CONTAINED, SHINGLE = 10_000, 500, 0.8, 5
 FUNCTIONS = 128  # of a signature
 
 # Parts of molecules: rings with two places, and what may stand there.
@@ -238,14 +237,7 @@ def weighted(seed: int, work: str) -> dict[str, Any]:
 
 def containment(seed: int, work: str) -> dict[str, Any]:
     """Find the texts that contain most of a passage, from the texts on."""
-    texts = [text for _, text in Corpus(TEXTS, seed).documents()]
-    generator = random.Random(seed)
-    sources = generator.sample(texts, PASSAGES // 2)
-    sources += unseen_texts(PASSAGES - len(sources), seed, seed + 1)
-    passages = []
-    for words in (source.split() for source in sources):
-        begin = generator.randrange(max(1, len(words) - PASSAGE_WORDS))
-        passages.append(" ".join(words[begin : begin + PASSAGE_WORDS]))
+    texts, passages = texts_and_passages(TEXTS, PASSAGES, seed)
     kind = simdb.Text(simdb.WordShingles(SHINGLE))
     with (
         tempfile.TemporaryDirectory(dir=work) as folder,
