@@ -18,7 +18,7 @@ import numpy as np
 from simdb.answers.exact.whole import contained_in_kept
 from simdb.answers.method import ProgressCallback, keys_of_numbers
 from simdb.arrays import Int64s
-from simdb.errors import UsageError
+from simdb.errors import DatabaseBusyError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.ingest.add import AddPolicy, OutcomesCallback, Tally, delete_keys, load
 from simdb.ingest.rows import BATCH_ITEMS
@@ -46,10 +46,11 @@ def dedupe(
 
     The fates of rows are told when all are stored, batch by batch. If the work ends early, rows are
     stored that would have been removed. UsageError: the collection has items. ConfigurationError:
-    the symbols of all rows do not fit into memory.
+    the symbols of all rows do not fit into memory. DatabaseBusyError: somebody else wrote to it.
     """
     with access.read() as snapshot:
-        if CollectionReader(snapshot, known.settings.number).manifest.live:
+        before = CollectionReader(snapshot, known.settings.number).manifest
+        if before.live:
             raise UsageError(
                 f"collection {known.settings.name!r} has items: by containment all rows are "
                 "decided about at once, since a longer one would take out what was kept; name a "
@@ -57,7 +58,8 @@ def dedupe(
             )
     told: list[Outcomes] = []
     loaded = load(access, known, policy, rows, progress=progress, outcomes=told.append)
-    numbers, containers = _contained(access, known, threshold)
+    stored = before.next_number + loaded.added + loaded.replaced
+    numbers, containers = _contained(access, known, threshold, stored)
     keys = [encode_user_key(key) for key in containers]
     for begin in range(0, len(keys), BATCH_ITEMS):
         some = keys[begin : begin + BATCH_ITEMS]
@@ -74,12 +76,18 @@ def dedupe(
 
 
 def _contained(
-    access: WriteAccess, known: Known, threshold: Threshold
+    access: WriteAccess, known: Known, threshold: Threshold, stored: int
 ) -> tuple[Int64s, dict[Key, Container]]:
     """Find what is removed: item numbers, rising, and by the key of each what contains it."""
     with access.read() as snapshot:
         present = known.refreshed(snapshot)
         reader = CollectionReader(snapshot, present.settings.number)
+        if reader.manifest.next_number != stored:
+            raise DatabaseBusyError(
+                f"somebody else wrote to collection {present.settings.name!r} meanwhile, so that "
+                "it holds other items than these rows: all are stored and none is removed; drop "
+                "the collection, and run again while nobody else writes to it"
+            )
         # Under a secret that nobody knows: hashes that were made to collide remove nothing.
         signer = Signer(replace(present.settings, secret=secret_of(None)))
         opened = Opened(present.settings, signer, reader, Resources(access.memory, access.pool))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -516,3 +517,16 @@ def test_by_containment_what_cannot_be_decided_is_refused(tmp_path, monkeypatch)
         monkeypatch.setattr(exact_memory, "SHARE_OF_MEMORY", 2**60)
         with pytest.raises(simdb.ConfigurationError, match="with more memory"):
             db.collection("c", simdb.Set()).dedupe([(1, {1})], measure="containment")
+
+
+def test_by_containment_nothing_is_removed_where_somebody_else_writes_to_the_collection(tmp_path):
+    def rows() -> Iterator[Any]:
+        yield 0, {1, 2, 3}
+        collection.add("theirs", {1, 2})
+        yield 1, {1, 2, 3, 4}
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Set())
+        with pytest.raises(simdb.DatabaseBusyError, match="none is removed; drop the collection"):
+            collection.dedupe(rows(), threshold=1, measure="containment")
+        assert {entry.key for entry in collection.items()} == {0, 1, "theirs"}
