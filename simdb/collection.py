@@ -49,7 +49,7 @@ from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Handle, Known, Opened, Resources
-from simdb.opened.request import IndexRequest, changed_settings
+from simdb.opened.request import IndexRequest, changed_settings, require_compression
 from simdb.ragged import distinct_of
 from simdb.results import (
     AddReport,
@@ -71,7 +71,7 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
-from simdb.upkeep import audit, calibrate, check, rebuild, stats
+from simdb.upkeep import audit, calibrate, check, rebuild, repack, stats
 from simdb.upkeep.calibrate import Calibration
 from simdb.work import Work
 
@@ -1001,13 +1001,16 @@ class Collection(CollectionView):
         cascade: Construction | None = None,
         drop_exact: bool = False,
         drop_probable: bool = False,
+        compression: Literal["zstd"] | None = None,
+        drop_compression: bool = False,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         """Index all stored items anew under other settings, in bounded steps.
 
         What is not given stays; bands and rows are planned anew unless both are given, and stand in
         the place of a cascade, as a row_budget does. Others may read and write meanwhile, and see
-        the old index until one transaction switches.
+        the old index until one transaction switches. With nothing but ``compression`` or
+        ``drop_compression`` the index stays as it is, and only the documents are stored anew.
 
         Args:
             kind: what the items are; the same kind with other settings.
@@ -1019,9 +1022,23 @@ class Collection(CollectionView):
             containment: whether the exact index posts all symbols.
             drop_exact: leave the exact index out.
             drop_probable: leave the probable index out.
+            compression: keep items and metadata compressed, as ``Database.collection`` says; its
+                dictionary, if there is none, is trained on some of the stored items.
+            drop_compression: keep them as they are.
             progress: called now and then.
         """
         present = self._present.settings
+        if compression is not None:
+            require_compression(present.kind, compression)
+        if compression is not None and drop_compression:
+            raise ConfigurationError("drop_compression=True contradicts a compression")
+        packs = compression is not None or drop_compression
+        of_index = (
+            *(kind, threshold, max_distance, recall, bands, rows, sketch, seed),
+            *(exact_floor, containment, row_budget, cascade, drop_exact or None),
+            drop_probable or None,
+        )
+        indexes = not packs or any(one is not None for one in of_index)
         # To miss nothing means something only where the kind can.
         stays = kind is None or present.recall < 1 or kind.misses_nothing(present.recall)
         recall = present.recall if recall is None and stays else recall
@@ -1030,11 +1047,16 @@ class Collection(CollectionView):
             recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
         )
         asked = IndexRequest(threshold, max_distance, plan, sketch, seed, exact_floor, containment)
-        settings = changed_settings(
-            present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable
-        )
+        settings = present
+        if indexes:
+            settings = changed_settings(
+                present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable
+            )
         with self._handle.writing() as access, self._told_which_settings(present):
-            rebuild.rebuild(access, present, settings, progress)
+            if indexes:
+                rebuild.rebuild(access, present, settings, progress)
+            if packs:
+                repack.repack(access, settings, compression, progress)
 
     @contextmanager
     def _told_which_settings(self, before: CollectionSettings) -> Iterator[None]:

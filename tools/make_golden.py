@@ -20,10 +20,12 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import simdb
+from simdb import zstandard
 from simdb.storage.file.creation import FORMAT_VERSION
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "golden"
@@ -111,6 +113,13 @@ def fill(database: simdb.Database) -> None:
     people.add_many((key, {"name": "...", "year": None}) for key in ("x", "y"))
     prints = database.collection("prints", simdb.Fingerprint(300, 300), threshold=0.4, seed=SEED)
     prints.add_many((number, [(150.0, 150.0 + number // 2, 10.0)]) for number in range(4))
+    archive = database.collection(
+        "archive", simdb.Text(), threshold=0.6, seed=SEED, compression="zstd"
+    )
+    with mock.patch.object(zstandard, "LEAST_SAMPLE", 1_000):  # a dictionary from few texts
+        archive.add_many((number, text, {"n": number}) for number, text in enumerate(texts))
+    archive.add("short", "ab")  # a frame would make it longer
+    archive.delete(2)
 
 
 def contents(database: simdb.Database) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,12 +31,19 @@ def rebuild(
     drop_probable: Annotated[
         bool, typer.Option("--drop-probable", help="Leave the probable index out.")
     ] = False,
+    compression: Annotated[
+        Literal["zstd"] | None,
+        typer.Option("--compression", help="Keep items and metadata compressed."),
+    ] = None,
+    drop_compression: Annotated[
+        bool, typer.Option("--drop-compression", help="Keep items and metadata as they are.")
+    ] = False,
     telling: Working,
 ) -> None:
     """Index the stored items anew under other settings.
 
     Settings that are not given stay as they are; only bands and rows are planned anew, unless
-    both are given.
+    both are given. With --compression or --drop-compression alone the index stays too.
     """
     if drop_exact and (index.exact_floor is not None or containment):
         raise UsageError("--drop-exact contradicts --exact-floor and --containment")
@@ -44,6 +51,8 @@ def rebuild(
         raise UsageError("--drop-probable contradicts --threshold and --max-distance")
     if drop_exact and drop_probable:
         raise UsageError("--drop-exact and --drop-probable together leave no index")
+    if drop_compression and compression is not None:
+        raise UsageError("--drop-compression contradicts --compression")
     with stored.changed() as target, telling.bar() as bar:
         kind = described.changed(target.kind)
         target.rebuild(
@@ -51,6 +60,8 @@ def rebuild(
             containment=containment,
             drop_exact=drop_exact,
             drop_probable=drop_probable,
+            compression=compression,
+            drop_compression=drop_compression,
             progress=bar.callback,
             **index.given(),
             **bound.of(kind),

@@ -13,6 +13,7 @@ from simdb.errors import (
     ConfigurationError,
     CorruptionError,
     Remedy,
+    StorageError,
     UnknownKindError,
     UnknownTokeniserError,
     WrongTypeError,
@@ -275,6 +276,22 @@ def present_settings(
             f"{present.kind}: open that one"
         )
     return present
+
+
+def require_unchanged(
+    transaction: ReadTransaction, before: CollectionSettings
+) -> CollectionSettings:
+    """Return the present settings, which may have noted since where keys come from.
+
+    StorageError if anything else of them has changed while a rebuild was at work.
+    """
+    now = require_settings(transaction, before.name)
+    if now != replace(before, key_sources=now.key_sources):
+        raise StorageError(
+            f"the rebuild was cancelled: collection {before.name!r} was rebuilt, or dropped and "
+            "made anew, meanwhile; run it again"
+        )
+    return now
 
 
 def names(transaction: ReadTransaction) -> list[str]:

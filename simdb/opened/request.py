@@ -39,16 +39,20 @@ def new_settings(name: str, kind: Kind, request: IndexRequest) -> CollectionSett
         secret=catalogue.secret_of(request.seed),
         floor=kind.parse_floor(request.exact_floor),
     )
-    if request.compression is None:
-        return settings
-    if request.compression not in catalogue.COMPRESSIONS:
-        raise ConfigurationError(f"compression must be 'zstd' or None, not {request.compression!r}")
-    if kind.make_items(settings.secret).width:
+    if request.compression is not None:
+        require_compression(kind, request.compression)
+    return replace(settings, compression=request.compression)
+
+
+def require_compression(kind: Kind, compression: str) -> None:
+    """Raise ConfigurationError unless the items of a kind can be compressed so."""
+    if compression not in catalogue.COMPRESSIONS:
+        raise ConfigurationError(f"compression must be 'zstd' or None, not {compression!r}")
+    if kind.make_items(catalogue.secret_of(0)).width:
         raise ConfigurationError(
             f"{kind.plural} are not compressed: all have the same size, and are compared where "
             "they lie"
         )
-    return replace(settings, compression=request.compression)
 
 
 def _planned(

@@ -23,7 +23,6 @@ from simdb.results import Progress
 from simdb.storage.collection.manifest import write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.blocks import BlockWriter
 
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
@@ -147,7 +146,7 @@ def rebuild(
     signer = Signer(settings)
     order, made_at = SymbolOrder(), 0
     with access.read() as snapshot:
-        _require_unchanged(snapshot, before)
+        catalogue.require_unchanged(snapshot, before)
         present = CollectionReader(snapshot, settings.number)
         if settings.is_exact and present.manifest.live >= postings.FIRST_TABLE:
             order, made_at = sampled_order(present, signer.items), present.manifest.live
@@ -162,11 +161,11 @@ def rebuild(
         position = done = 0
         while True:
             with access.read() as snapshot:
-                _require_unchanged(snapshot, before)
+                catalogue.require_unchanged(snapshot, before)
                 reader = CollectionReader(snapshot, settings.number)
                 numbers, signed, position = _signed_next(access, signer, reader, position)
             with access.write() as transaction:
-                now = _require_unchanged(transaction, before)
+                now = catalogue.require_unchanged(transaction, before)
                 writer = CollectionWriter(transaction, settings.number)
                 if numbers.size:  # of which some have tombstones since, as in every index
                     postings.insert(writer, index, signer.epoch, numbers, signed)
@@ -184,19 +183,6 @@ def rebuild(
             if progress is not None:
                 progress(Progress("signing", done, None))
     clear_up(access)
-
-
-def _require_unchanged(
-    transaction: ReadTransaction, before: CollectionSettings
-) -> CollectionSettings:
-    """Return the present settings, which may have noted since where keys come from."""
-    now = catalogue.require_settings(transaction, before.name)
-    if now != replace(before, key_sources=now.key_sources):
-        raise StorageError(
-            f"the rebuild was cancelled: collection {before.name!r} was rebuilt, or dropped and "
-            "made anew, meanwhile; nothing has changed, run it again"
-        )
-    return now
 
 
 def _signed_next(

@@ -20,9 +20,11 @@ from simdb.cli.app import app
 from simdb.errors import ConfigurationError, CorruptionError
 from simdb.opened.catalogue import CollectionSettings
 from simdb.ragged import ByteStrings
+from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.tables import layout
+from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.layout import Table
+from simdb.upkeep import repack
 from simdb.zstandard import Codec
 from tests.support.damage import damage_behind, repaired
 from tests.support.kind_cases import CASES
@@ -245,8 +247,100 @@ def test_a_record_that_is_larger_or_smaller_than_it_says_is_told(told):
 
 
 def test_the_command_makes_a_compressed_collection_and_shows_it(path):
-    runner = CliRunner()
-    made = runner.invoke(app, ["create", str(path), "c", "--kind", "text", "--compression", "zstd"])
-    assert made.exit_code == 0, made.output
-    told = runner.invoke(app, ["stats", str(path), "c"])
-    assert "zstd" in told.output
+    def done(*words: str) -> str:
+        result = CliRunner().invoke(app, [words[0], str(path), "c", *words[1:]])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    done("create", "--kind", "text", "--compression", "zstd")
+    assert "zstd" in done("stats")
+    done("rebuild", "--drop-compression")
+    assert "zstd" not in done("stats")
+    done("rebuild", "--compression", "zstd")
+    assert "zstd" in done("stats")
+
+
+@pytest.fixture
+def small_steps(monkeypatch):
+    monkeypatch.setattr(repack, "STEP_BYTES", 2**14)
+    monkeypatch.setattr(blocks, "TARGET_BYTES", 2**12)
+
+
+def forms_of(texts: simdb.Collection) -> set[bool]:
+    """Whether stored documents are frames; the index must be the first that was made."""
+    with texts._handle.read() as transaction:
+        reader = CollectionReader(transaction, texts._present.settings.number)
+        assert reader.manifest.index.number == 1
+        found = list(reader.documents.scan())
+        records = [block.record(place) for block in found for place in range(block.numbers.size)]
+        return {record[5] >= layout.BY_DICTIONARY for record in records}
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_rebuild_compresses_and_takes_it_back_while_others_write(path):
+    rows = {key: text for key, text, _ in rows_of(300)}
+    with simdb.open(path, threads=1) as database:
+        texts = open_texts(database, None)
+        texts.add_many(rows_of(300))
+        for compression in BOTH[::-1]:
+            done: list[int] = []
+
+            def change(told: simdb.Progress, done: list[int] = done) -> None:
+                done.append(told.done)
+                if len(done) == 2:
+                    key = next(iter(rows))
+                    texts.delete(key)
+                    rows[key] = rows.pop(key) + " of late"
+                    texts.add(key, rows[key])
+
+            texts.rebuild(
+                compression=compression, drop_compression=compression is None, progress=change
+            )
+            assert len(done) > 3
+            assert texts.stats()["settings"]["compression"] == compression
+            assert forms_of(texts) == {compression is not None}
+            assert {entry.key: entry.item for entry in texts.items()} == rows
+            assert database.check(deep=True).sound
+        assert len(dictionaries(database, texts._present.settings.number)) == 2
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_rebuild_that_is_cut_off_leaves_documents_of_both_forms(path):
+    def stop(_: simdb.Progress) -> None:
+        raise ZeroDivisionError
+
+    with simdb.open(path, threads=1) as database, simdb.open(path, threads=1) as other:
+        texts = open_texts(database, None)
+        texts.add_many(rows_of(300))
+        before = answers_of(texts)
+        for drop in (False, True):
+            with pytest.raises(ZeroDivisionError):
+                texts.rebuild(
+                    compression=None if drop else "zstd", drop_compression=drop, progress=stop
+                )
+            assert forms_of(texts) == {False, True}
+            assert texts.stats()["settings"]["compression"] == "zstd"
+            assert answers_of(texts) == before
+            assert database.check(deep=True).sound
+            texts.rebuild(compression="zstd")
+            assert forms_of(texts) == {True}
+        with pytest.raises(simdb.StorageError, match="the rebuild was cancelled"):
+            texts.rebuild(
+                compression="zstd", progress=lambda _: other["c"].rebuild(drop_compression=True)
+            )
+        assert answers_of(texts) == before
+
+
+def test_what_cannot_be_compressed_is_refused_before_anything_is_done(path):
+    with simdb.open(path, threads=1) as database:
+        texts = open_texts(database)
+        bits = database.collection("bits", simdb.Bits(8), max_distance=1)
+        for collection, changes, told in (
+            (bits, {"compression": "zstd"}, "are not compressed"),
+            (texts, {"compression": "gz"}, "must be 'zstd' or None"),
+            (texts, {"compression": "zstd", "drop_compression": True}, "contradicts"),
+        ):
+            before = collection.stats()["settings"]
+            with pytest.raises(ConfigurationError, match=told):
+                collection.rebuild(**changes)
+            assert collection.stats()["settings"] == before

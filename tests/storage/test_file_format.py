@@ -24,6 +24,7 @@ from simdb.storage.collection.manifest import (
     IndexManifest,
     Manifest,
 )
+from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file import creation, log
 from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout, runs
@@ -308,3 +309,15 @@ def test_the_maker_makes_the_same_contents_again(tmp_path, capsys):
     assert "format-" in capsys.readouterr().out
     made = json.loads(next(tmp_path.glob("*.json")).read_text("utf-8"))
     assert made == written(GOLDEN[-1].with_suffix(".json"))
+
+
+def test_the_last_golden_store_has_documents_compressed_by_a_dictionary_and_not(tmp_path):
+    copy = shutil.copyfile(GOLDEN[-1], tmp_path / "s.simdb")
+    with simdb.open(copy, read_only=True) as database, database._handle.read() as transaction:
+        settings = database["archive"]._present.settings
+        reader = CollectionReader(transaction, settings.number)
+        found = list(reader.documents.scan())
+        records = [block.record(place) for block in found for place in range(block.numbers.size)]
+        assert settings.compression == "zstd"
+        assert reader.codec().dictionary
+        assert {record[5] for record in records} == {0, layout.BY_DICTIONARY}

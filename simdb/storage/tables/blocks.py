@@ -434,15 +434,31 @@ class BlockWriter(BlockReader):
         numbers = block.numbers[alive].copy()
         checksums = block.checksums if self._width else block.checksums[alive].copy()
         records = layout.picked(block.column(), alive)
-        first = unpack_numbered(block.key)[1]
-        self._writer.delete(self._table, block.key)
         most = TARGET_BYTES if in_pieces and self._width else records.values.size
-        replacement = self._put(numbers, records, most, checksums)
-        for place, (known, _) in enumerate(self._tail):
-            if known == first:
-                self._tail[place : place + 1] = replacement
-                break
+        self._put_for([block.key], numbers, records, most, checksums)
         return count
+
+    def replace(self, keys: Sequence[bytes], numbers: UInt32s, records: ByteStrings) -> None:
+        """Write records of varying width in the place of neighbouring blocks with these keys."""
+        self._put_for(keys, numbers, records, self._target)
+        self._join_tail()
+
+    def _put_for(
+        self,
+        keys: Sequence[bytes],
+        numbers: UInt32s,
+        records: ByteStrings,
+        most: int,
+        checksums: UInt64s = _NONE,
+    ) -> None:
+        """Write records as ``_put`` does, in the place of neighbouring blocks with these keys."""
+        for key in keys:
+            self._writer.delete(self._table, key)
+        written = self._put(numbers, records, most, checksums)
+        gone = {unpack_numbered(key)[1] for key in keys}
+        places = [place for place, (first, _) in enumerate(self._tail) if first in gone]
+        if places:
+            self._tail[places[0] : places[-1] + 1] = written
 
 
 def _first_to_join(blocks: Tail, target: int = TARGET_BYTES) -> int | None:
