@@ -64,9 +64,11 @@ from simdb.errors import (
 )
 from simdb.frames import dedupe, link, pairs
 from simdb.kinds import (
+    Alike,
     Bag,
     Bits,
     CharacterShingles,
+    Edits,
     Equal,
     Field,
     Fingerprint,
@@ -79,6 +81,7 @@ from simdb.kinds import (
     Tokens,
     Vector,
     WeightedSet,
+    Within,
     WordShingles,
 )
 from simdb.lsh.amplification import And, Or
@@ -115,6 +118,7 @@ from simdb.upkeep.calibrate import Calibration
 
 __all__ = [
     "AddReport",
+    "Alike",
     "Alternative",
     "And",
     "Answers",
@@ -137,6 +141,7 @@ __all__ = [
     "DatabaseFailedError",
     "DatabaseFullError",
     "DatabaseNotFoundError",
+    "Edits",
     "Entry",
     "Equal",
     "ExactPlan",
@@ -184,6 +189,7 @@ __all__ = [
     "UsageError",
     "Vector",
     "WeightedSet",
+    "Within",
     "WordShingles",
     "WrongTypeError",
     "dedupe",

@@ -28,7 +28,7 @@ from simdb.kinds.base import (
 )
 from simdb.kinds.bits import Bits
 from simdb.kinds.fingerprints import Fingerprint
-from simdb.kinds.records import Equal, Field, Record
+from simdb.kinds.records import Alike, Edits, Equal, Field, Record, Within
 from simdb.kinds.sets import Set
 from simdb.kinds.signatures import Signature
 from simdb.kinds.string import String
@@ -57,6 +57,7 @@ from simdb.lsh.family import (
 __all__ = [
     "ENGLISH_STOP_WORDS",
     "OWN",
+    "Alike",
     "Bag",
     "BandedFamily",
     "Bits",
@@ -64,6 +65,7 @@ __all__ = [
     "CharacterShingles",
     "Compared",
     "Curve",
+    "Edits",
     "Equal",
     "Examples",
     "Family",
@@ -87,6 +89,7 @@ __all__ = [
     "Tokens",
     "Vector",
     "WeightedSet",
+    "Within",
     "WordShingles",
     "derived_words",
     "known",

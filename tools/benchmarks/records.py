@@ -202,7 +202,7 @@ def calibrated(
             for field in chosen.fields
         ],
         candidates=[
-            rule for rule in chosen.rules if unscored not in {equal.field for equal in rule}
+            rule for rule in chosen.rules if all(unscored not in part.names for part in rule)
         ],
     )
     with stored(task, settings, "0.1", folder) as collections:

@@ -1,8 +1,8 @@
 """Records: their fields, and which fields of two records make them candidates (MMDS 3.8).
 
-A rule sends two records to one bucket if the fields that it names are equal, as they are or
-transformed (MMDS 3.8.2). What agrees in no rule is no candidate, whatever its score: the answer is
-exact among candidates, and ``certain_above`` says above which similarity a pair must be one.
+A rule sends two records to one bucket if the fields that it names are equal, or near (``rules``).
+What agrees in no rule is no candidate, whatever its score: the answer is exact among candidates,
+and ``certain_above`` says above which similarity a pair must be one.
 """
 
 from __future__ import annotations
@@ -11,31 +11,47 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from hashlib import blake2b
-from itertools import combinations
-from types import UnionType
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 
 import numpy as np
 from msgspec import Meta
 
-from simdb.arrays import UInt16s, UInt64s
+from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
+from simdb.exact.thresholds import exact_fraction
 from simdb.kinds.base import OBJECTS, Differences, Examples, Items, Kind, Measure, Settings
-from simdb.kinds.records.items import (
-    COUNTED,
-    HUNDREDTHS,
-    TRANSFORMATIONS,
-    RecordColumn,
-    RecordFeatures,
-    RecordItems,
-    RecordMeasure,
-    chained,
+from simdb.kinds.records.items import RecordItems, RecordMeasure
+from simdb.kinds.records.rules import (
+    MOST_KEYS,
+    Alike,
+    Edits,
+    Equal,
+    Part,
+    RecordFamily,
+    Rule,
+    Within,
+    certain_loss,
+    key_count_of,
+    listed,
+    proposed_pairs,
+    require_transformations,
+    rule_of,
 )
 from simdb.lsh.curves import CertainCurve, Curve
-from simdb.lsh.family import BucketKeys, Family, SketchScheme, secret_words
+from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.planning import Plan, PlanRequest
-from simdb.ragged import offsets_of
+
+__all__ = [
+    "Alike",
+    "Edits",
+    "Equal",
+    "Field",
+    "Part",
+    "Record",
+    "RecordFamily",
+    "Rule",
+    "Within",
+]
 
 TextComparison: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "words", "exact"]
 Comparison: TypeAlias = Literal[TextComparison, "numeric", "date"]
@@ -47,33 +63,6 @@ LARGEST_TOLERANCE = 1_000_000
 LARGEST_WHOLE_TOLERANCE = 65_535
 MOST_FIELDS = 64
 MOST_RULES = 64
-WORDS_A_RULE = 4
-_MOST_FIELDS_SEARCHED = 12
-_SECRET_WORDS = 4
-_NO_DIGEST = bytes(8)
-_KEEPS_SOMETHING = ("lowercase", "first", "last")
-
-
-def _listed(given: object, problem: str, *, one: type | UnionType | None = None) -> tuple[Any, ...]:
-    """Return the parts of a collection, ``one`` part alone as a tuple of one; else the problem."""
-    if one is not None and isinstance(given, one):
-        return (given,)
-    if isinstance(given, str | Equal) or not isinstance(given, Iterable):
-        raise ConfigurationError(problem)
-    return tuple(given)
-
-
-def _require_transformations(owner: str, given: object) -> tuple[str, ...]:
-    """Return the names of transformations, one alone as a tuple of one."""
-    kept = _listed(given, f"{owner} must be a sequence of names, not {given!r}", one=str)
-    for name in kept:
-        if isinstance(name, str) and (name in TRANSFORMATIONS or COUNTED.fullmatch(name)):
-            continue
-        raise ConfigurationError(
-            f"{owner} names {name!r}, which is none of {', '.join(TRANSFORMATIONS)}, first:4, "
-            "last:4 (or another number)"
-        )
-    return kept
 
 
 class Field(Settings, frozen=True):
@@ -118,7 +107,7 @@ class Field(Settings, frozen=True):
     invalid: Literal["refuse", "missing"] = "refuse"
 
     def __post_init__(self) -> None:
-        prepare = _require_transformations(f"field {self.name!r}: prepare", self.prepare)
+        prepare = require_transformations(f"field {self.name!r}: prepare", self.prepare)
         self._set("prepare", prepare)
         self._set("equivalents", self._require_equivalents())
         super().__post_init__()
@@ -147,51 +136,27 @@ class Field(Settings, frozen=True):
         return self.compare in TEXT_COMPARISONS
 
     @property
-    def least_loss(self) -> int:
-        """The hundredths that it surely loses where it differs or has no value."""
-        if self.missing == "ignore" or not self.is_text or self.compare == "words":
-            return 0  # another number may differ by next to nothing, a text have the same words
-        full, tolerance = HUNDREDTHS * self.weight, int(self.tolerance)
-        one_letter = full - full * (tolerance**2 - 1) // tolerance**2
-        return min(one_letter, full - HUNDREDTHS * self.missing)
+    def is_edited(self) -> bool:
+        """Whether different values of it are one edit apart or more."""
+        return self.is_text and self.compare != "words"
+
+    def loss_beyond(self, distance: int | Fraction) -> Fraction:
+        """The points that it loses, or more, from a distance on or where it has no value."""
+        if self.missing == "ignore":
+            return Fraction(0)
+        share = min(Fraction(1), (distance / exact_fraction(self.tolerance)) ** 2)
+        return min(self.weight * share, Fraction(self.weight - self.missing))
 
     def _require_equivalents(self) -> tuple[tuple[str, ...], ...]:
         problem = (
             f"field {self.name!r}: equivalents must be groups of two strings or more that stand "
             f"for each other, such as [('william', 'bill')], not {self.equivalents!r}"
         )
-        groups = tuple(_listed(group, problem) for group in _listed(self.equivalents, problem))
+        groups = tuple(listed(group, problem) for group in listed(self.equivalents, problem))
         for group in groups:
             if len(group) < 2 or not all(isinstance(value, str) and value for value in group):
                 raise ConfigurationError(problem)
         return groups
-
-
-class Equal(Settings, frozen=True):
-    """Two records agree if this field of both is equal, both values being there (MMDS 3.8.2).
-
-    ``Equal("phone", "digits")`` compares the digits, ``Equal("surname", "first:4")`` the first four
-    letters. The field's own preparation comes first, and words of one group of its equivalents are
-    equal. Numbers and dates are equal if they are the same number or day, however written.
-
-    Attributes:
-        field: the name of the field.
-        transformations: what the value is turned into, in their order.
-    """
-
-    field: str
-    transformations: str | Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        names = _require_transformations(f"Equal({self.field!r})", self.transformations)
-        self._set("transformations", names)
-        super().__post_init__()
-
-    def __str__(self) -> str:
-        return " ".join((self.field, *self.transformations))
-
-
-Rule: TypeAlias = tuple[Equal, ...]
 
 
 class Record(Kind, frozen=True):
@@ -203,15 +168,15 @@ class Record(Kind, frozen=True):
 
     Attributes:
         fields: all that a record may have; another field is refused.
-        candidates: the rules. Each is an ``Equal``, the name of a field for its equality, or a
-            tuple of several that must all hold. Nothing given means as in MMDS 3.8.2: one field
-            that is scored must be equal, whichever.
-        large_bucket: records that agree in one rule beyond which there is a warning, since
+        candidates: the rules. Each is an ``Equal``, ``Within``, ``Edits`` or ``Alike``, the name
+            of a field for its equality, or a tuple of several that must all hold. Nothing given
+            means as in MMDS 3.8.2: one field that is scored must be equal, whichever.
+        large_bucket: records that share a key of one rule beyond which there is a warning, since
             each of them is compared with each: 1,000 records are half a million pairs.
     """
 
     fields: Sequence[Field]
-    candidates: Sequence[str | Equal | Sequence[str | Equal]] = ()
+    candidates: Sequence[Any] = ()
     large_bucket: Annotated[int, Meta(ge=1)] = 1_000
 
     plural = "records"
@@ -255,7 +220,7 @@ class Record(Kind, frozen=True):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules of ``candidates``, each as all that must be equal."""
+        """The rules of ``candidates``, each as all its parts."""
         return cast("tuple[Rule, ...]", self.candidates)
 
     def _require_rules(self) -> tuple[Rule, ...]:
@@ -263,7 +228,7 @@ class Record(Kind, frozen=True):
         problem = (
             f"Record.candidates must be a sequence of rules, not {given!r}; put it into a list"
         )
-        rules = tuple(_rule(one) for one in _listed(given, problem))
+        rules = tuple(rule_of(one) for one in listed(given, problem))
         if not rules:
             rules = tuple((Equal(field.name),) for field in self.fields if field.weight)
         if len(rules) > MOST_RULES:
@@ -271,12 +236,20 @@ class Record(Kind, frozen=True):
                 f"Record.candidates are {len(rules)}, more than the {MOST_RULES} of a record"
             )
         by_name = {field.name: field for field in self.fields}
-        for equal in (equal for rule in rules for equal in rule):
-            if equal.field not in by_name:
+        for part in (part for rule in rules for part in rule):
+            unknown = next((name for name in part.names if name not in by_name), None)
+            if unknown is not None:
                 raise ConfigurationError(
-                    f"Record.candidates names the field {equal.field!r}, which is none of "
+                    f"Record.candidates names the field {unknown!r}, which is none of "
                     f"{', '.join(by_name)}"
                 )
+            part.require_fitting(by_name)
+        keys = sum(map(key_count_of, rules))
+        if keys > MOST_KEYS:
+            raise ConfigurationError(
+                f"Record.candidates make up to {keys:,} keys of a record, more than {MOST_KEYS:,}: "
+                "the keys of parts of one rule are multiplied"
+            )
         return rules
 
     # -- the contract ----------------------------------------------------------------------------
@@ -298,25 +271,10 @@ class Record(Kind, frozen=True):
     def certain_above(self) -> Fraction:
         """Return the largest similarity of two records that agree in no rule, from above.
 
-        Such a pair differs, or lacks a value, in one field at least of every rule; the cheapest
-        such fields are sought among all choices.
+        Such a pair differs, or lacks a value, in one part at least of every rule.
         """
         fields = {field.name: field for field in self.fields}
-        rules = [{equal.field for equal in rule} for rule in self.rules]
-        losses = {name: fields[name].least_loss for rule in rules for name in rule}
-        for equal in (equal for rule in self.rules for equal in rule):
-            stems = {name.partition(":")[0] for name in equal.transformations}
-            if not stems.issubset(_KEEPS_SOMETHING):
-                losses[equal.field] = 0  # equal values of which nothing is left have no bucket
-        if len(losses) > _MOST_FIELDS_SEARCHED:
-            return Fraction(1)
-        cheapest = min(
-            sum(losses[name] for name in chosen)
-            for count in range(1, len(losses) + 1)
-            for chosen in combinations(losses, count)
-            if all(rule.intersection(chosen) for rule in rules)
-        )
-        return 1 - Fraction(cheapest, HUNDREDTHS * self.total_weight)
+        return 1 - certain_loss(self.rules, fields) / self.total_weight
 
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
@@ -331,6 +289,12 @@ class Record(Kind, frozen=True):
     def can_have(self, bands: int, rows: int) -> bool:
         return (bands, rows) == (len(self.rules), 1)
 
+    def expected_keys(self, bands: int) -> int:
+        return self.most_keys(bands, 1)
+
+    def most_keys(self, bands: int, rows: int) -> int:
+        return sum(map(key_count_of, self.rules))
+
     def index_in_words(self, bands: int, rows: int) -> str:
         return f"candidates by {bands:,} {'rule' if bands == 1 else 'rules'}"
 
@@ -342,27 +306,26 @@ class Record(Kind, frozen=True):
     ) -> dict[str, Any]:
         """Return what each rule makes candidates of, without making them, as plain values.
 
-        ``records`` have a value for it, ``buckets`` of them are different, ``largest`` are in one,
-        and ``pairs`` are candidates, those of other rules among them. The keys of one rule are held
-        at a time. Nothing is left out of a large bucket: the warning says what it costs and what
-        helps.
+        ``proposed_pairs`` says of what; those of other rules are among them. The keys of one rule
+        are held at a time. Nothing is left out of a large bucket: the warning says what it costs
+        and what helps.
         """
         assert isinstance(family, RecordFamily)
         rules, warnings = [], []
         for number, rule in enumerate(self.rules):
-            parts = [family.keys(rows)[:, [number]].ravel() for rows in signatures()]
-            keys = np.concatenate([np.empty(0, np.uint64), *parts])
-            of_rules = keys & np.uint64(family.finds_equal) == 0
-            sizes = np.unique_counts(keys[(keys != 0) & of_rules]).counts
+            columns = family.columns[number]
+            nothing = np.empty((0, columns.stop - columns.start), np.uint64)
+            parts = [family.keys_of_rule(rows, number) for rows in signatures()]
+            counted = proposed_pairs(np.concatenate([nothing, *parts]))
             words = " and ".join(map(str, rule))
-            records, largest = int(sizes.sum()), int(sizes.max(initial=0))
-            pairs = int((sizes * (sizes - 1) // 2).sum())
-            counted = {"records": records, "buckets": sizes.size, "largest": largest}
-            rules.append({"rule": words, **counted, "pairs": pairs})
-            if largest > self.large_bucket:
+            rules.append({"rule": words, **counted})
+            if counted["largest"] > self.large_bucket:
+                is_equality = all(isinstance(part, Equal) for part in rule)
+                agree = "are equal in" if is_equality else "share a key of"
                 warnings.append(
-                    f"{largest:,} records are equal in {words}: that rule compares {pairs:,} "
-                    "pairs; ask for a second field in the same rule, or leave it out"
+                    f"{counted['largest']:,} records {agree} {words}: that rule compares "
+                    f"{counted['pairs']:,} pairs; ask for a second field in the same rule, or "
+                    "leave it out"
                 )
         return {"rules": rules, "warnings": warnings}
 
@@ -375,7 +338,7 @@ class Record(Kind, frozen=True):
                 f"the field {field!r} is scored: what is calibrated by must not be; rebuild with "
                 "its weight 0"
             )
-        if any(equal.field == field for rule in self.rules for equal in rule):
+        if any(field in part.names for rule in self.rules for part in rule):
             raise ConfigurationError(
                 f"a rule for candidates names the field {field!r}: of what is equal by the rule it "
                 "tells nothing; rebuild without that rule"
@@ -405,105 +368,3 @@ class Record(Kind, frozen=True):
 
     def shown_item(self, item: Mapping[str, object]) -> str:
         return "; ".join(f"{name}: {value}" for name, value in item.items())
-
-
-def _rule(given: object) -> Rule:
-    """Return a rule as the tuple of all that must be equal."""
-    problem = f"a rule must be an Equal, a field's name or a tuple of them, not {given!r}"
-    rule = []
-    for part in _listed(given, problem, one=str | Equal):
-        equal = Equal(part) if isinstance(part, str) else part
-        if not isinstance(equal, Equal):
-            raise ConfigurationError(f"a rule is made of Equal and names, not {part!r}")
-        rule.append(equal)
-    if not rule:
-        raise ConfigurationError("a rule must name a field: all records would be candidates")
-    return tuple(rule)
-
-
-# -- candidates -----------------------------------------------------------------------------------
-
-
-class RecordFamily(Family):
-    """Hash what each rule makes of a record; equal hashes are one bucket.
-
-    Two different values of a rule have the same hash with a probability of about 2^-63, whoever
-    chose them.
-
-    Attributes:
-        finds_equal: a record that has a value for no rule has one key, the hash of all its values,
-            in the place of that of the first rule. It is odd, and the keys of rules are even.
-    """
-
-    def __init__(self, settings: Record, secret: bytes) -> None:
-        self.rules = settings.rules
-        self.words = WORDS_A_RULE * len(self.rules)
-        equals = dict.fromkeys(equal for rule in self.rules for equal in rule)
-        self._equals = tuple(equals)
-        words = secret_words(secret, b"simdb.record", _SECRET_WORDS * len(equals))
-        self._secrets = words.reshape(-1, _SECRET_WORDS).astype("<u8")
-        count = sum(map(len, self.rules))
-        # Odd factors, so that multiplying is a bijection; another one in each place of each rule.
-        self._factors = secret_words(secret, b"simdb.rule", count) | np.uint64(1)
-        self.finds_equal = False
-        self._secret = secret
-
-    def sign(self, features: RecordFeatures) -> UInt16s:
-        """Return the signatures, uint16 (n, words): a hash of 64 bits a rule, 0 for no bucket."""
-        hashed = {
-            equal: _hashes(features.columns[equal.field], equal.transformations, own.tobytes())
-            for equal, own in zip(self._equals, self._secrets, strict=True)
-        }
-        least = np.uint64(2 if self.finds_equal else 1)
-        keys = np.zeros((len(features), len(self.rules)), np.uint64)
-        place = 0
-        for number, rule in enumerate(self.rules):
-            there = np.ones(len(features), np.bool_)
-            state = np.zeros(len(features), np.uint64)
-            for equal in rule:
-                there &= hashed[equal] != 0
-                state += hashed[equal] * self._factors[place]
-                place += 1
-            keys[there, number] = np.maximum(state[there] & ~(least - np.uint64(1)), least)
-        alone = ~keys.any(axis=1)
-        if self.finds_equal and alone.any():
-            keys[alone, 0] = self._hashes_of_all(features)[alone]
-        return keys.view(np.uint16)
-
-    def _hashes_of_all(self, features: RecordFeatures) -> UInt64s:
-        """Return an odd hash of all values of each record, 0 of one without any."""
-        secrets = secret_words(self._secret, b"simdb.equal", 5 * len(features.columns))
-        state = np.zeros(len(features), np.uint64)
-        there = np.zeros(len(features), np.bool_)
-        for column, own in zip(features.columns.values(), secrets.reshape(-1, 5), strict=True):
-            hashes = _hashes(column, (), own[:4].astype("<u8").tobytes())
-            there |= hashes != 0
-            state += hashes * (own[4] | np.uint64(1))
-        return np.where(there, state | np.uint64(1), np.uint64(0))
-
-    def keys(self, signatures: UInt16s) -> UInt64s:
-        """Return the hashes of signatures, uint64 (n, rules)."""
-        return np.ascontiguousarray(signatures).view(np.uint64)
-
-    def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
-        """Return the bucket keys: one for each rule whose fields all have a value."""
-        keys = self.keys(signatures)
-        there = keys != 0
-        return BucketKeys(keys[there], offsets_of(there.sum(axis=1)))
-
-
-def _hashes(column: RecordColumn, transformations: Sequence[str], secret: bytes) -> UInt64s:
-    """Return a hash of what a part of a rule makes of each record; 0 if nothing is left.
-
-    The values are hashed by BLAKE2b with the secret before them, each different one once.
-    """
-    texts: Iterable[str] = column.canonical
-    if transformations:
-        texts = map(chained(transformations), texts)
-    digests = b"".join(
-        blake2b(secret + text.encode(), digest_size=8).digest() if text else _NO_DIGEST
-        for text in texts
-    )
-    # The last one is what the code of a missing value, -1, refers to.
-    hashes = np.frombuffer(digests + _NO_DIGEST, "<u8").astype(np.uint64)
-    return hashes[column.codes]

@@ -30,7 +30,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import numpy as np
 
 from simdb.arrays import Float64s, Int64s
-from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.errors import (
+    BadItemError,
+    ConfigurationError,
+    CorruptionError,
+    MissingExtraError,
+)
 from simdb.exact.thresholds import exact_fraction
 from simdb.kinds.base import Compared, Differences, Items, PairedMeasure, shown, utf8
 from simdb.kinds.distances import StringDistance, pair_common_lengths, pair_distances
@@ -72,6 +77,19 @@ def _unaccented(text: str) -> str:
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
+def _sounds(code: str, text: str) -> str:
+    """Return the code of what each word sounds like in English, by its letters without accents."""
+    try:
+        import jellyfish
+    except ImportError as error:
+        raise MissingExtraError(
+            f'{code!r} needs the phonetics extra: pip install "simdb-store[phonetics]"'
+        ) from error
+    words = ("".join(filter(str.isalpha, word)) for word in _unaccented(text).split())
+    coded = getattr(jellyfish, code)
+    return " ".join(filter(None, (coded(word) for word in words if word)))
+
+
 TRANSFORMATIONS: dict[str, Transform] = {
     "lowercase": str.lower,
     "unaccented": _unaccented,
@@ -83,6 +101,8 @@ TRANSFORMATIONS: dict[str, Transform] = {
     "first-word": lambda text: "".join(text.split()[:1]),
     "last-word": lambda text: "".join(text.split()[-1:]),
     "initials": lambda text: "".join(word[0] for word in text.split()),
+    "soundex": lambda text: _sounds("soundex", text),
+    "metaphone": lambda text: _sounds("metaphone", text),
 }
 COUNTED = re.compile(r"(first|last):0*[1-9][0-9]{0,7}")  # of characters
 
@@ -334,7 +354,7 @@ class RecordItems(Items):
         self._names = tuple(field.name for field in settings.fields)
         self._known = frozenset(self._names)
         self._readers = tuple(map(_Reader, settings.fields))
-        ruled = {equal.field for rule in settings.rules for equal in rule}
+        ruled = {name for rule in settings.rules for part in rule for name in part.names}
         self._used = tuple(bool(field.weight) or field.name in ruled for field in settings.fields)
 
     def encode(self, item: object) -> bytes:

@@ -1,0 +1,175 @@
+"""Rules by similarity: nothing within them is missed, and what they propose is counted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from fractions import Fraction
+from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simdb
+from simdb.errors import ConfigurationError, MissingExtraError
+from simdb.kinds import restore
+from simdb.kinds.records import Alike, Edits, Equal, Field, Record, RecordFamily, Within
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.rules import common_keys
+from tests.kinds.test_record_strings import slow_distance
+from tests.support.record_stores import opened, scored
+
+FIELDS = (
+    Field("name", compare="levenshtein"),
+    Field("town", compare="alignment"),
+    Field("size", compare="numeric"),
+    Field("born", compare="date"),
+)
+
+
+def shared_keys(rule: Any, rows: list[dict[str, Any]]) -> dict[tuple[int, int], int]:
+    """How many keys of a rule each two rows have in common, by their places."""
+    kind = Record(FIELDS, [rule])
+    items, family = RecordItems(kind), RecordFamily(kind, b"secret")
+    signatures = family.sign(items.features([items.encode(row) for row in rows]))
+    keys = family.keys_of_rule(signatures, 0)
+    for own in keys:
+        assert len(set(own[own != 0].tolist())) == np.count_nonzero(own)
+    pairs = list(combinations(range(len(rows)), 2))
+    left, right = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    counts = common_keys(keys[left], keys[right]).tolist()
+    assert (
+        family.agreeing_rules(signatures[left], signatures[right])[:, 0] == np.sign(counts)
+    ).all()
+    return dict(zip(pairs, counts, strict=True))
+
+
+@given(
+    st.lists(st.text("ab", max_size=9), min_size=2, max_size=6),
+    st.integers(1, 3),
+    st.sampled_from(["name", "town"]),
+)
+def test_texts_within_so_many_edits_share_a_key(texts, edits, field):
+    counts = shared_keys(Edits(field, edits), [{field: text} for text in texts])
+    for (one, other), count in counts.items():
+        there = texts[one] and texts[other]
+        distance = slow_distance(
+            texts[one], texts[other], mutations=True, transpositions=field == "town"
+        )
+        if there and distance <= edits:
+            assert count
+        if not there:
+            assert not count
+
+
+@given(
+    st.lists(st.decimals(-9, 9, places=1).map(float), min_size=2, max_size=6),
+    st.sampled_from([0.1, 0.7, 3, 2.5]),
+)
+def test_numbers_and_days_within_a_window_share_a_key(numbers, window):
+    rows = [{"size": number, "born": f"2001-01-{10 + int(number):02}"} for number in numbers]
+    for field, values in (("size", numbers), ("born", [int(number) for number in numbers])):
+        for (one, other), count in shared_keys(Within(field, window), rows).items():
+            apart = round(abs(values[one] - values[other]), 6)
+            if apart <= window:
+                assert count
+            if apart >= 2 * window:
+                assert not count
+
+
+def test_words_and_grams_agree_as_often_as_they_are_planned_to():
+    generator = np.random.default_rng(3)
+    words = [f"w{number}" for number in range(4_000)]
+    rows: list[dict[str, Any]] = []
+    for _ in range(300):  # two records with 6 words each, 4 of them the same: J = 1/2
+        chosen = generator.choice(words, 8, replace=False).tolist()
+        rows += [{"name": " ".join(chosen[:6])}, {"name": chosen[2], "town": " ".join(chosen[3:])}]
+    rule = Alike(["name", "town"])
+    kind = Record(FIELDS, [rule])
+    items, family = RecordItems(kind), RecordFamily(kind, b"secret")
+    keys = family.keys(family.sign(items.features([items.encode(row) for row in rows])))
+    found = np.count_nonzero(common_keys(keys[::2], keys[1::2]))
+    assert rule.plan.expected_recall(Fraction(1, 2)) * 300 == pytest.approx(found, abs=15)
+    assert shared_keys(Alike("name", 0.6, 3), [{"name": "abcd efgh"}, {"name": "abcd efg"}])[0, 1]
+
+
+def test_a_rule_of_several_parts_is_all_of_them_and_rules_are_alternatives(tmp_path):
+    rows = [
+        {"name": "smithson", "size": 4},
+        {"name": "smitson", "size": 5},
+        {"name": "smithson", "size": 40},
+        {"name": "petersen", "size": 5},
+        {"name": "petersen", "size": None, "town": "ulm"},
+        {"town": "ulm"},
+    ]
+    kind = Record(FIELDS, [("town",), (Edits("name"), Within("size", 2)), Equal("name")])
+    with opened(tmp_path / "s", rows, rows, [], kind=kind, threshold="0.01") as (one, other, new):
+        assert scored(one.pairs()).keys() == {(0, 1), (0, 2), (3, 4), (4, 5)}
+        linked = {(min(pair), max(pair)) for pair in scored(one.join(other)) if len({*pair}) > 1}
+        assert linked == {(0, 1), (0, 2), (3, 4), (4, 5)}
+        assert [group.keys for group in one.groups()] == [(0, 1, 2), (3, 4, 5)]
+        assert [match.key for match in one.search(rows[1])] == [1, 0]
+        new.dedupe(enumerate(rows), threshold="0.01")
+        assert [entry.key for entry in new.items()] == [0, 3, 5]  # 5 is like 4, which is dropped
+        described = one.stats()["rules"]
+        assert [rule["rule"] for rule in described] == [
+            "town", "name within 1 edit and size within 2", "name",
+        ]  # fmt: skip
+        assert [rule["pairs"] for rule in described] == [1, 1, 2]
+        assert not one.check(deep=True).problems
+
+
+def test_settings_of_rules_are_restored_from_json():
+    kind = Record(FIELDS, [Within("size", 2.5), (Equal("town", "soundex"), Alike("name", 0.3, 3))])
+    assert restore(json.loads(json.dumps(kind.describe()))) == kind
+    plain = json.loads('[{"by": "edits", "field": "name", "edits": 2}, "town"]')
+    assert Record(FIELDS, plain).rules == ((Edits("name", 2),), (Equal("town"),))
+
+
+def test_a_pair_beyond_what_the_rules_cannot_miss_is_certain():
+    kind = Record(FIELDS, [Within("size", 5), Edits("name", 2), (Equal("town"), Alike("name"))])
+    assert kind.certain_above() == 1 - Fraction(25 + 9, 400)  # 5 and 3 of a tolerance of 10
+    assert float(kind.changed(candidates=[Alike("name")]).certain_above()) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (Within("name", 3), "Within\\('name'\\) is of numbers and dates"),
+        (Edits("size"), "Edits\\('size'\\) is of texts"),
+        (Alike(["name", "born"]), "Alike\\('born'\\) is of texts"),
+        (Within("age", 3), "names the field 'age', which is none of name"),
+        ((Alike("name"), Edits("town", 3), Edits("name")), "up to 3,105 keys of a record"),
+        ({"by": "magic"}, "by 'magic', which is none of within, edits, alike"),
+    ],
+)
+def test_rules_that_do_not_fit_their_fields_are_refused(rule, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Record(FIELDS, [rule])
+
+
+def test_what_names_sound_like_needs_an_extra(monkeypatch):
+    rows = [{"name": name} for name in ("Müller x1", "Mueller 7", "Miller")]
+    fake = SimpleNamespace(soundex=lambda word: word[:1] + str(len(word)))
+    monkeypatch.setitem(sys.modules, "jellyfish", fake)
+    counts = shared_keys(Equal("name", "soundex"), rows)
+    assert counts == {(0, 1): 0, (0, 2): 0, (1, 2): 0}
+    monkeypatch.setitem(sys.modules, "jellyfish", None)
+    with pytest.raises(MissingExtraError, match="phonetics extra"):
+        shared_keys(Equal("name", "soundex"), rows)
+
+
+def test_pairs_that_share_several_keys_are_counted_once(tmp_path):
+    kind = Record(FIELDS, [Edits("name", 2)], large_bucket=3)
+    rows = [{"name": f"smithson{letter}"} for letter in "abcd"] + [{"name": "anderson"}]
+    with simdb.open(tmp_path / "s.simdb") as database:
+        people = database.collection("people", kind, threshold=0.5)
+        people.add_many(enumerate(rows))
+        (rule,) = people.stats()["rules"]
+        (warning,) = people.stats()["warnings"]
+    assert (rule["records"], rule["largest"], rule["pairs"]) == (5, 4, 6)
+    assert warning.startswith("4 records share a key of name within 2 edits: that rule compares 6")
