@@ -1138,7 +1138,7 @@ def _distinct_batches(keys: Iterable[Key]) -> Iterator[list[tuple[bytes, Key]]]:
 
 
 def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:  # an array is equal to nothing, or all
         raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 

@@ -137,7 +137,7 @@ class Method(ABC):
             return Matches((), self.promise(kind), self.recall, compared)
         best = met[np.argsort(self.bound.order(values[met]), kind="stable")][:limit].tolist()
         if documents is None:
-            read = dict(opened.reader.documents_of(np.sort(numbers[best])))
+            read = dict(opened.reader.documents_of(np.sort(numbers[best]), whole=False))
             if len(read) < len(best):
                 raise CorruptionError(WITHOUT_DOCUMENT)
             rank = np.argsort(np.argsort(numbers[best])).tolist()  # of each among the ascending
@@ -173,7 +173,7 @@ class Method(ABC):
         order = np.lexsort((numbers, probes))
         probes, numbers, values = probes[order], numbers[order], values[order]
         distinct, places = np.unique(numbers, return_inverse=True)
-        documents = dict(opened.reader.documents_of(distinct))
+        documents = dict(opened.reader.documents_of(distinct, whole=False))
         if len(documents) < distinct.size:
             raise CorruptionError(WITHOUT_DOCUMENT)
         cuts = np.searchsorted(probes, np.arange(len(candidates) + 1)).tolist()
@@ -279,7 +279,7 @@ def keys_of_numbers(collection: CollectionReader, numbers: UInt32s) -> list[Key]
 def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:
     """Look up the keys of ascending item numbers; KeyNotFoundError if one is not stored."""
     if numbers.size <= FEW:
-        documents = dict(collection.documents_of(numbers))
+        documents = dict(collection.documents_of(numbers, whole=False))
         found = np.array(list(documents), np.int64)
         keys: KeyColumn = [decode_user_key(document.key) for document in documents.values()]
     else:

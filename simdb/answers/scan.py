@@ -14,9 +14,10 @@ import numpy as np
 from simdb.answers.compare import Ranked, live_features
 from simdb.answers.method import Batches, Method
 from simdb.arrays import UInt32s
-from simdb.kinds import Compared
+from simdb.kinds import Compared, Measure
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
+from simdb.ragged import Ragged
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import LiveBatch, live_batches
 from simdb.storage.file.environment import WriteTransaction
@@ -125,9 +126,15 @@ def _arranged(opened: Opened, probes: int) -> Iterator[tuple[UInt32s, Any]]:
     slabs = known[1] if known[0] == state else []
     if not slabs:
         # Copies: what lies in the map is another's when the transaction has ended.
-        slabs = [
-            (numbers.copy(), measure.arranged(features))
-            for numbers, features in live_features(opened)
-        ]
+        parts = [(numbers.copy(), features) for numbers, features in live_features(opened)]
+        slabs = [_together(measure, parts)] if parts else []
         caches[name] = state, slabs
     yield from slabs
+
+
+def _together(measure: Measure, parts: list[tuple[UInt32s, Any]]) -> tuple[UInt32s, Any]:
+    """Return the numbers and the features of several slices as one, arranged."""
+    numbers, features = zip(*parts, strict=True)
+    is_ragged = isinstance(features[0], Ragged)
+    whole = features[0].concatenated(features) if is_ragged else np.concatenate(features)
+    return np.concatenate(numbers), measure.arranged(whole)

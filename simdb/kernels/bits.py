@@ -15,6 +15,7 @@ from simdb.kernels.hashes import mixed
 
 _ONE = np.uint64(1)
 _LANES = 16  # first words that are compared without a branch
+_BLOCK = 256  # vectors that are compared word by word
 _WORD_BITS = 16  # of a word of a signature
 
 
@@ -116,6 +117,64 @@ def scan_tanimoto(
             united[found] = total - both
             found += 1
     return rows[:found].copy(), common[:found].copy(), united[:found].copy()
+
+
+@kernel
+def scan_columns(
+    probe: UInt64s,
+    columns: UInt64s,
+    counts: Int64s,
+    start: int,
+    stop: int,
+    words: Int64s,
+    needed: Int64s,
+) -> tuple[Int64s, Int64s]:
+    """Find every vector of a range that has enough set bits in common with the probe.
+
+    Vectors lie side by side, word by word, so that some are compared in one instruction. When what
+    is left of the probe cannot make any of a block similar enough, the rest of it is not read.
+
+    Args:
+        probe: its words.
+        columns: (words, n), the vectors by rising numbers of set bits.
+        counts: these numbers.
+        start, stop: which vectors are looked at.
+        words: in which order; all that are not 0 in the probe.
+        needed: how many set bits must be common to two vectors that have so many in all.
+
+    Returns:
+        their places, by rising numbers of set bits; the common set bits.
+    """
+    left = np.empty(words.size + 1, np.int64)  # set bits of the probe from each word on
+    left[words.size] = 0
+    for turn in range(words.size - 1, -1, -1):
+        left[turn] = left[turn + 1] + set_bit_count(probe[words[turn]])
+    places = np.empty(stop - start, np.int64)
+    common = np.empty(stop - start, np.int64)
+    both = np.empty(_BLOCK, np.int64)
+    found = 0
+    for begin in range(start, stop, _BLOCK):
+        size = min(_BLOCK, stop - begin)
+        both[:size] = 0
+        least, most = needed[left[0] + counts[begin]], left[0]
+        for turn in range(words.size):
+            column = columns[words[turn], begin : begin + size]
+            word = probe[words[turn]]
+            best = np.int64(0)
+            for lane in range(size):
+                both[lane] += set_bit_count(column[lane] & word)
+                best = max(best, both[lane])
+            most = best + left[turn + 1]
+            if most < least:
+                break
+        if most < least:
+            continue
+        for lane in range(size):
+            if both[lane] >= needed[left[0] + counts[begin + lane]]:
+                places[found] = begin + lane
+                common[found] = both[lane]
+                found += 1
+    return places[:found].copy(), common[:found].copy()
 
 
 @kernel

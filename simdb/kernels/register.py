@@ -32,6 +32,7 @@ ENTRIES = (
     Entry("bits.compare_rows", "m words", "3.1.1, 3.5.5"),
     Entry("bits.scan_hamming", "n words", "3.5.5"),
     Entry("bits.scan_tanimoto", "n words", "3.1.1"),
+    Entry("bits.scan_columns", "n words; of a block as many as tell it apart", "3.9.3"),
     Entry("bits.near_pairs", "pairs equal in the chunk", "3.5.5"),
     Entry("bits.bit_symbols", "n length", "3.1.1"),
     Entry("bits.sampled_bits", "n bands rows", "3.7.1"),

@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -340,9 +340,12 @@ class BitsItems(Items):
 
 
 class ByCount(NamedTuple):
-    """Vectors by rising numbers of set bits, these numbers, and the place of each before."""
+    """Vectors by rising numbers of set bits, these numbers, and the place of each before.
 
-    vectors: UInt64s
+    ``columns`` has the vectors side by side: uint64 (words, n).
+    """
+
+    columns: UInt64s
     counts: Int64s
     places: Int64s
 
@@ -355,6 +358,7 @@ class TanimotoFinder:
         size = int(kernels.bits.counts_of_rows(read_only(probe))[0])
         self._measure = measure
         self._probe = probe
+        self._size = size
         self._needed = _needed_overlaps(threshold, 2 * length)
         self._fewest = threshold.minimum_size(size)
         self._most = min(threshold.maximum_size(size), length)
@@ -365,13 +369,25 @@ class TanimotoFinder:
         if not isinstance(features, ByCount):
             self.looked_at += len(features)
             return self._measure.scan_tanimoto(self._probe, features, self._needed)
-        start, stop = np.searchsorted(features.counts, (self._fewest, self._most + 1))
-        self.looked_at += int(stop - start)
-        within = features.vectors[start:stop]
-        found, compared = self._measure.scan_tanimoto(self._probe, within, self._needed)
-        places = features.places[start:stop][found]
-        rising = np.argsort(places)
-        return places[rising], Compared(*(column[rising] for column in compared))
+        columns, counts, places = features
+        start, stop = np.searchsorted(counts, (self._fewest, self._most + 1)).tolist()
+        self.looked_at += stop - start
+        rows, common = kernels.bits.scan_columns(
+            self._words, columns, counts, start, stop, self._fullest, self._needed
+        )
+        rising = np.argsort(places[rows])
+        rows, common = rows[rising], common[rising]
+        return places[rows], Compared(common, self._size + counts[rows] - common)
+
+    @cached_property
+    def _words(self) -> UInt64s:
+        return read_only(self._probe[0])
+
+    @cached_property
+    def _fullest(self) -> Int64s:
+        """The words with set bits, the fullest first: most of these tell that all is unlike."""
+        counts = np.bitwise_count(self._words).astype(np.int64)
+        return np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
 
 
 class BitsMeasure(PairedMeasure):
@@ -413,7 +429,7 @@ class BitsMeasure(PairedMeasure):
             return features
         counts = kernels.bits.counts_of_rows(read_only(features))
         places = np.argsort(counts, kind="stable")
-        return ByCount(features[places], counts[places], places)
+        return ByCount(features.T.take(places, axis=1), counts[places], places)
 
     def scan(self, probe: UInt64s, features: UInt64s, limit: int) -> tuple[Int64s, Compared]:
         """Find the rows of ``features`` at most ``limit`` bits away, and their distances: exact."""

@@ -137,7 +137,8 @@ def test_of_arranged_vectors_those_of_fitting_counts_are_read_and_no_other(thres
             for count in range(1, 61)
             if Fraction(min(size, count), max(size, count)) >= threshold
         ]
-        assert find(ByCount(words, counts, counts))[0].tolist() == expected
+        columns = np.ascontiguousarray(words.T)
+        assert find(ByCount(columns, counts, counts))[0].tolist() == expected
 
 
 @pytest.mark.parametrize("probes", [3, 20])

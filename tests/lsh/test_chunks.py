@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simdb.errors import ConfigurationError
-from simdb.lsh.chunks import MOST_BITS, MOST_PROBES, Chunks, plan_chunks, probed, radii
+from simdb.lsh.chunks import MOST_PROBES, USUAL_BITS, Chunks, plan_chunks, probed, radii
 from simdb.lsh.planning import PlanRequest
 
 
@@ -56,9 +56,9 @@ def test_a_probe_looks_into_a_bucket_of_every_near_vector(length, most):
 
 
 @pytest.mark.parametrize(
-    ("length", "most", "bands", "rows"), [(64, 4, 3, 21), (64, 8, 3, 21), (64, 0, 1, 32)]
+    ("length", "most", "bands", "rows"), [(64, 4, 2, 31), (64, 8, 3, 21), (64, 0, 1, 31)]
 )
-def test_the_plan_weighs_buckets_against_candidates(length, most, bands, rows):
+def test_the_plan_weighs_buckets_against_candidates_and_bytes(length, most, bands, rows):
     plan = plan_chunks(length, Fraction(most), PlanRequest())
     assert (plan.bands, plan.rows) == (bands, rows)
     assert probed(most, bands, rows) <= MOST_PROBES
@@ -69,7 +69,7 @@ def test_the_plan_weighs_buckets_against_candidates(length, most, bands, rows):
 def test_given_bands_and_rows_stay_if_they_can_be():
     assert plan_chunks(64, Fraction(4), PlanRequest(bands=5)).rows == 12
     assert plan_chunks(64, Fraction(4), PlanRequest(rows=16)).bands == 4
-    assert plan_chunks(1024, Fraction(4), PlanRequest()).rows == MOST_BITS
+    assert plan_chunks(1024, Fraction(4), PlanRequest()).rows == USUAL_BITS
 
 
 @pytest.mark.parametrize(

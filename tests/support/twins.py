@@ -223,7 +223,7 @@ def near_pairs_of_bits(random: np.random.Generator) -> None:
     assert found == expected
 
 
-@twin_of("bits.scan_hamming", "bits.scan_tanimoto")
+@twin_of("bits.scan_hamming", "bits.scan_tanimoto", "bits.scan_columns")
 def bit_scans(random: np.random.Generator) -> None:
     vectors = read_only(some_bits(random, 40))
     probe = vectors[random.integers(40)]
@@ -242,6 +242,16 @@ def bit_scans(random: np.random.Generator) -> None:
     needed = Threshold(least).needed_overlap_table(2 * 192)
     found = kernels.bits.scan_tanimoto(probe, vectors, needed)
     assert [*zip(*(column.tolist() for column in found), strict=True)] == similar
+    rising = np.repeat(sorted(range(40), key=lambda row: len(sets[row])), 20)  # several blocks
+    counts = np.array([len(sets[row]) for row in rising])
+    words = random.permutation(np.flatnonzero(probe))
+    places, common = kernels.bits.scan_columns(
+        probe, vectors.T.take(rising, axis=1), counts, 3, 790, words, needed
+    )
+    shared = {row: both for row, both, _ in similar}
+    expected = [place for place in range(3, 790) if rising[place] in shared]
+    assert places.tolist() == expected
+    assert common.tolist() == [shared[rising[place]] for place in expected]
 
 
 @twin_of("bits.bit_symbols", "bits.sampled_bits")

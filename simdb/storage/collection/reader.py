@@ -152,13 +152,17 @@ class CollectionReader:
                     numbers[place] = ITEM_NUMBER.unpack(value)[0]
         return numbers
 
-    def document(self, number: int) -> Document | None:
-        """Return the document of an item number, or None if no block holds it."""
+    def document(self, number: int, *, whole: bool = True) -> Document | None:
+        """Return the document of an item number, or None if no block holds it.
+
+        If it is not to be ``whole``, an item that lies elsewhere is not read.
+        """
         block = self.documents.find(number)
         place = None if block is None else block.place(number)
         if block is None or place is None:
             return None
-        return self._whole(self.decoded(block, place))
+        document = self.decoded(block, place)
+        return self._whole(document) if whole else document
 
     def decoded(self, block: Block, place: int) -> Document:
         """Return the document at a place of a block, without its item if that lies elsewhere."""
@@ -266,17 +270,23 @@ class CollectionReader:
             caches[name] = seen, all_blocks
         return all_blocks
 
-    def documents_of(self, numbers: UInt32s) -> Iterator[tuple[int, Document]]:
-        """Yield position and document of ascending item numbers; absent ones are left out."""
+    def documents_of(
+        self, numbers: UInt32s, *, whole: bool = True
+    ) -> Iterator[tuple[int, Document]]:
+        """Yield position and document of ascending item numbers; absent ones are left out.
+
+        If they are not to be ``whole``, items that lie elsewhere are not read.
+        """
         if numbers.size <= FEW:
             for position, number in enumerate(numbers.tolist()):
-                document = self.document(number)
-                if document is not None:
-                    yield position, document
+                found = self.document(number, whole=whole)
+                if found is not None:
+                    yield position, found
             return
         for block, wanted, places in self.documents.locate(numbers):
             for position, place in zip(wanted.tolist(), places.tolist(), strict=True):
-                yield position, self._whole(self.decoded(block, place))
+                document = self.decoded(block, place)
+                yield position, self._whole(document) if whole else document
 
     def keys_of(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
         """Return the positions in ascending item numbers of those stored, and their encoded keys.
