@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import arrow, kinds
+from simdb.answers import entities
 from simdb.answers import method as methods
 from simdb.answers.buckets import stored_signatures
 from simdb.answers.choose import (
@@ -44,6 +45,7 @@ from simdb.ingest import add, contained
 from simdb.ingest.add import AddPolicy
 from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
+from simdb.linkage.clusters import Method as Clusters
 from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue
@@ -418,12 +420,16 @@ class CollectionView:
         method: Method,
         budget: int | None,
         since: int | None = None,
+        apart: list[tuple[Key, Key]] | None = None,
     ) -> Pairs:
-        """Return pairs that are found as they are asked for; without another one, of this one."""
+        """Return pairs that are found as they are asked for; without another one, of this one.
+
+        With ``apart`` those of a join one to one, none of which is among these.
+        """
         require_whole("budget", budget, 1)
         work = Work(budget)
         return Pairs(
-            partial(self._answered, other, method, since or 0, work),
+            partial(self._answered, other, method, since or 0, work, apart),
             method.promise(self._known.settings.kind),
             method.recall,
             work=work,
@@ -433,9 +439,17 @@ class CollectionView:
         )
 
     def _answered(
-        self, other: CollectionView | None, method: Method, since: int, work: Work
+        self,
+        other: CollectionView | None,
+        method: Method,
+        since: int,
+        work: Work,
+        apart: list[tuple[Key, Key]] | None,
     ) -> Iterator[AnsweredBatch]:
         with self._sides(other, work) as (left, right):
+            if apart is not None:
+                yield from entities.assigned(method, left, right, apart)
+                return
             pairs = method.pairs(left, since=since) if other is None else method.join(left, right)
             for batch in methods.answered(method, left, right, pairs):
                 yield batch
@@ -449,16 +463,37 @@ class CollectionView:
         max_distance: ThresholdLike | None = None,
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
+        method: Clusters = "chain",
+        apart: Iterable[tuple[Key, Key]] = (),
+        earlier: Groups | None = None,
         budget: int | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> Groups:
-        """Return the groups of items connected by similar pairs, each with a representative.
+        """Return the groups of items that similar pairs connect, each with a representative.
 
-        Two items of a group need not be similar to each other, only connected by similar pairs.
-        The representative is the item inserted first.
+        ``method`` says what belongs together where more than two items are connected:
+
+        - ``"chain"``: whatever is connected; two items of a group need not be similar.
+        - ``"star"``: every item is within the bound of a centre, and of several in the group of the
+          one it is most similar to. Of items that are connected, those similar to most become
+          centres. The centre is the representative; of other methods it is the item inserted first.
+        - ``"average"``: groups grow as long as their items are within the bound on average (average
+          linkage). Two items that are no pair count as similarity 0, or twice the largest distance.
+        - ``"correlation"``: few similar items are apart and few others together: a local minimum of
+          ``Groups.objective``.
+
+        All but the first, and the first with ``apart``, hold all pairs in memory; the second and
+        the third take a square of the items that are connected.
 
         Args:
             threshold, max_distance, min_recall, guarantee: as for ``pairs``.
+            method: what makes groups of pairs.
+            apart: pairs of keys that are never the same, whatever their similarity: no group has
+                both. By ``"chain"`` the most similar pairs are joined first.
+            earlier: what an earlier call returned, by another method than the first or with
+                ``apart``. Only pairs of items that came since are looked for, and only the groups
+                that these, deleted items or another ``apart`` touch are made anew. The answer is
+                that of a call without it.
             budget: as for ``pairs``; items that are connected already are not looked at again.
             progress: called now and then.
 
@@ -467,16 +502,28 @@ class CollectionView:
 
         Raises:
             OperationInterruptedError: the budget is spent.
+            ConfigurationError: pairs, or what is connected by them, have no room in memory; or
+                ``earlier`` is of another collection or made otherwise.
+            KeyNotFoundError: a key of ``apart`` is not stored.
         """
         require_whole("budget", budget, 1)
+        _require_choice("method", method, get_args(Clusters))
+        kept_apart = list(apart)
         work = Work(budget)
+        asked = Asked(threshold, max_distance, guarantee, min_recall)
+        if method != "chain" or kept_apart or earlier is not None:
+            with self._opened(work) as opened:
+                answering = _method(opened, "pairs", asked)
+                made = entities.grouped(
+                    answering, opened, method, kept_apart, earlier=earlier, progress=progress
+                )
+                return entities.groups(made, answering, opened)
         with self._opened(work) as opened:
-            asked = Asked(threshold, max_distance, guarantee, min_recall)
-            method = _method(opened, "groups", asked)
-            found = method.groups(opened, progress)
+            answering = _method(opened, "groups", asked)
+            found = answering.groups(opened, progress)
             keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
-        promised = method.promise(self._known.settings.kind)
-        return Groups(keys, promised, method.recall, work.looked_at)
+        promised = answering.promise(self._known.settings.kind)
+        return Groups(keys, promised, answering.recall, work.looked_at)
 
     def join(
         self,
@@ -487,6 +534,8 @@ class CollectionView:
         guarantee: AskedGuarantee = "auto",
         min_recall: float | None = None,
         measure: str = "jaccard",
+        one_to_one: bool = False,
+        apart: Iterable[tuple[Key, Key]] = (),
         resume: str | None = None,
         budget: int | None = None,
     ) -> Pairs:
@@ -509,10 +558,17 @@ class CollectionView:
             measure: as for ``search``, each item of this collection being a probe among the stored
                 items of the other; containment without an exact index that serves it needs memory
                 for the items that are to be contained.
-            resume, budget: as for ``pairs``.
+            one_to_one: each item is in one pair at most: where neither collection has duplicates in
+                itself, an item is the same as one other at most. Of all such choices it is one
+                with the largest sum of similarities (a distance d of at most D counts 1 - d / 2D).
+                All pairs are held in memory, and none is given before all are found.
+            apart: pairs of keys, left and right, that are never the same: none is chosen.
+            resume, budget: as for ``pairs``; what is one to one cannot be resumed.
 
         Raises:
-            ConfigurationError: the kinds of items differ.
+            ConfigurationError: the kinds of items differ; while iterating: what is to be one to one
+                has no room in memory.
+            KeyNotFoundError: while iterating: a key of ``apart`` is not stored.
             WrongTypeError: the other is not a collection.
             OperationInterruptedError: while iterating: the budget is spent.
         """
@@ -525,7 +581,12 @@ class CollectionView:
         with self._sides(other) as (left, right):
             require_alike(left.settings, right.settings)
             method = _method(right, "join", asked, resume, left=left)
-        return self._streamed(other, method, budget)
+        kept_apart = list(apart)
+        if kept_apart and not one_to_one:
+            raise ConfigurationError("apart= is of a join with one_to_one=True")
+        if one_to_one and resume is not None:
+            raise ConfigurationError("what is one to one depends on all pairs: leave out resume=")
+        return self._streamed(other, method, budget, apart=kept_apart if one_to_one else None)
 
     def explain(
         self,

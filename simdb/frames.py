@@ -141,6 +141,8 @@ def link(
     kind: Kind | None = None,
     threshold: ThresholdLike | None = None,
     max_distance: ThresholdLike | None = None,
+    one_to_one: bool = False,
+    apart: Iterable[tuple[Key, Key]] = (),
     on_bad: OnBad = "error",
 ) -> Any:
     """Return the similar pairs of a row of one table and a row of another.
@@ -151,6 +153,7 @@ def link(
         item, key: columns of ``left``, as for ``dedupe``; and of ``right`` too, unless
             ``right_item`` or ``right_key`` name others there.
         kind, threshold, max_distance, on_bad: as for ``pairs``.
+        one_to_one, apart: as for ``Collection.join``.
 
     Returns:
         A table of the kind of ``left``, or of ``right`` if that is the table: ``left`` and
@@ -182,7 +185,8 @@ def link(
             target = opened.enter_context(_collection_for(tables[-1], kind, bound))
             target.add_many(tables[-1].rows(), on_bad=on_bad)
             sides.append(target)
-        return tables[0].made_of(sides[0].join(sides[1], **bound))
+        found = sides[0].join(sides[1], one_to_one=one_to_one, apart=apart, **bound)
+        return tables[0].made_of(found)
 
 
 def _bound(

@@ -216,17 +216,43 @@ class PairBatch:
     def __len__(self) -> int:
         return int(self.left.size)
 
+    def select(self, places: Int64s) -> PairBatch:
+        """Return the pairs at some places."""
+        return PairBatch(
+            self.left[places],
+            self.right[places],
+            self.similarity[places],
+            self.distance[places],
+            self.estimated,
+        )
+
+    @classmethod
+    def together(cls, batches: Sequence[PairBatch]) -> PairBatch:
+        """Return the pairs of one batch or more in one."""
+        return cls(
+            np.concatenate([batch.left for batch in batches]),
+            np.concatenate([batch.right for batch in batches]),
+            np.concatenate([batch.similarity for batch in batches]),
+            np.concatenate([batch.distance for batch in batches]),
+            batches[0].estimated,
+        )
+
     def since(self, number: int) -> PairBatch:
         """Return the pairs with an item of this number or a higher one."""
         new = self.right >= number
         if new.all():
             return self
-        return PairBatch(self.left[new], self.right[new], self.similarity[new], self.distance[new])
+        return self.select(np.flatnonzero(new))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Items connected by similar pairs; ``representative`` is the one inserted first."""
+    """Items that belong together.
+
+    Attributes:
+        representative: the one inserted first; by the method ``"star"`` the centre.
+        keys: of all its items, the representative first, then by insertion.
+    """
 
     representative: Key
     keys: tuple[Key, ...]
@@ -735,21 +761,40 @@ def _with_keys(batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf) -> list[
 
 
 class Groups(Tabular):
-    """Groups of connected items.
+    """Groups of items that belong together.
 
     Attributes:
-        guarantee: that of the pairs that connect them.
+        guarantee: that of the pairs that they come from.
         expected_recall: the share of the pairs *at the threshold* expected to be found.
         looked_at: pairs that were looked at, which ``budget`` limits.
+        method: how groups were made of pairs; see ``Collection.groups``.
+        objective: of ``"correlation"`` what it makes small: the similarities of the pairs that
+            are apart (of a distance d of at most D, 1 - d / 2D), and 1 for each two items together
+            that are no pair. None of other methods.
+        contradictions: the pairs that are similar and were said to be apart; they are apart.
+        made: what ``earlier=`` of a later call goes on from; None where no pairs are held.
     """
 
     def __init__(
-        self, keys: list[list[Key]], guarantee: Guarantee, expected_recall: float, looked_at: int
+        self,
+        keys: list[list[Key]],
+        guarantee: Guarantee,
+        expected_recall: float,
+        looked_at: int,
+        *,
+        method: str = "chain",
+        objective: float | None = None,
+        contradictions: Iterable[Pair] = (),
+        made: object = None,
     ) -> None:
         self._keys = keys
+        self.made = made
         self.looked_at = looked_at
         self.guarantee = guarantee
         self.expected_recall = expected_recall
+        self.method = method
+        self.objective = objective
+        self.contradictions = tuple(contradictions)
 
     def __repr__(self) -> str:
         """Describe the answer."""
@@ -757,6 +802,8 @@ class Groups(Tabular):
 
     def to_arrow(self) -> Any:
         """Return the groups as a ``pyarrow.Table``, a row a member: ``representative``, ``key``.
+
+        The schema's metadata has the promise, as that of ``Pairs.to_arrow``, method and objective.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -766,7 +813,7 @@ class Groups(Tabular):
         members = arrow.keys_column([key for keys in self._keys for key in keys])
         return arrow.table(
             {"representative": members.take(arrow.numbers(places)), "key": members},
-            _promised(self),
+            {**_promised(self), "method": self.method, "objective": self.objective},
         )
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ BOTTOM = {"arrays", "arrow", "errors", "ragged", "results", "unfinished", "work"
 MATHEMATICS = {"lsh", "exact", "kernels"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
 ROOMS = ("opened", "answers", "ingest", "upkeep", "recovery")
-BELOW_ROOMS = {"kinds", "storage"} | MATHEMATICS | BOTTOM
+BELOW_ROOMS = {"kinds", "linkage", "storage"} | MATHEMATICS | BOTTOM
 
 # What each part of simdb may import of simdb, besides itself. "" is the package: the public names.
 ALLOWED_IMPORTS = {
@@ -34,6 +34,7 @@ ALLOWED_IMPORTS = {
     "kernels": {"arrays", "errors"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
+    "linkage": {"arrays", "errors"},
     "storage": {"kernels"} | BOTTOM,
     "kinds": MATHEMATICS | BOTTOM,
     **{room: {*ROOMS[:place]} | BELOW_ROOMS for place, room in enumerate(ROOMS)},

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated, Literal
 
-from simdb.cli.options import Budget, Question
-from simdb.cli.output import Answering, counted, print_json_line, promise, promised, shown_key
+import typer
+
+from simdb.cli.options import Apart, Budget, Question
+from simdb.cli.output import (
+    Answering,
+    counted,
+    measured,
+    note,
+    print_json_line,
+    promise,
+    promised,
+    shown_key,
+)
 from simdb.cli.stores import StoredCollection
 
 
@@ -13,17 +25,35 @@ def groups(
     *,
     stored: StoredCollection,
     question: Question,
+    method: Annotated[
+        Literal["chain", "star", "average", "correlation"],
+        typer.Option("--method", help="What belongs together of what pairs connect."),
+    ] = "chain",
+    apart: Apart,
     budget: Budget = None,
     telling: Answering,
 ) -> None:
     """Print the groups of items that similar pairs connect.
+
+    By the method chain all that is connected; by star what is within the bound of a centre, which
+    is the representative; by average what is within the bound on average; by correlation so that
+    few similar items are apart and few others together.
 
     One a line, separated by tabs: how many, the representative (the first inserted), the others.
     With --json one object a line: representative, keys.
     """
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
-        found = source.groups(budget=budget, progress=bar.callback, **question.of(kind))
+        found = source.groups(
+            method=method,
+            apart=apart.pairs(),
+            budget=budget,
+            progress=bar.callback,
+            **question.of(kind),
+        )
+    for pair in found.contradictions:
+        names = f"{shown_key(pair.left)} and {shown_key(pair.right)}"
+        note(f"{names} are kept apart, but {next(iter(measured(pair)))} {pair.value:.6f}")
     lines = ({"representative": one.representative, "keys": list(one.keys)} for one in found)
     rows = telling.write(lines, lambda: found.to_arrow().to_reader())
     if rows is None:
@@ -35,4 +65,8 @@ def groups(
         sys.stdout.flush()
     items = sum(len(group) for group in found)
     told = f"{counted(len(found), 'group', 'groups')} of {items:,} items"
-    telling.told(rows or 0, f"{told}; {promise(found, kind)}", **promised(found))
+    made: dict[str, str | float] = {"method": found.method}
+    if found.objective is not None:
+        told = f"{told}; cost {found.objective:,.6g}"
+        made["objective"] = found.objective
+    telling.told(rows or 0, f"{told}; {promise(found, kind)}", **promised(found), **made)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.options import Budget, Question
+from simdb.cli.options import Apart, Budget, Question
 from simdb.cli.output import Answering
 from simdb.cli.pairs import Resume, show_pairs
 from simdb.cli.stores import Store
@@ -30,6 +30,14 @@ def join(
             help="Of similarity, LEFT's items being probes.",
         ),
     ] = "jaccard",
+    one_to_one: Annotated[
+        bool,
+        typer.Option(
+            "--one-to-one",
+            help="Each item in one pair at most: of all such choices the most similar pairs.",
+        ),
+    ] = False,
+    apart: Apart,
     resume: Resume = None,
     budget: Budget = None,
     telling: Answering,
@@ -44,5 +52,13 @@ def join(
     others = Store(store.context, right_store or store.path)
     with store.view(left) as source, others.view(right) as other, telling.bar() as bar:
         asked = question.of(other.kind)
-        found = source.join(other, measure=measure, resume=resume, budget=budget, **asked)
+        found = source.join(
+            other,
+            measure=measure,
+            one_to_one=one_to_one,
+            apart=apart.pairs(),
+            resume=resume,
+            budget=budget,
+            **asked,
+        )
         show_pairs(found, other.kind, telling, bar, of_join=True)

@@ -239,6 +239,42 @@ class OtherIndexOptions(IndexOptions):
     seed: Annotated[int | None, _seed("unchanged")] = None
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What is never the same."""
+
+    apart: Annotated[
+        str | None,
+        typer.Option(
+            "--apart",
+            metavar="FILE",
+            help="Pairs of keys that are never the same: two a line with a tab between them, or "
+            "in a .jsonl file objects with left and right.",
+        ),
+    ] = None
+    integer_keys: IntegerKeys = False
+
+    def pairs(self) -> list[tuple[Key, Key]]:
+        """Return the pairs of the file; UsageError names a line that is none."""
+        if self.apart is None:
+            return []
+        lines = Path(self.apart).read_text(encoding="utf-8").splitlines()
+        return [self._pair(line, number) for number, line in enumerate(lines, 1) if line.strip()]
+
+    def _pair(self, line: str, number: int) -> tuple[Key, Key]:
+        try:
+            if self.apart is not None and self.apart.endswith(".jsonl"):
+                found = json.loads(line)
+                return found["left"], found["right"]
+            left, right = line.split("\t")
+        except (ValueError, TypeError, KeyError):
+            raise UsageError(f"{self.apart}, line {number}: not a pair of keys") from None
+        return (
+            key_from(left, integer_keys=self.integer_keys),
+            key_from(right, integer_keys=self.integer_keys),
+        )
+
+
 def rational(text: str, *, name: str = "threshold") -> Fraction:
     """Return a share between 0 and 1 exactly as it was written."""
     return Threshold.parse(text, name=name).fraction

@@ -1,0 +1,230 @@
+"""From the pairs that a method finds to entities: one to one between two sides, groups within one.
+
+What decides about a pair depends on all others, so they are held in memory, 16 bytes each and as
+much again several times while they are sorted: more than have room are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from simdb.answers.method import (
+    AnsweredBatch,
+    Method,
+    ProgressCallback,
+    answered,
+    key_column,
+    keys_of_numbers,
+)
+from simdb.arrays import Float64s, UInt32s
+from simdb.errors import ConfigurationError, KeyNotFoundError, Remedy, WrongTypeError
+from simdb.exact.measures import SetSimilarity
+from simdb.kinds import Kind
+from simdb.linkage.assignment import one_to_one
+from simdb.linkage.clusters import Method as Clusters
+from simdb.linkage.entities import Clustering, Entities, SimilarPairs, cluster
+from simdb.opened.opened import Opened
+from simdb.results import Groups, Key, Pair, PairBatch, Progress
+from simdb.storage.tables.layout import encode_user_key
+
+BYTES_A_PAIR = 64  # while pairs are held and sorted
+SHARE_OF_CELLS = 8  # of the memory setting, for what the items of one component are to each other
+
+
+class Scale(NamedTuple):
+    """What weighs a similarity or a distance; see ``simdb.linkage``."""
+
+    farthest: float | None  # the largest distance; None of similarities
+    least: float
+
+    @classmethod
+    def of(cls, method: Method, kind: Kind) -> Scale:
+        """Return the scale of what a method finds."""
+        by_own = method.measure is SetSimilarity.JACCARD
+        bound = float((kind.outer_bound(method.bound) if by_own else method.bound).fraction)
+        return cls(bound, 0.5 if bound else 1.0) if kind.is_distance else cls(None, bound)
+
+    def weights(self, batch: PairBatch) -> Float64s:
+        """Return the weights of pairs."""
+        if self.farthest is None:
+            return batch.similarity
+        return 1.0 - batch.distance / (2.0 * self.farthest or 1.0)
+
+    def measured(self, weight: float) -> tuple[float | None, float | None]:
+        """Return the similarity, or the distance but for rounding, that has a weight."""
+        if self.farthest is None:
+            return weight, None
+        return None, (1.0 - weight) * 2.0 * self.farthest
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """What groups were made of, to go on from.
+
+    Attributes:
+        settings: of the collection, as they are stored, without where keys come from.
+        scale: of the pairs.
+        method: by which the entities were made.
+        entities: these.
+        before: the number that the next item had.
+    """
+
+    settings: bytes
+    scale: Scale
+    method: Clusters
+    entities: Entities
+    before: int
+
+
+def numbers_of(
+    left: Opened, right: Opened, apart: Iterable[tuple[Key, Key]]
+) -> tuple[UInt32s, UInt32s]:
+    """Return the item numbers of pairs of keys, left and right.
+
+    Raises:
+        KeyNotFoundError: a key is not stored.
+        ConfigurationError: an item is said to be never the same as itself.
+        WrongTypeError: something is no pair.
+    """
+    found = []
+    for pair in apart:
+        if isinstance(pair, str | bytes) or not isinstance(pair, Iterable):
+            raise WrongTypeError(f"apart must be pairs of keys, not {pair!r}")
+        keys = tuple(pair)
+        if len(keys) != 2:
+            raise WrongTypeError(f"apart must be pairs of keys, not {pair!r}")
+        found.append([_number_of(side, key) for side, key in zip((left, right), keys, strict=True)])
+        if left is right and found[-1][0] == found[-1][1]:
+            raise ConfigurationError(f"{keys[0]!r} cannot be apart from itself")
+    numbers = np.array(found, np.uint32).reshape(-1, 2)
+    return numbers[:, 0], numbers[:, 1]
+
+
+def _number_of(opened: Opened, key: Key) -> int:
+    number = opened.reader.find(encode_user_key(key))
+    if number is None:
+        raise KeyNotFoundError(f"key {key!r} is not stored in {opened.settings.name!r}")
+    return number
+
+
+def assigned(
+    method: Method, left: Opened, right: Opened, apart: Iterable[tuple[Key, Key]]
+) -> Iterator[AnsweredBatch]:
+    """Yield the pairs of a join in which each item is once at most: one batch, by left item."""
+    never = SimilarPairs.packed_of(*numbers_of(left, right, apart))
+    scale = Scale.of(method, right.settings.kind)
+    batch = _held(right, answered(method, left, right, method.join(left, right)))
+    allowed = np.isin(SimilarPairs.packed_of(batch.left, batch.right), never, invert=True)
+    batch = batch.select(np.flatnonzero(allowed))
+    chosen = one_to_one(batch.left, batch.right, scale.weights(batch))
+    keys = partial(key_column, left.reader), partial(key_column, right.reader)
+    yield batch.select(chosen), keys, None
+
+
+def grouped(
+    method: Method,
+    opened: Opened,
+    clusters: Clusters,
+    apart: Iterable[tuple[Key, Key]],
+    *,
+    earlier: Groups | None = None,
+    progress: ProgressCallback | None = None,
+) -> Grouped:
+    """Make the entities of a collection, or go on from earlier ones with the pairs of new items.
+
+    Raises:
+        ConfigurationError: the earlier ones are of another collection or made otherwise; or there
+            is no room.
+    """
+    kind, reader = opened.settings.kind, opened.reader
+    scale = Scale.of(method, kind)
+    settings = replace(opened.settings, key_sources=()).encode()
+    never = SimilarPairs.between(*numbers_of(opened, opened, apart))
+    since, pairs, before = 0, SimilarPairs.none(), None
+    if earlier is not None:
+        made = earlier.made
+        own = settings, scale, clusters
+        if not isinstance(made, Grouped) or (made.settings, made.scale, made.method) != own:
+            raise ConfigurationError(
+                "earlier= takes groups of this collection, of the same bound and method, which "
+                "must be another than 'chain' unless there is apart="
+            )
+        if made.before > reader.manifest.next_number:
+            raise ConfigurationError("earlier= is of a later state of the collection")
+        since, before = made.before, made.entities
+        live = reader.live_numbers()
+        pairs = before.pairs.select(
+            np.isin(before.pairs.left, live) & np.isin(before.pairs.right, live)
+        )
+    told = _told(
+        answered(method, opened, opened, method.pairs(opened, since=since)), opened, progress
+    )
+    batch = _held(opened, told, len(pairs.left))
+    pairs = pairs.plus(SimilarPairs(batch.left, batch.right, scale.weights(batch)))
+    clustering = Clustering(clusters, scale.least, opened.resources.memory // SHARE_OF_CELLS)
+    entities = cluster(pairs, never, clustering, before)
+    return Grouped(settings, scale, clusters, entities, reader.manifest.next_number)
+
+
+def groups(made: Grouped, method: Method, opened: Opened) -> Groups:
+    """Return entities as an answer, with the keys of their items."""
+    entities, kind = made.entities, opened.settings.kind
+    found = entities.groups()
+    keys = keys_of_numbers(opened.reader, np.concatenate([np.empty(0, np.uint32), *found]))
+    ends = np.cumsum([0, *map(len, found)]).tolist()
+    wrong = entities.contradictions
+    return Groups(
+        [keys[begin:end] for begin, end in pairwise(ends)],
+        method.promise(kind),
+        method.recall,
+        opened.work.looked_at,
+        method=made.method,
+        objective=entities.cost if made.method == "correlation" else None,
+        contradictions=[
+            Pair(left, right, *made.scale.measured(weight))
+            for left, right, weight in zip(
+                keys_of_numbers(opened.reader, wrong.left),
+                keys_of_numbers(opened.reader, wrong.right),
+                wrong.weights.tolist(),
+                strict=True,
+            )
+        ],
+        made=made,
+    )
+
+
+def _told(
+    batches: Iterator[AnsweredBatch], opened: Opened, progress: ProgressCallback | None
+) -> Iterator[AnsweredBatch]:
+    """Yield batches, and tell after each how many pairs were looked at."""
+    for batch in batches:
+        yield batch
+        if progress is not None:
+            progress(Progress("comparing", opened.work.looked_at, None))
+
+
+def _held(opened: Opened, batches: Iterator[AnsweredBatch], others: int = 0) -> PairBatch:
+    """Return all pairs in one batch.
+
+    Raises:
+        ConfigurationError: they, and ``others`` that are held already, have no room in memory.
+    """
+    most = opened.resources.memory // BYTES_A_PAIR
+    parts = [PairBatch(np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0))]
+    held = others
+    for batch, _, _ in batches:
+        parts.append(batch)
+        held += len(batch)
+        if held > most:
+            raise ConfigurationError(
+                f"there are more than the {most:,} pairs that have room in memory, and what is "
+                "decided about one depends on all; a stricter bound finds fewer",
+                remedies=[Remedy("memory", ..., "has room for more", "simdb.open")],
+            )
+    return PairBatch.together(parts)

@@ -1,0 +1,140 @@
+"""Entities of stored items: one to one between collections, groups that do not chain."""
+
+from __future__ import annotations
+
+import json
+import pickle  # noqa: TID251
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.answers import entities
+from tests.support.strategies import cluster_corpus
+
+WORDS = simdb.Text(simdb.WordShingles(1))
+CHAIN = [(key, set(range(first, first + 8))) for key, first in zip("abcde", range(5), strict=True)]
+
+
+@pytest.fixture
+def chained(tmp_path: Any) -> Any:
+    """Sets of which neighbours have 7 of 9 in common, next ones 6 of 10."""
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5)
+        collection.add_many(CHAIN)
+        yield collection
+
+
+def keys_of(groups: simdb.Groups) -> list[tuple[simdb.Key, ...]]:
+    return [group.keys for group in groups]
+
+
+def test_a_star_does_not_chain_and_its_centre_represents_it(chained):
+    assert keys_of(chained.groups(0.7)) == [tuple("abcde")]
+    stars = chained.groups(0.7, method="star")
+    assert keys_of(stars) == [("b", "a", "c"), ("d", "e")]
+    assert stars.method == "star"
+    assert stars.guarantee == "exact"
+    told = json.loads(stars.to_arrow().schema.metadata[b"simdb"])
+    assert told == {
+        "guarantee": "exact",
+        "expected_recall": 1.0,
+        "method": "star",
+        "objective": None,
+    }
+
+
+def test_the_objective_is_what_lies_between_groups_and_what_does_not_belong_in_them(chained):
+    found = chained.groups(0.7, method="correlation")
+    group_of = {key: group for group in found for key in group.keys}
+    pairs = {(pair.left, pair.right): pair.similarity for pair in chained.pairs(0.7)}
+    expected = 0.0
+    for two in combinations("abcde", 2):
+        together = group_of.get(two[0], two[0]) == group_of.get(two[1], two[1])
+        if together is not (two in pairs):
+            expected += pairs.get(two, 1.0)
+    assert found.objective == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", ["chain", "star", "average", "correlation"])
+def test_what_is_said_to_be_apart_is_in_no_group_and_its_similarity_is_told(chained, method):
+    found = chained.groups(0.7, method=method, apart=[("c", "b"), ("a", "e")])
+    for keys in keys_of(found):
+        assert not {"b", "c"} <= {*keys}
+        assert not {"a", "e"} <= {*keys}
+    (wrong,) = found.contradictions
+    assert (wrong.left, wrong.right) == ("b", "c")
+    assert wrong.similarity == pytest.approx(7 / 9)
+
+
+@pytest.mark.parametrize("method", ["star", "average", "correlation"])
+def test_new_and_deleted_items_join_the_groups_there_are_as_if_all_were_new(tmp_path, method):
+    rows = [(number, text) for number, (_, text) in enumerate(cluster_corpus(3, 12, 6))]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", WORDS, threshold=0.5, exact_floor=0.5)
+        collection.add_many(rows[:60])
+        before = collection.groups(0.6, method=method)
+        collection.delete_many([3, 17])
+        collection.replace(21, rows[22][1])
+        collection.compact()
+        collection.add_many(rows[60:])
+        made = collection.groups(0.6, method=method, earlier=pickle.loads(pickle.dumps(before)))
+        anew = collection.groups(0.6, method=method)
+        assert keys_of(made) == keys_of(anew)
+        assert made.objective == pytest.approx(anew.objective)
+        assert made.looked_at <= anew.looked_at
+        with pytest.raises(simdb.ConfigurationError, match="same bound and method"):
+            collection.groups(0.7, method=method, earlier=before)
+
+
+def test_of_bits_the_nearest_are_one_to_one_and_groups_are_within_the_distance(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        one, other = (db.collection(name, simdb.Bits(8), max_distance=2) for name in ("l", "r"))
+        one.add_many([("a", 0b0), ("b", 0b1)])
+        other.add_many([("x", 0b0), ("y", 0b10000001), ("z", 0b11)])
+        pairs = [*one.join(other, one_to_one=True)]
+        # a and x are equal, and so b must not have x, to which it is nearer than to y.
+        assert [(pair.left, pair.right) for pair in pairs] == [("a", "x"), ("b", "y")]
+        assert [pair.distance for pair in pairs] == [0, 1]
+        kept = [*one.join(other, one_to_one=True, apart=[("a", "x")])]
+        assert [(pair.left, pair.right) for pair in kept] == [("a", "y"), ("b", "x")]
+        other.add_many([("v", 0b1), ("w", 0b1110)])  # v is near to all others but w
+        assert keys_of(other.groups(method="star")) == [("v", "x", "y", "z")]
+        assert [*one.join(other, max_distance=0, one_to_one=True)][1].right == "v"
+
+
+def test_what_cannot_be_is_refused_in_words(chained, tmp_path):
+    other = {"apart": [("a", "b")]}
+    with pytest.raises(simdb.KeyNotFoundError, match="'q' is not stored"):
+        chained.groups(0.7, method="star", apart=[("a", "q")])
+    with pytest.raises(simdb.ConfigurationError, match="apart from itself"):
+        chained.groups(0.7, apart=[("a", "a")])
+    for wrong in (["ab"], [("a", "b", "c")], [3]):
+        with pytest.raises(simdb.WrongTypeError, match="pairs of keys"):
+            chained.groups(0.7, apart=wrong)
+    with pytest.raises(simdb.ConfigurationError, match="one_to_one=True"):
+        chained.join(chained, 0.7, **other)
+    with pytest.raises(simdb.ConfigurationError, match="resume"):
+        chained.join(chained, 0.7, one_to_one=True, resume="x")
+    with pytest.raises(simdb.ConfigurationError, match="method must be one of chain, star"):
+        chained.groups(0.7, method="stars")
+    with pytest.raises(simdb.ConfigurationError, match="another than 'chain'"):
+        chained.groups(0.7, earlier=chained.groups(0.7))
+
+
+def test_more_pairs_than_have_room_are_refused_before_they_are_all_held(chained, monkeypatch):
+    monkeypatch.setattr(entities, "BYTES_A_PAIR", 2**30)
+    for call in (
+        lambda: chained.groups(0.7, method="star"),
+        lambda: list(chained.join(chained, 0.7, one_to_one=True)),
+    ):
+        with pytest.raises(simdb.ConfigurationError, match=r"more than the 1 pairs.*memory="):
+            call()
+
+
+def test_two_tables_are_linked_one_to_one():
+    left = [{"t": "one two three four"}, {"t": "one two three five"}]
+    right = [{"t": "one two three four"}, {"t": "one two three four five"}]
+    found = simdb.link(left, right, item="t", kind=WORDS, threshold=0.5, one_to_one=True)
+    assert [(row["left"], row["right"]) for row in found] == [(0, 0), (1, 1)]

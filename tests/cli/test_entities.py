@@ -1,0 +1,46 @@
+"""One to one and groups that do not chain, on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import simdb
+from tests.support.commands import failed, run
+
+
+@pytest.fixture
+def store(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        for name in ("left", "right"):
+            sets = db.collection(name, simdb.Set(), threshold=None, exact_floor=0.5)
+            sets.add_many((key, set(range(key, key + 8))) for key in range(1, 6))
+    return tmp_path / "s.simdb"
+
+
+def test_join_and_groups_take_what_is_apart_from_a_file(store, tmp_path):
+    (tmp_path / "apart.tsv").write_text("2\t3\n\n")
+    (tmp_path / "apart.jsonl").write_text('{"left": 2, "right": 2, "similarity": 1}\n')
+    apart = tmp_path / "apart.tsv"
+    found = run("groups", store, "left", "--threshold", "0.7", "--method", "star",
+                "--apart", apart, "--integer-keys")  # fmt: skip
+    assert found.stdout.splitlines() == ["2\t1\t2", "3\t4\t3\t5"]
+    assert "2 and 3 are kept apart, but similarity 0.777778" in found.stderr
+    told = run("groups", store, "left", "--threshold", "0.7", "--method", "correlation", "--json",
+               "-o", tmp_path / "g.jsonl")  # fmt: skip
+    assert json.loads(told.stdout)["method"] == "correlation"
+    assert json.loads(told.stdout)["objective"] > 0
+    joined = run("join", store, "left", "right", "--threshold", "0.7", "--one-to-one")
+    assert joined.stdout.splitlines() == [f"1.000000\t{key}\t{key}" for key in range(1, 6)]
+    other = run("join", store, "left", "right", "--threshold", "0.7", "--one-to-one",
+                "--apart", tmp_path / "apart.jsonl")  # fmt: skip
+    assert "1.000000\t2\t2" not in other.stdout
+    assert len(other.stdout.splitlines()) == 5
+
+
+def test_a_line_that_is_no_pair_is_named(store, tmp_path):
+    for name, line in (("a.tsv", "2\t3\n4\n"), ("a.jsonl", '{"left": 2, "right": 3}\n[4]\n')):
+        (tmp_path / name).write_text(line)
+        message = failed("groups", store, "left", "--apart", tmp_path / name, "--integer-keys")
+        assert f"{name}, line 2: not a pair of keys" in message
