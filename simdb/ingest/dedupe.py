@@ -264,11 +264,12 @@ class Deduplicator:
 
     def _decide_rows(self, rows: Int64s, wanted: Bools) -> None:
         """Decide about the given rows of the batch among each other; only the wanted ones."""
-        signatures = self._signed.signatures[rows]
-        keys = self._signed.buckets.select(rows)
+        signed = self._signed.select(rows)
+        signatures, keys, order = signed.signatures, signed.buckets, signed.order
         if keys.groups is not None:
             keys = keys.sorted_within()
-        buckets = _Buckets(keys)
+            order = order_of(keys.values)
+        buckets = _Buckets(keys, order)
         status = np.full(rows.size, KEPT if self._keep else UNDECIDED, np.uint8)
         last_compared = np.full(rows.size, -1, np.int64)
         needed = self._signer.agreement(self._bound)
@@ -420,8 +421,7 @@ def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Proposa
 class _Buckets:
     """The buckets of a batch, as ``kernels.buckets.next_earlier`` reads them."""
 
-    def __init__(self, keys: BucketKeys) -> None:
-        order = order_of(keys.values)
+    def __init__(self, keys: BucketKeys, order: Int64s) -> None:
         ordered = keys.values[order]
         begins = np.ones(ordered.size, np.bool_)
         begins[1:] = ordered[1:] != ordered[:-1]

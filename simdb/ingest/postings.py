@@ -108,7 +108,7 @@ def insert(
     """Write what an index stores of items past every earlier one; the epoch is its current one."""
     buckets, exact, prefixes = signed.buckets, index.exact, signed.prefixes
     target = writer.index_writer(index)
-    target.insert(numbers, signed.signatures, buckets.values, buckets.sizes)
+    target.insert(numbers, signed.signatures, buckets.values, buckets.sizes, signed.order)
     if exact is not None and epoch is not None and prefixes is not None:
         assert prefixes.epoch == epoch.number == exact.current.number
         runs = postings_writer(writer.transaction, exact.current)

@@ -10,7 +10,7 @@ import numpy as np
 
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.kernels.checksums import checksum
-from simdb.kernels.compiler import inlined, kernel
+from simdb.kernels.compiler import copy_bytes, inlined, kernel
 
 BLOCK_HEAD = 16  # bytes before the item numbers of a block
 DOCUMENT_HEAD = 6  # bytes before the key of a document
@@ -79,12 +79,11 @@ def taken(values: UInt8s, offsets: Int64s, rows: Int64s, prefix: UInt8s) -> tupl
         size = offsets[rows[place] + 1] - offsets[rows[place]]
         bounds[place + 1] = bounds[place] + prefix.size + size
     found = np.empty(bounds[-1], np.uint8)
+    to, of_prefix, of_values = found.ctypes.data, prefix.ctypes.data, values.ctypes.data
     for place in range(rows.size):
-        begin = bounds[place]
-        for position in range(prefix.size):
-            found[begin + position] = prefix[position]
-        row = rows[place]
-        found[begin + prefix.size : bounds[place + 1]] = values[offsets[row] : offsets[row + 1]]
+        begin = bounds[place] + prefix.size
+        copy_bytes(to + bounds[place], of_prefix, prefix.size)
+        copy_bytes(to + begin, of_values + offsets[rows[place]], bounds[place + 1] - begin)
     return found, bounds
 
 
@@ -108,16 +107,17 @@ def documents(
     count = key_offsets.size - 1
     bounds = key_offsets + item_offsets + metadata_offsets + DOCUMENT_HEAD * np.arange(count + 1)
     records = np.empty(bounds[-1], np.uint8)
+    to, of_keys = records.ctypes.data, keys.ctypes.data
+    of_items, of_metadata = items.ctypes.data, metadata.ctypes.data
     for row in range(count):
         key = bounds[row] + DOCUMENT_HEAD
         item = key + key_offsets[row + 1] - key_offsets[row]
         rest = item + item_offsets[row + 1] - item_offsets[row]
         _put_number(records, bounds[row], 4, rest - item)
         _put_number(records, bounds[row] + 4, 2, item - key)
-        records[key:item] = keys[key_offsets[row] : key_offsets[row + 1]]
-        records[item:rest] = items[item_offsets[row] : item_offsets[row + 1]]
-        of_row = metadata[metadata_offsets[row] : metadata_offsets[row + 1]]
-        records[rest : bounds[row + 1]] = of_row
+        copy_bytes(to + key, of_keys + key_offsets[row], item - key)
+        copy_bytes(to + item, of_items + item_offsets[row], rest - item)
+        copy_bytes(to + rest, of_metadata + metadata_offsets[row], bounds[row + 1] - rest)
     return records, bounds
 
 
@@ -148,6 +148,7 @@ def blocks(
         head = BLOCK_HEAD + 4 * ((stop - first + 1) // 2 * 2) + 16 * (stop - first)
         bounds[block + 1] = bounds[block] + head + offsets[stop] - offsets[first]
     written = np.empty(bounds[-1], np.uint8)
+    to, of_values = written.ctypes.data, values.ctypes.data
     own, lanes = np.empty(24, np.uint64), np.empty(8, np.uint64)
     for block in range(count):
         first, stop = cuts[block], cuts[block + 1]
@@ -157,9 +158,7 @@ def blocks(
         at_sums = bounds[block + 1] - size - 8 * (stop - first)
         at_ends = at_sums - 8 * (stop - first)
         written[at_numbers + 4 * (stop - first) : at_ends] = 0
-        written[bounds[block + 1] - size : bounds[block + 1]] = values[
-            offsets[first] : offsets[stop]
-        ]
+        copy_bytes(to + bounds[block + 1] - size, of_values + offsets[first], size)
         for record in range(first, stop):
             _put_number(written, at_numbers + 4 * (record - first), 4, np.int64(numbers[record]))
             end = offsets[record + 1] - offsets[first]

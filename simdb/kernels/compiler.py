@@ -1,9 +1,9 @@
-"""How kernels are compiled, and the four instructions that numba has no word for.
+"""How kernels are compiled, and the five instructions that numba has no word for.
 
 ``kernel`` is for functions of arrays, ``inlined`` for what they are made of. The instructions count
-the bits of a word, multiply two words into a wide one, read arrays by address, and add eight words
-to the sums of a checksum. A kernel
-that probes hundreds of chunks cannot be handed hundreds of arrays, so it is handed their addresses:
+the bits of a word, multiply two words into a wide one, read arrays by address, add eight words to
+the sums of a checksum, and copy bytes, which a loop over an array does one by one. A kernel that
+probes hundreds of chunks cannot be handed hundreds of arrays, so it is handed their addresses:
 whoever makes the table of addresses owns the transaction that keeps them valid
 (``RunView``, say), and has checked counts and bounds.
 """
@@ -25,6 +25,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import serialize
 from numba.core.caching import FunctionCache
+from numba.core.cgutils import raw_memcpy
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -124,6 +125,10 @@ if numba.config.DISABLE_JIT:
         """Read a uint32."""
         return ctypes.c_uint32.from_address(int(address) + 4 * int(position)).value
 
+    def copy_bytes(target: int, source: int, size: int) -> None:
+        """Copy bytes that do not overlap, from one address to another."""
+        ctypes.memmove(int(target), int(source), int(size))
+
     def add_stripe(sums: int, data: int, secret: int) -> None:
         """Add eight words of data to eight sums, all by their addresses (XXH3)."""
         eight = ctypes.c_uint64 * 8
@@ -160,6 +165,24 @@ else:
             return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
 
         return types.uint64(types.uint64, types.uint64), generate
+
+    @intrinsic
+    def copy_bytes(
+        _typing: object, _target: object, _source: object, _size: object
+    ) -> tuple[object, object]:
+        """Copy bytes that do not overlap, from one address to another."""
+
+        def generate(
+            _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+        ) -> ir.Value:
+            byte = ir.IntType(8)
+            target, source = (
+                builder.inttoptr(address, byte.as_pointer()) for address in arguments[:2]
+            )
+            raw_memcpy(builder, target, source, arguments[2], 1)
+            return _context.get_dummy_value()
+
+        return types.none(types.int64, types.int64, types.int64), generate
 
     @intrinsic
     def add_stripe(

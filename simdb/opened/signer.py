@@ -24,6 +24,7 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.layout import CHECKSUM_SIZE
+from simdb.storage.tables.runs import order_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -98,18 +99,46 @@ class Signed(NamedTuple):
 
     An item is comparable that has anything to be compared by; an empty set has not. Prefixes, what
     an exact index posts of them, are in an order that may be out of date; None without an order.
+    ``rising`` are the places of the bucket keys by rising key, equal ones in their order, where
+    they have been sorted.
     """
 
     signatures: UInt16s  # (items, words)
     buckets: BucketKeys
     comparable: Bools
     prefixes: Prefixes | None = None
+    rising: Int64s | None = None
 
     def select(self, rows: Int64s) -> Signed:
-        """Take what is stored of some of the items."""
+        """Take what is stored of some of the items, given by ascending rows."""
         prefixes = None if self.prefixes is None else self.prefixes.select(rows)
         buckets = self.buckets.select(rows)
-        return Signed(self.signatures[rows], buckets, self.comparable[rows], prefixes)
+        rising = self.rising
+        if rising is not None and rows.size < len(self.buckets):
+            taken = np.zeros(len(self.buckets), np.bool_)
+            taken[rows] = True
+            of_taken = np.repeat(taken, self.buckets.sizes)
+            rising = (np.cumsum(of_taken) - 1)[rising[of_taken[rising]]]
+        return Signed(self.signatures[rows], buckets, self.comparable[rows], prefixes, rising)
+
+    @property
+    def order(self) -> Int64s:
+        """The places of the bucket keys by rising key, equal ones in their order."""
+        return order_of(self.buckets.values) if self.rising is None else self.rising
+
+    @classmethod
+    def together(cls, parts: Sequence[Signed]) -> Signed:
+        """Put what is stored of several parts of items together, and sort their bucket keys."""
+        whole = parts[0]
+        if len(parts) > 1:
+            prefixes = [part.prefixes for part in parts if part.prefixes is not None]
+            whole = Signed(
+                np.concatenate([part.signatures for part in parts]),
+                BucketKeys.concatenated([part.buckets for part in parts]),
+                np.concatenate([part.comparable for part in parts]),
+                Prefixes.concatenated(prefixes) if prefixes else None,
+            )
+        return whole._replace(rising=order_of(whole.buckets.values))
 
 
 class Agreement(NamedTuple):
@@ -199,9 +228,13 @@ class Signer:
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
         """Begin to sign a batch of items; without a pool it is done on return."""
         parts, epoch = self._slices(items), self.epoch
+        if not parts:
+            return Signing(self.empty())
         if pool is None:
-            return Signing([self._sign_part(part, epoch) for part in parts], [], self)
-        return Signing([], [pool.submit(self._sign_part, part, epoch) for part in parts], self)
+            return Signing(Signed.together([self._sign_part(part, epoch) for part in parts]))
+        running = [pool.submit(self._sign_part, part, epoch) for part in parts]
+        # It begins after them, and waits for those that other threads have not finished.
+        return Signing(None, pool.submit(_together, running))
 
     def _slices(self, items: Sequence[bytes | memoryview]) -> list[Sequence[bytes | memoryview]]:
         weights = self.items.weights(items)
@@ -225,21 +258,17 @@ class Signer:
 class Signing(NamedTuple):
     """A batch that is being signed."""
 
-    done: list[Signed]
-    running: list[Future[Signed]]
-    signer: Signer
+    done: Signed | None
+    running: Future[Signed] | None = None
 
     def result(self) -> Signed:
         """Wait for the signatures."""
-        parts = self.done + [future.result() for future in self.running]
-        if not parts:
-            return self.signer.empty()
-        if len(parts) == 1:
-            return parts[0]
-        prefixes = [part.prefixes for part in parts if part.prefixes is not None]
-        return Signed(
-            np.concatenate([part.signatures for part in parts]),
-            BucketKeys.concatenated([part.buckets for part in parts]),
-            np.concatenate([part.comparable for part in parts]),
-            Prefixes.concatenated(prefixes) if prefixes else None,
-        )
+        if self.done is not None:
+            return self.done
+        assert self.running is not None
+        return self.running.result()
+
+
+def _together(running: Sequence[Future[Signed]]) -> Signed:
+    """Wait for the parts of a batch, and put them together."""
+    return Signed.together([future.result() for future in running])

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,6 +234,29 @@ def test_blocks_that_threads_make_are_the_same(environment):
         assert ends == [bytes(records[held[0]]), bytes(records[held[-1]])]
     assert len(found[1][0]) > 3 * blocks.BLOCKS_AT_ONCE
     assert len(portions) == 2 * -(-len(found[1][0]) // blocks.BLOCKS_AT_ONCE)
+
+
+class BusyExecutor(Executor):
+    """Threads that have other work for ever."""
+
+    def __init__(self) -> None:
+        self.given: list[Future[Any]] = []
+
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:
+        self.given.append(Future())
+        return self.given[-1]
+
+
+def test_blocks_that_threads_have_not_begun_are_made_without_them(environment):
+    records = ByteStrings.of([bytes(9_000)] * 300)
+    numbers, sizes = np.arange(300, dtype=np.uint32), np.diff(records.offsets)
+    twin, busy = Twin(environment, 8, owner=3), BusyExecutor()
+    with environment.write(1) as transaction:
+        twin.writer(transaction, Tail()).append_made(numbers, sizes, records.__getitem__, busy)
+    with environment.read() as transaction:
+        assert sum(block.numbers.size for block in twin.reader(transaction).scan()) == 300
+    assert len(busy.given) == 2
+    assert all(future.cancelled() for future in busy.given)
 
 
 # -- damage ------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def change(transaction, tables, generator):
             transaction.put(table, key, bytearray(records[key]))
     if generator.random() < 0.2:
         many = {generator.randbytes(2): generator.randbytes(9) for _ in range(10)}
-        transaction.put_many(table, sorted(many.items()))
+        transaction.put_many(table, *zip(*sorted(many.items()), strict=True))
         records.update(many)
 
 

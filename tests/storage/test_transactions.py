@@ -26,7 +26,7 @@ def environment(tmp_path):
 
 def fill(environment, records, table=Table.KEYS):
     with environment.write(1) as transaction:
-        transaction.put_many(table, sorted(records.items()))
+        transaction.put_many(table, *zip(*sorted(records.items()), strict=True))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -111,7 +111,7 @@ def test_the_identity_of_a_snapshot_is_the_number_of_its_commit(environment):
 def test_records_out_of_order_are_all_stored(environment):
     # LMDB's append mode would drop them without an error.
     with environment.write(1) as transaction:
-        transaction.put_many(Table.KEYS, [(b"b", b"1"), (b"a", b"2"), (b"c", b"3")])
+        transaction.put_many(Table.KEYS, [b"b", b"a", b"c"], [b"1", b"2", b"3"])
     with environment.read() as transaction:
         assert [bytes(key) for key, _ in transaction.scan(Table.KEYS, b"")] == [b"a", b"b", b"c"]
 
@@ -122,7 +122,7 @@ def test_a_full_map_in_the_middle_of_a_transaction_undoes_it_with_a_clear_error(
         transaction.put(Table.KEYS, b"a", b"2")
         transaction.put(Table.KEYS, b"b", bytes(2**25))
     with pytest.raises(DatabaseFullError), environment.write(1) as transaction:
-        transaction.put_many(Table.KEYS, [(b"c", bytes(2**25))])
+        transaction.put_many(Table.KEYS, [b"c"], [bytes(2**25)])
     with environment.write(1) as transaction:
         value = transaction.get(Table.KEYS, b"a")
         assert value is not None

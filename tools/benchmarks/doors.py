@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.opened.signer import Signer
+from simdb.opened.signer import Signed, Signer
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import layout
@@ -123,6 +123,7 @@ def stages(files: list[str], work: str) -> dict[str, float]:
             ("signing", "records", "documents", *(one for one, *_ in SERIAL)), 0.0
         )
         _timed(Signer, "_sign_part", seconds, "signing")
+        _timed(Signed, "together", seconds, "signing")
         _timed(BlockWriter, "_made", seconds, "records")
         _timed(layout, "document_records", seconds, "records")
         _timed(CollectionWriter, "insert", seconds, "documents")

@@ -21,7 +21,7 @@ from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockWriter, Tail
 from simdb.storage.tables.layout import Packed, Table, manifest_key, owner_prefix
-from simdb.storage.tables.runs import RunWriter, order_of
+from simdb.storage.tables.runs import RunWriter
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -55,11 +55,12 @@ class IndexWriter:
         signatures: UInt16s,
         bucket_keys: UInt64s,
         keys_of_item: Int64s,
+        order: Int64s,
     ) -> None:
         """Store the signatures and buckets of items, past every earlier one.
 
-        ``keys_of_item`` of the bucket keys are those of each item, one after the other; signatures
-        have the shape (items, words).
+        ``keys_of_item`` of the bucket keys are those of each item, one after the other; ``order``
+        is their places by rising key; signatures have the shape (items, words).
         """
         width = self._index.signature_width
         self._transaction.note_insertion()
@@ -68,7 +69,6 @@ class IndexWriter:
         self.signatures.append_rows(numbers, signatures)
         if bucket_keys.size:
             items = np.repeat(numbers, keys_of_item)
-            order = order_of(bucket_keys)
             self.bands.append(
                 bucket_keys[order], items[order][np.newaxis, :], int(items[0]), int(items[-1])
             )
@@ -178,9 +178,7 @@ class CollectionWriter(CollectionReader):
         numbers = np.arange(first, first + len(keys), dtype=np.uint32)
         names = self._named(keys)
         sealed = layout.seal_numbers(Table.KEYS, names.column, numbers[names.order])
-        self.transaction.put_many(
-            Table.KEYS, list(zip(names.listed, as_bytes(sealed), strict=True))
-        )
+        self.transaction.put_many(Table.KEYS, names.listed, as_bytes(sealed))
         in_documents = items
         if self.items is not None:
             self.items.append(numbers, items)

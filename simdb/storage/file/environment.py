@@ -359,9 +359,11 @@ class WriteTransaction(ReadTransaction):
         else:
             self._hold_back(table, key, bytes(value))
 
-    def put_many(self, table: Table, records: list[tuple[bytes, bytes]]) -> None:
+    def put_many(self, table: Table, keys: Sequence[bytes], values: Iterable[bytes]) -> None:
         """Store many records, given in the order of their keys."""
-        if not self._is_direct and len(records) * log.COST <= log.LARGEST_COMMIT:
+        # One by one: a list of them would be objects that Python's collector has to visit.
+        records = zip(keys, values, strict=True)
+        if not self._is_direct and len(keys) * log.COST <= log.LARGEST_COMMIT:
             for key, value in records:
                 self.put(table, key, value)
             return
@@ -369,8 +371,8 @@ class WriteTransaction(ReadTransaction):
             self._fold()
         cursor = self._transaction.cursor(self._handles[table])
         consumed, _ = cursor.putmulti(records)
-        if consumed != len(records):
-            raise StorageError(f"LMDB stored {consumed} of {len(records)} records")
+        if consumed != len(keys):
+            raise StorageError(f"LMDB stored {consumed} of {len(keys)} records")
 
     def delete(self, table: Table, key: bytes) -> None:
         """Remove a key, if it is there."""

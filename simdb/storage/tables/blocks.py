@@ -52,7 +52,7 @@ from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
 HEADER = struct.Struct("<QII")
 HEADER_SIZE = HEADER.size
@@ -292,7 +292,8 @@ class BlockWriter(BlockReader):
     ) -> None:
         """Write records of varying width, as ``append`` does, which are made some at a time.
 
-        The threads of a pool, if one is given, make them, and blocks of them.
+        The threads of a pool, if one is given, make them, and blocks of them; what they have not
+        begun when it is to be written is made here, for they may have other work before it.
         """
         parts = list(slices_of(sizes, self._target))
         portions = [
@@ -304,11 +305,20 @@ class BlockWriter(BlockReader):
             cuts = [part.stop - rows.start for part in portion]
             return self._made(numbers[rows], make(rows), cuts)
 
-        each: Iterator[tuple[UInt8s, Int64s]] = map(made, portions)
-        if pool is not None and len(portions) > 1:  # one is made sooner than handed over
-            each = pool.map(made, portions)
-        for portion, (values, bounds) in zip(portions, each, strict=True):
-            self._tail += self._put_made(numbers, portion, values, bounds)
+        begun: list[Future[tuple[UInt8s, Int64s]]] = []
+        if pool is not None:
+            begun = [pool.submit(made, portion) for portion in portions[1:]]
+        futures = [*[None] * (len(portions) - len(begun)), *begun]
+        try:
+            for portion, future in zip(portions, futures, strict=True):
+                if future is None or future.cancel():
+                    values, bounds = made(portion)
+                else:
+                    values, bounds = future.result()
+                self._tail += self._put_made(numbers, portion, values, bounds)
+        finally:
+            for future in begun:
+                future.cancel()
         self._join_tail()
 
     def append_rows(self, numbers: UInt32s, rows: npt.NDArray[Any]) -> None:
