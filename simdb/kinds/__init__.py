@@ -28,7 +28,7 @@ from simdb.kinds.base import (
 )
 from simdb.kinds.bits import Bits
 from simdb.kinds.fingerprints import Fingerprint
-from simdb.kinds.records import Alike, Edits, Equal, Field, Record, Within
+from simdb.kinds.records import Alike, Edits, Equal, Field, Near, Record, Within
 from simdb.kinds.sets import Set
 from simdb.kinds.signatures import Signature
 from simdb.kinds.string import String
@@ -75,6 +75,7 @@ __all__ = [
     "JaccardCurve",
     "Kind",
     "Measure",
+    "Near",
     "Record",
     "Set",
     "Settings",

@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from simdb.arrays import Int64s
+from simdb.arrays import Float64s, Int64s
 from simdb.errors import ConfigurationError, MissingExtraError
 
 StringDistance: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau"]
@@ -26,6 +27,7 @@ _CLASSES = {
     "alignment": "OSA",
     "damerau": "DamerauLevenshtein",
     "common": "LCSseq",
+    "winkler": "JaroWinkler",
 }
 
 
@@ -186,7 +188,7 @@ def pair_distances(
 
     A distance above ``cutoff`` is given as cutoff + 1, which is much faster.
     """
-    return _pairs(left, right, _scorer(distance).distance, cutoff)
+    return _pairs(left, right, _scorer(distance).distance, cutoff).astype(np.int64)
 
 
 def pair_common_lengths(left: Sequence[str], right: Sequence[str]) -> Int64s:
@@ -195,17 +197,30 @@ def pair_common_lengths(left: Sequence[str], right: Sequence[str]) -> Int64s:
     Of two strings of different characters in the same order that is their number of common
     characters.
     """
-    return _pairs(left, right, _scorer("common").similarity, None)
+    return _pairs(left, right, _scorer("common").similarity, None).astype(np.int64)
+
+
+def pair_winklers(left: Sequence[str], right: Sequence[str]) -> Float64s:
+    """Compute the similarity of Jaro and Winkler, 0 to 1, of ``left[i]`` and ``right[i]``.
+
+    Characters that are in both, not far from each other and in what order, and up to four equal
+    ones at the beginning (W. E. Winkler, Survey Research Methods Section 1990).
+    """
+    return _pairs(left, right, _scorer("winkler").similarity, None, np.float64)
 
 
 def _pairs(
-    left: Sequence[str], right: Sequence[str], scorer: Callable[..., int], cutoff: int | None
-) -> Int64s:
+    left: Sequence[str],
+    right: Sequence[str],
+    scorer: Callable[..., float],
+    cutoff: int | None,
+    dtype: type[np.number] = np.int32,
+) -> npt.NDArray[Any]:
     if len(left) != len(right):
         raise ValueError(f"{len(left)} strings cannot be paired with {len(right)}")
     if not len(left):
-        return np.empty(0, np.int64)
+        return np.empty(0, dtype)
     computed = _rapidfuzz().process.cpdist(
-        left, right, scorer=scorer, score_cutoff=cutoff, dtype=np.int32
+        left, right, scorer=scorer, score_cutoff=cutoff, dtype=dtype
     )
-    return np.asarray(computed, np.int64)
+    return np.asarray(computed)

@@ -16,7 +16,8 @@ from simdb.kinds.distances import (
     longest_common_subsequence,
 )
 from simdb.kinds.records import Field, Record, RecordFamily
-from simdb.kinds.records.items import RecordItems, RecordMeasure
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.points import RecordMeasure
 from simdb.upkeep.calibrate import fraction_of_matches
 from tests.support.calibrating import calibrate, mean_difference
 from tests.support.record_stores import candidate_pairs

@@ -19,7 +19,8 @@ from simdb.kinds.records import (
     Record,
     RecordFamily,
 )
-from simdb.kinds.records.items import RecordItems, RecordMeasure
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.points import RecordMeasure
 from tests.support.record_stores import candidate_pairs
 
 RULES = (

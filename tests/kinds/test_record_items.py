@@ -335,7 +335,7 @@ def test_settings_are_kept_as_plain_tuples():
             lambda: ANY_RECORD([ANY_FIELD("a")], [3]),
             "a rule must be an Equal, a field's name or a tuple",
         ),
-        (lambda: ANY_RECORD([ANY_FIELD("a")], [(3,)]), "a rule is made of Equal, Within, Edits, "),
+        (lambda: ANY_RECORD([ANY_FIELD("a")], [(3,)]), "a rule is made of Equal, Within, Near, "),
         (
             lambda: ANY_RECORD([ANY_FIELD("a")], large_bucket=0),
             "large_bucket must be a whole number",

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simdb
+from simdb.errors import ConfigurationError
 from simdb.kinds import distances as strings
+from simdb.kinds import restore
 from simdb.kinds.records import Field, Record
-from simdb.kinds.records import items as records_module
-from simdb.kinds.records.items import RecordItems, RecordMeasure
+from simdb.kinds.records import points as records_module
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.points import RecordMeasure
 from tests.kinds.test_record_strings import slow_distance
 from tests.support.grids import grid
 
@@ -28,7 +31,11 @@ SETTINGS = Record(
         Field("alignment", 7, "alignment", tolerance=3, missing=3),
         Field("words", 70, "words", equivalents=GROUPS, missing="ignore"),
         Field("exact", 50, "exact", equivalents=GROUPS),
+        Field("overlap", 31, "overlap", equivalents=GROUPS, missing="ignore"),
+        Field("intersect", 11, "intersect", equivalents=GROUPS),
         Field("number", 90, "numeric", tolerance=2.5, missing="ignore"),
+        Field("share", 40, "relative", tolerance=0.7),
+        Field("level", 60, "levenshtein", tolerance=3, levels=[(1, 60), ("8/9", 45), (0.5, 3)]),
         Field("date", 45, "date", tolerance=30),
         Field("unscored", 0),
     )
@@ -39,8 +46,10 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
 records = st.fixed_dictionaries(
     {},
     optional={
-        **dict.fromkeys(("edit", "levenshtein", "alignment", "words", "exact"), TEXTS),
-        "number": st.integers(0, 5) | st.floats(0, 5),
+        **dict.fromkeys(("edit", "levenshtein", "alignment", "words", "exact", "level"), TEXTS),
+        **dict.fromkeys(("overlap", "intersect"), TEXTS),
+        "number": st.integers(0, 5) | st.decimals(0, 5, places=2).map(float),
+        "share": st.integers(0, 9),
         "date": st.dates(datetime.date(2001, 1, 1), datetime.date(2001, 3, 1)),
         "unscored": TEXTS,
     },
@@ -55,17 +64,21 @@ def replaced(text: str) -> str:
     return text
 
 
-def slow_points(field: Field, one: Any, other: Any) -> int | None:
-    """The hundredths of one field, by its definition; None if it is missing."""
+def slow_share(field: Field, one: Any, other: Any) -> Fraction | None:
+    """The share of one field's weight, by its definition; None if a value is missing."""
     if one in (None, "") or other in (None, ""):
         return None
-    full = 100 * field.weight
-    if field.compare == "words":
+    if field.compare in ("words", "overlap", "intersect"):
         left, right = set(replaced(one).split()), set(replaced(other).split())
-        return full * len(left & right) // len(left | right)
-    if field.compare == "numeric":
-        apart = abs(Fraction(str(one)) - Fraction(str(other))) / Fraction(str(field.tolerance))
-        return math.floor(full * max(Fraction(0), 1 - apart**2))
+        common = len(left & right)
+        wholes = {"words": len(left | right), "overlap": min(len(left), len(right))}
+        return Fraction(common, wholes.get(field.compare, max(1, common)))
+    if field.compare in ("numeric", "relative"):
+        numbers = Fraction(str(one)), Fraction(str(other))
+        within = Fraction(str(field.tolerance))
+        if field.compare == "relative":
+            within *= max(map(abs, numbers)) or 1
+        return max(Fraction(0), 1 - (abs(numbers[0] - numbers[1]) / within) ** 2)
     if field.compare == "date":
         distance = abs((one - other).days)
     elif field.compare == "exact":
@@ -79,19 +92,30 @@ def slow_points(field: Field, one: Any, other: Any) -> int | None:
         distance = slow_distance(one, other, **edits)
         if field.equivalents and one != other:
             distance = min(distance, slow_distance(replaced(one), replaced(other), **edits) + 1)
-    exact = 1 - Fraction(distance**2, int(field.tolerance) ** 2)
-    return math.floor(full * max(exact, Fraction(0)))
+    return max(Fraction(0), 1 - Fraction(distance**2, int(field.tolerance) ** 2))
 
 
-def slow_compared(one: dict[str, Any], other: dict[str, Any]) -> tuple[int, int]:
-    points, whole = 0, 0
+def slow_compared(one: dict[str, Any], other: dict[str, Any]) -> Fraction | None:
+    """The similarity of two records, whose numbers have few decimals; None without any weight."""
+    points, whole = Fraction(0), 0
     for field in SETTINGS.fields:
-        given = slow_points(field, one.get(field.name), other.get(field.name))
-        if given is None and field.missing == "ignore":
+        share = slow_share(field, one.get(field.name), other.get(field.name))
+        if share is None and field.missing == "ignore":
             continue
-        points += 100 * int(field.missing) if given is None else given
-        whole += 100 * field.weight
-    return points, whole
+        if share is None:
+            points += int(field.missing)
+        elif field.levels:
+            reached = (given for least, given in field.levels if share >= Fraction(str(least)))
+            points += next(reached, 0)
+        else:
+            points += field.weight * share
+        whole += field.weight
+    return points / whole if whole else None
+
+
+def quotients(found: Any) -> list[Fraction | None]:
+    pairs = zip(found.numerators.tolist(), found.denominators.tolist(), strict=True)
+    return [Fraction(points, whole) if whole else None for points, whole in pairs]
 
 
 @given(st.lists(records, min_size=1, max_size=8), st.lists(records, min_size=1, max_size=8))
@@ -100,14 +124,11 @@ def test_points_are_those_of_the_definition(ones, others):
     left, right = (part.ravel() for part in np.indices((len(ones), len(others))))
     between = COMPARING.compare_between(features[0], features[1], left, right)
     expected = [slow_compared(one, other) for one in ones for other in others]
-    assert list(zip(between.numerators.tolist(), between.denominators.tolist(), strict=True)) == (
-        expected
-    )
+    assert quotients(between) == expected
     assert between.numerators.dtype == between.denominators.dtype == np.int64
     probe = ITEMS.features([ITEMS.encode(ones[0])])
     alone = COMPARING.compare_probe(probe, features[1])
-    assert alone.numerators.tolist() == [points for points, _ in expected[: len(others)]]
-    assert alone.denominators.tolist() == [whole for _, whole in expected[: len(others)]]
+    assert quotients(alone) == expected[: len(others)]
 
 
 @given(st.lists(records, min_size=2, max_size=8))
@@ -116,22 +137,22 @@ def test_within_one_batch_a_record_equals_itself_and_order_does_not_matter(rows)
     left, right = (part.ravel() for part in np.indices((len(rows), len(rows))))
     one = COMPARING.compare_pairs(features, left, right)
     other = COMPARING.compare_pairs(features, right, left)
-    assert one.numerators.tolist() == other.numerators.tolist()
-    assert one.denominators.tolist() == other.denominators.tolist()
-    expected = [slow_compared(rows[i], rows[j]) for i, j in zip(left, right, strict=True)]
-    assert one.numerators.tolist() == [points for points, _ in expected]
+    assert quotients(one) == quotients(other)
+    assert quotients(one) == [
+        slow_compared(rows[i], rows[j]) for i, j in zip(left, right, strict=True)
+    ]
 
 
-def compared(settings: Record, one: dict[str, Any], other: dict[str, Any]) -> tuple[int, int]:
+def compared(settings: Record, one: dict[str, Any], other: dict[str, Any]) -> Fraction | None:
     items = RecordItems(settings)
     features = items.features([items.encode(one), items.encode(other)])
     found = RecordMeasure(settings).compare_pairs(features, np.array([0]), np.array([1]))
-    return int(found.numerators[0]), int(found.denominators[0])
+    return quotients(found)[0]
 
 
 @pytest.mark.parametrize(
     ("missing", "expected"),
-    [(0, (10_000, 20_000)), (40, (14_000, 20_000)), ("ignore", (10_000, 10_000))],
+    [(0, Fraction(1, 2)), (40, Fraction(7, 10)), ("ignore", 1)],
 )
 @pytest.mark.parametrize("other", [{"a": "x"}, {"a": "x", "b": None}, {"a": "x", "b": " "}])
 @pytest.mark.parametrize("one", [{"a": "x", "b": "y"}, {"a": "x"}])
@@ -142,7 +163,7 @@ def test_a_missing_field_counts_what_the_settings_say(missing, expected, one, ot
 
 def test_records_without_a_common_field_are_not_similar_when_missing_is_ignored():
     settings = Record([Field("a", missing="ignore"), Field("b", missing="ignore")])
-    assert compared(settings, {"a": "x"}, {"b": "x"}) == (0, 0)
+    assert compared(settings, {"a": "x"}, {"b": "x"}) is None
     items, comparing = RecordItems(settings), RecordMeasure(settings)
     features = items.features([items.encode({"a": "x"}), items.encode({})])
     found = comparing.compare_pairs(features, np.array([0]), np.array([1]))
@@ -151,15 +172,16 @@ def test_records_without_a_common_field_are_not_similar_when_missing_is_ignored(
 
 def test_numbers_at_the_ends_of_the_floats_can_be_compared():
     settings = Record([Field("a", compare="numeric")])
-    assert compared(settings, {"a": 1e308}, {"a": -1e308}) == (0, 10_000)
-    assert compared(settings, {"a": 1e308}, {"a": 1e308}) == (10_000, 10_000)
+    assert compared(settings, {"a": 1e308}, {"a": -1e308}) == 0
+    assert compared(settings, {"a": 1e308}, {"a": 1e308}) == 1
 
 
 def test_the_largest_weights_and_tolerances_do_not_overflow():
     settings = Record([Field("a", 1_000_000, tolerance=65_535), Field("b", 1_000_000, "words")])
     one, other = {"a": "x" * 65_535, "b": "p q"}, {"a": "y", "b": "q r"}
-    assert compared(settings, one, other) == (10**8 // 3, 2 * 10**8)
-    assert compared(settings, one, {"a": "x" * 65_534})[0] == 10**8 * (65_535**2 - 1) // 65_535**2
+    assert compared(settings, one, other) == Fraction(1, 6)
+    cut = 10**8 * (65_535**2 - 1) // 65_535**2  # to hundredths of a point: 2^53 is not enough
+    assert compared(settings, one, {"a": "x" * 65_534}) == Fraction(cut, 2 * 10**8)
 
 
 def test_long_texts_are_not_compared_to_the_end():
@@ -180,7 +202,7 @@ def test_more_words_than_there_are_letters_are_compared_in_parts(monkeypatch):
     features = items.features([items.encode(row) for row in rows])
     left = np.arange(19, dtype=np.int64)
     found = comparing.compare_pairs(features, left, left + 1)
-    assert found.numerators.tolist() == [10_000 * 2 // 4] * 19
+    assert quotients(found) == [Fraction(1, 2)] * 19
 
 
 def test_words_of_every_letter_there_is_are_compared():
@@ -191,7 +213,7 @@ def test_words_of_every_letter_there_is_are_compared():
     features = items.features([items.encode(row) for row in rows])
     left = np.arange(len(rows) - 1, dtype=np.int64)
     found = comparing.compare_pairs(features, left, left + 1)
-    assert set(found.numerators.tolist()) == {10_000 // 3}
+    assert set(quotients(found)) == {Fraction(1, 3)}
 
 
 def test_each_pair_of_values_is_compared_once(monkeypatch):
@@ -223,7 +245,7 @@ def numbers_of(generator: np.random.Generator) -> list[Any]:
     grid([10, 1, 0.1, 7.3, 1e-300, 1_000_000, 10 / 3], [1, 100, 333, 1_000_000], step=3),
 )
 def test_numbers_get_the_points_of_exact_arithmetic(tolerance, weight):
-    """30 and 38 have 36 points of 100 at the tolerance of 10, not 35.99."""
+    """30 and 38 have 36 points of 100 at the tolerance of 10; of many decimals, hundredths."""
     field = Field("n", weight, "numeric", tolerance=tolerance)
     items, comparing = RecordItems(Record([field])), RecordMeasure(Record([field]))
     generator = np.random.default_rng(weight)
@@ -232,9 +254,13 @@ def test_numbers_get_the_points_of_exact_arithmetic(tolerance, weight):
         features = items.features([items.encode({"n": value}) for value in values])
         left, right = map(np.ravel, np.indices((len(values), len(values))))
         found = comparing.compare_pairs(features, left, right)
-        for one, other, points in zip(left, right, found.numerators.tolist(), strict=True):
-            apart = abs(Fraction(str(values[one])) - Fraction(str(values[other]))) / within
-            assert points == math.floor(100 * weight * max(0, 1 - apart**2)), values[one]
+        for one, other, share in zip(left, right, quotients(found), strict=True):
+            numbers = Fraction(str(values[one])), Fraction(str(values[other]))
+            exact = max(0, 1 - (abs(numbers[0] - numbers[1]) / within) ** 2)
+            cut = Fraction(math.floor(100 * weight * exact), 100 * weight)
+            units = math.lcm(*(number.denominator for number in numbers))
+            is_short = units * within.numerator <= 2**20 and max(map(abs, numbers)) < 2**20
+            assert share == (exact if is_short else cut) or (not is_short and share == exact)
 
 
 def test_a_pair_exactly_at_the_threshold_is_found(tmp_path):
@@ -244,3 +270,44 @@ def test_a_pair_exactly_at_the_threshold_is_found(tmp_path):
         people.add_many([(1, {"age": 30}), (2, {"age": 38}), (3, {"age": 39})])
         found = {(p.left, p.right, p.similarity) for p in people.pairs(0.36, guarantee="exact")}
         assert found == {(1, 2, 0.36), (2, 3, 0.99)}
+        people.rebuild(kind.changed(fields=[Field("age", compare="numeric", tolerance=3)]))
+        near = [(p.left, p.right) for p in people.pairs("8/9", guarantee="exact")]
+        assert near == [(2, 3)]  # a difference of 1 gives 8/9 of the points, and not 0.8888
+
+
+def test_real_shares_are_cut_to_ten_thousandths():
+    fields = [Field("name", 100, "jaro-winkler"), Field("home", 100, "place", tolerance=50)]
+    settings = Record(fields)
+    martha = {"name": "martha", "home": "47.3769, 8.5417"}
+    other = {"name": "marhta", "home": "47.0502 8.3093"}
+    metres = 40_345  # between Zurich and Lucerne, by the formula of haversines
+    expected = (Fraction(9611, 10_000) + 1 - Fraction(metres**2, 50_000**2)) / 2
+    assert compared(settings, martha, other) == pytest.approx(expected, abs=1e-4)
+    assert compared(settings, martha, martha) == 1
+
+
+def test_rare_words_weigh_more_by_frozen_frequencies():
+    settings = Record([Field("a", compare="cosine", separator=";")])
+    rows = [{"a": f"common thing; rare {number}"} for number in range(50)] + [{"a": None}]
+    counted = settings.counted(rows)
+    assert dict(counted.fields[0].frequencies) == {"": 50, "common thing": 50}
+    common, rare = 1000, round(1000 * (1 + math.log(51 / 2)))
+    cosine = common**2 / (common**2 + rare**2)
+    assert compared(counted, rows[0], rows[1]) == Fraction(math.floor(10_000 * cosine), 10_000)
+    assert compared(settings, rows[0], rows[1]) == Fraction(1, 2)
+    assert restore(counted.describe()) == counted
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"levels": [(1, 101)]}, "levels must be pairs"),
+        ({"levels": [(0.5, 10), (0.8, 5)]}, "levels must be pairs"),
+        ({"levels": [0.5]}, "levels: Expected array"),
+        ({"separator": ";"}, "separator is of words"),
+        ({"compare": "relative"}, "must be a share of at most 1, not 10"),
+    ],
+)
+def test_comparisons_that_make_no_sense_are_refused(settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Field("a", **settings)

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import simdb
 from simdb.errors import ConfigurationError, MissingExtraError
 from simdb.kinds import restore
-from simdb.kinds.records import Alike, Edits, Equal, Field, Record, RecordFamily, Within
-from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records import Alike, Edits, Equal, Field, Near, Record, RecordFamily, Within
+from simdb.kinds.records.items import Place, RecordItems
+from simdb.kinds.records.points import metres_between
 from simdb.kinds.records.rules import common_keys
 from tests.kinds.test_record_strings import slow_distance
 from tests.support.record_stores import opened, scored
@@ -28,6 +29,7 @@ FIELDS = (
     Field("town", compare="alignment"),
     Field("size", compare="numeric"),
     Field("born", compare="date"),
+    Field("home", compare="place", tolerance=100),
 )
 
 
@@ -81,6 +83,31 @@ def test_numbers_and_days_within_a_window_share_a_key(numbers, window):
                 assert not count
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-90, -89.9, -45, 0, 47, 88, 89.99, 90]),
+            st.sampled_from([-180, -179.99, -1, 0, 90, 179.99, 180]),
+            st.floats(0, 2),
+            st.floats(0, 2),
+        ),
+        min_size=2,
+        max_size=5,
+    ),
+    st.sampled_from([0.5, 30, 1_000]),
+)
+def test_places_within_a_radius_share_a_key(given_places, kilometres):
+    scale = kilometres / 111
+    places = [
+        Place(round(max(-90.0, north - dn * scale), 9), round(max(-180.0, east - de * scale), 9))
+        for north, east, dn, de in given_places
+    ]
+    rows = [{"home": f"{north:.9f}, {east:.9f}"} for north, east in places]
+    for (one, other), count in shared_keys(Near("home", kilometres), rows).items():
+        if metres_between([places[one]], [places[other]])[0] <= 1_000 * kilometres:
+            assert count
+
+
 def test_words_and_grams_agree_as_often_as_they_are_planned_to():
     generator = np.random.default_rng(3)
     words = [f"w{number}" for number in range(4_000)]
@@ -132,7 +159,7 @@ def test_settings_of_rules_are_restored_from_json():
 
 def test_a_pair_beyond_what_the_rules_cannot_miss_is_certain():
     kind = Record(FIELDS, [Within("size", 5), Edits("name", 2), (Equal("town"), Alike("name"))])
-    assert kind.certain_above() == 1 - Fraction(25 + 9, 400)  # 5 and 3 of a tolerance of 10
+    assert kind.certain_above() == 1 - Fraction(25 + 9, 500)  # 5 and 3 of a tolerance of 10
     assert float(kind.changed(candidates=[Alike("name")]).certain_above()) == 1
 
 
@@ -140,11 +167,12 @@ def test_a_pair_beyond_what_the_rules_cannot_miss_is_certain():
     ("rule", "message"),
     [
         (Within("name", 3), "Within\\('name'\\) is of numbers and dates"),
+        (Near("name", 3), "Near\\('name'\\) is of places"),
         (Edits("size"), "Edits\\('size'\\) is of texts"),
         (Alike(["name", "born"]), "Alike\\('born'\\) is of texts"),
         (Within("age", 3), "names the field 'age', which is none of name"),
         ((Alike("name"), Edits("town", 3), Edits("name")), "up to 3,105 keys of a record"),
-        ({"by": "magic"}, "by 'magic', which is none of within, edits, alike"),
+        ({"by": "magic"}, "by 'magic', which is none of within, edits, alike, near"),
     ],
 )
 def test_rules_that_do_not_fit_their_fields_are_refused(rule, message):

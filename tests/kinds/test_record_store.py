@@ -13,7 +13,8 @@ import simdb
 from simdb.answers import buckets
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.kinds.records import RecordFamily
-from simdb.kinds.records.items import RecordItems, RecordMeasure
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.points import RecordMeasure
 from tests.support.record_stores import KIND, Scored, candidate_pairs, opened, scored, some_people
 from tools.benchmarks.record_data import load
 from tools.benchmarks.records import PEOPLE, RESTAURANTS

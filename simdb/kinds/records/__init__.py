@@ -18,14 +18,16 @@ from msgspec import Meta
 
 from simdb.arrays import UInt16s
 from simdb.errors import ConfigurationError
-from simdb.exact.thresholds import exact_fraction
+from simdb.exact.thresholds import Threshold, exact_fraction
 from simdb.kinds.base import OBJECTS, Differences, Examples, Items, Kind, Measure, Settings
-from simdb.kinds.records.items import RecordItems, RecordMeasure
+from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.points import RecordMeasure, frequencies
 from simdb.kinds.records.rules import (
     MOST_KEYS,
     Alike,
     Edits,
     Equal,
+    Near,
     Part,
     RecordFamily,
     Rule,
@@ -46,6 +48,7 @@ __all__ = [
     "Edits",
     "Equal",
     "Field",
+    "Near",
     "Part",
     "Record",
     "RecordFamily",
@@ -53,10 +56,15 @@ __all__ = [
     "Within",
 ]
 
-TextComparison: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "words", "exact"]
-Comparison: TypeAlias = Literal[TextComparison, "numeric", "date"]
+Distance: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau", "exact"]
+SetComparison: TypeAlias = Literal["words", "overlap", "intersect", "cosine"]
+TextComparison: TypeAlias = Literal[Distance, SetComparison, "jaro-winkler"]
+Comparison: TypeAlias = Literal[TextComparison, "numeric", "relative", "date", "place"]
 
+DISTANCES: tuple[str, ...] = get_args(Distance)
+SET_COMPARISONS: tuple[str, ...] = get_args(SetComparison)
 TEXT_COMPARISONS: tuple[str, ...] = get_args(TextComparison)
+ANY_TOLERANCE = ("numeric", "relative", "place")
 
 LARGEST_WEIGHT = 1_000_000
 LARGEST_TOLERANCE = 1_000_000
@@ -68,9 +76,10 @@ MOST_RULES = 64
 class Field(Settings, frozen=True):
     """One field of a record: how two values of it are compared, and what that counts.
 
-    Two values at the difference d get ``weight * max(0, 1 - (d / tolerance)^2)`` points, cut to
-    whole hundredths. With the weight of 100 and the tolerance of 10 that is 100 - d^2: as in MMDS
-    3.8.2 the penalty grows quadratically with the distance.
+    Two values at the difference d get ``weight * max(0, 1 - (d / tolerance)^2)`` points. With the
+    weight of 100 and the tolerance of 10 that is 100 - d^2: as in MMDS 3.8.2 the penalty grows
+    quadratically with the distance. What has a similarity in the place of a difference gives that
+    share of the weight. Points are quotients, and added up as such (``records.points``).
 
     Attributes:
         name: the key of its value in a record.
@@ -79,10 +88,15 @@ class Field(Settings, frozen=True):
         compare: the difference. Of texts: ``"edit"`` counts insertions and deletions of characters
             (MMDS 3.5.5), ``"levenshtein"`` also mutations, ``"damerau"`` also transpositions
             (exercise 3.5.8) and ``"alignment"`` does that five times as fast where nothing is
-            edited twice; ``"words"`` gives the points by the Jaccard similarity of the words
-            instead, ``"exact"`` gives all or none. ``"numeric"`` is the difference of numbers,
-            ``"date"`` of days.
-        tolerance: the difference that leaves no points; a whole number for all but numbers.
+            edited twice; ``"exact"`` gives all or none. By a similarity: ``"words"`` by that of
+            Jaccard of the words, ``"overlap"`` by the common ones of those of the shorter,
+            ``"intersect"`` gives all for a common one, ``"cosine"`` is that of the words, each
+            weighed by how rare it is (``frequencies``), ``"jaro-winkler"`` that of Jaro and
+            Winkler, for names. ``"numeric"`` is the difference of numbers, ``"relative"`` that by
+            the larger one, ``"date"`` of days, ``"place"`` of places, texts such as
+            ``"47.38, 8.54"`` (degrees to the north and to the east), in kilometres.
+        tolerance: the difference that leaves no points, where there is one; of texts and days a
+            whole number. ``"relative"`` needs one up to 1: 0.1 for a tenth.
         prepare: transformations of a text, in their order, before anything is compared.
         equivalents: groups of words or values that stand for each other: ``[("william", "bill")]``.
             Values that are equal but for such words differ in one letter (MMDS 3.8.2); ``"words"``
@@ -92,6 +106,15 @@ class Field(Settings, frozen=True):
             measured against; then two records that share a single field can be equal by it.
         invalid: what a value is that cannot be read, such as the 31st of February: ``"refuse"`` it
             with an error, or store it and take it for ``"missing"`` when comparing.
+        levels: in the place of a continuous share: ``[(1, 100), ("0.8", 60)]`` gives 100 points
+            where all of the weight would be given, 60 from eight tenths of it on, else none. Points
+            are whole numbers up to the weight, and fall with the share.
+        separator: what is between the words of a set: ``";"`` in ``"data mining; sketches"``;
+            nothing for white space.
+        frequencies: in how many texts words are, by which ``"cosine"`` weighs them, and under
+            ``""`` how many texts there are. ``Record.counted`` counts them. They are stored with
+            the settings and do not change as records come and go, so that a score stays what it is;
+            a word that is not among them is taken for one of a single text.
     """
 
     name: Annotated[str, Meta(min_length=1)]
@@ -105,14 +128,31 @@ class Field(Settings, frozen=True):
     equivalents: Sequence[Sequence[str]] = ()
     missing: Annotated[int, Meta(ge=0)] | Literal["ignore"] = 0
     invalid: Literal["refuse", "missing"] = "refuse"
+    levels: Sequence[tuple[float | str, int]] = ()
+    separator: str = ""
+    frequencies: Mapping[str, int] | Sequence[tuple[str, Annotated[int, Meta(ge=1)]]] = ()
 
     def __post_init__(self) -> None:
         prepare = require_transformations(f"field {self.name!r}: prepare", self.prepare)
         self._set("prepare", prepare)
         self._set("equivalents", self._require_equivalents())
         super().__post_init__()
+        self._set("levels", self._require_levels())
+        counts = self.frequencies
+        pairs = counts.items() if isinstance(counts, Mapping) else map(tuple, counts)
+        self._set("frequencies", tuple(sorted(pairs)))
+        if self.compare == "relative" and self.tolerance > 1:
+            raise ConfigurationError(
+                f"field {self.name!r}: the tolerance of 'relative' must be a share of at most 1, "
+                f"not {self.tolerance!r}"
+            )
+        for setting in ("separator", "frequencies"):
+            if getattr(self, setting) and self.compare not in SET_COMPARISONS:
+                raise ConfigurationError(
+                    f"field {self.name!r}: {setting} is of words, not of compare={self.compare!r}"
+                )
         whole = math.trunc(self.tolerance) == self.tolerance <= LARGEST_WHOLE_TOLERANCE
-        if self.compare != "numeric" and not whole:
+        if self.compare not in ANY_TOLERANCE and not whole:
             raise ConfigurationError(
                 f"field {self.name!r}: the tolerance of {self.compare!r} must be a whole number of "
                 f"at most {LARGEST_WHOLE_TOLERANCE:,}, not {self.tolerance!r}"
@@ -138,14 +178,42 @@ class Field(Settings, frozen=True):
     @property
     def is_edited(self) -> bool:
         """Whether different values of it are one edit apart or more."""
-        return self.is_text and self.compare != "words"
+        return self.compare in DISTANCES
 
     def loss_beyond(self, distance: int | Fraction) -> Fraction:
         """The points that it loses, or more, from a distance on or where it has no value."""
         if self.missing == "ignore":
             return Fraction(0)
-        share = min(Fraction(1), (distance / exact_fraction(self.tolerance)) ** 2)
-        return min(self.weight * share, Fraction(self.weight - self.missing))
+        share = 1 - min(Fraction(1), (distance / exact_fraction(self.tolerance)) ** 2)
+        points = self.weight * share
+        if self.levels:
+            reached = (given for least, given in self.levels if share >= exact_fraction(least))
+            points = Fraction(next(reached, 0))
+        return min(self.weight - points, Fraction(self.weight - self.missing))
+
+    def words_of(self, text: str) -> list[str]:
+        """Return the words of a text, or what is between separators."""
+        if not self.separator:
+            return text.split()
+        return [word for word in map(str.strip, text.split(self.separator)) if word]
+
+    def _require_levels(self) -> tuple[tuple[float | str, int], ...]:
+        problem = (
+            f"field {self.name!r}: levels must be pairs of a share, above 0 and up to 1, and of "
+            f"whole points up to the weight that fall with it, such as [(1, 100), (0.8, 60)], not "
+            f"{self.levels!r}"
+        )
+        levels = tuple(listed(level, problem) for level in listed(self.levels, problem))
+        try:
+            shares = [Threshold.parse(least, name="a level").fraction for least, _ in levels]
+            points = [given for _, given in levels]
+            whole = all(type(given) is int and 0 <= given <= self.weight for given in points)
+        except (ConfigurationError, TypeError, ValueError):
+            raise ConfigurationError(problem) from None
+        rising = [shares, points] != [sorted(shares, reverse=True), sorted(points, reverse=True)]
+        if rising or not whole:
+            raise ConfigurationError(problem)
+        return levels
 
     def _require_equivalents(self) -> tuple[tuple[str, ...], ...]:
         problem = (
@@ -168,9 +236,9 @@ class Record(Kind, frozen=True):
 
     Attributes:
         fields: all that a record may have; another field is refused.
-        candidates: the rules. Each is an ``Equal``, ``Within``, ``Edits`` or ``Alike``, the name
-            of a field for its equality, or a tuple of several that must all hold. Nothing given
-            means as in MMDS 3.8.2: one field that is scored must be equal, whichever.
+        candidates: the rules. Each is an ``Equal``, ``Within``, ``Near``, ``Edits`` or ``Alike``,
+            the name of a field for its equality, or a tuple of several that must all hold. Nothing
+            given means as in MMDS 3.8.2: one field that is scored must be equal, whichever.
         large_bucket: records that share a key of one rule beyond which there is a warning, since
             each of them is compared with each: 1,000 records are half a million pairs.
     """
@@ -251,6 +319,24 @@ class Record(Kind, frozen=True):
                 "the keys of parts of one rule are multiplied"
             )
         return rules
+
+    def counted(self, rows: Iterable[Mapping[str, object]]) -> Self:
+        """Return the same with the frequencies of words in some records, by which they are weighed.
+
+        Of each field that is compared by ``"cosine"``: in how many records each word is, but for
+        those of one record, and how many records have the field. BadItemError: one is no record.
+        """
+        items = RecordItems(self)
+        encoded = list(map(items.encode, rows))
+        columns = items.features(encoded).columns
+        return self.changed(
+            fields=[
+                field.changed(frequencies=frequencies(field, columns[field.name]))
+                if field.compare == "cosine" and field.name in columns
+                else field
+                for field in self.fields
+            ]
+        )
 
     # -- the contract ----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Records: their stored form, their fields as columns of values, their similarity (MMDS 3.8.2).
+"""Records: their stored form, and their fields as columns of values (MMDS 3.8.2).
 
 The stored form begins with one byte for each field of the settings, in their order: 0 the record
 has no such field, 1 None, 2 a string, 3 an integer, 4 a float, 5 a date. Then follow, for each
@@ -6,10 +6,6 @@ field that has a value, the length of the string in bytes (uint16), the integer 
 (float64) or the day (uint32, 0001-01-01 is 1), all little-endian; then the strings in UTF-8, one
 after the other. ``get`` returns every value as it was given.
 
-The similarity is points of the fields, added up. They are counted in whole hundredths, so that a
-score is an exact quotient: of two values at the difference d, with the weight w and the tolerance t
-of their field, ``floor(100 w (1 - d^2 / t^2))`` hundredths, or none. Words give ``floor(100 w J)``
-by their Jaccard similarity J.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -37,8 +33,7 @@ from simdb.errors import (
     MissingExtraError,
 )
 from simdb.exact.thresholds import exact_fraction
-from simdb.kinds.base import Compared, Differences, Items, PairedMeasure, shown, utf8
-from simdb.kinds.distances import StringDistance, pair_common_lengths, pair_distances
+from simdb.kinds.base import Differences, Items, shown, utf8
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Field, Record
@@ -48,9 +43,20 @@ Transform: TypeAlias = Callable[[str], str]
 
 MAXIMUM_VALUE_BYTES = 65_535
 _INTEGERS = range(-(2**63), 2**63)
+_DEGREES = r"[-+]?\d{1,3}(?:\.\d{1,18})?"
 _SEPARATORS = re.compile(r"[\W_]+")
 _DIGITS = re.compile(r"\d+")
+_PLACE = re.compile(rf"\s*({_DEGREES})\s*[,; ]\s*({_DEGREES})\s*", re.ASCII)
 _DATE = re.compile(r"\s*(\d{4})(-?)(\d{2})\2(\d{2})\s*", re.ASCII)
+
+
+class Place(NamedTuple):
+    """A place on the Earth, in degrees."""
+
+    north: float
+    east: float
+
+
 Read = TypeVar("Read", str, Fraction)
 
 ABSENT, NONE, STRING, INTEGER, FLOAT, DATE = range(6)
@@ -58,13 +64,6 @@ MISSING = -1
 
 _LETTERS = {STRING: "H", INTEGER: "q", FLOAT: "d", DATE: "I"}  # of struct
 _PATTERNS_KEPT = 1_024
-
-HUNDREDTHS = 100
-
-_MOST_LETTERS = 0x110000
-_LARGEST_WHOLE = 2**62
-_ROUNDINGS = 2.0**-48  # what the few roundings of a share are together, and more
-_DENSE = 4  # cells of a table of all pairs of values, for each pair of records
 
 
 # -- transformations -----------------------------------------------------------------------------
@@ -257,6 +256,22 @@ def read_day(name: str, value: Value) -> Fraction | None:
         ) from None
 
 
+def read_place(name: str, value: Value) -> Place | None:
+    """Return the place of ``47.38, 8.54``: degrees to the north and to the east."""
+    if isinstance(value, str):
+        if not value.strip():
+            return None
+        found = _PLACE.fullmatch(value)
+        if found is not None:
+            place = Place(float(found[1]), float(found[2]))
+            if abs(place.north) <= 90 and abs(place.east) <= 180:
+                return place
+    raise BadItemError(
+        f"the field {name!r} is compared as a place, which {reprlib.repr(value)} is not; write "
+        "degrees to the north, -90 to 90, and to the east, -180 to 180: '47.38, 8.54'"
+    )
+
+
 # -- items and their columns -----------------------------------------------------------------------
 
 
@@ -269,7 +284,8 @@ class RecordColumn:
     # What rules compare: the same with words of one group of equivalents replaced, ``values``
     # itself where the field has none; of a number its float64, of a date itself.
     canonical: list[str]
-    numbers: list[Fraction]  # the number or the day of each of ``values``; empty for texts
+    numbers: list[Fraction]  # the number or the day of each of ``values``; empty for others
+    places: list[Place]  # the place of each of ``values``, where they are places
 
     @property
     def floats(self) -> Float64s:
@@ -294,7 +310,10 @@ class _Reader:
     def __init__(self, field: Field) -> None:
         self.field = field
         self.is_text = field.is_text
-        self._read_number = read_number if field.compare == "numeric" else read_day
+        readers = {"date": read_day, "place": read_place}
+        self._read_number = cast(
+            "Callable[[str, Value], Fraction | None]", readers.get(field.compare, read_number)
+        )
         self._prepare = chained(field.prepare)
         self._equivalents = Equivalents(field, self._prepare) if field.equivalents else None
 
@@ -309,7 +328,7 @@ class _Reader:
         """Return the column of one value a record; each different one is read once."""
         places: dict[str, int] = {}
         known: dict[Value | None, int] = {None: MISSING}
-        numbers: list[Fraction] = []
+        numbers: list[Any] = []
         rounded: list[str] = []
         for value in dict.fromkeys(values):
             if value is None:
@@ -329,7 +348,10 @@ class _Reader:
         canonical = texts if self.is_text else rounded
         if self._equivalents is not None:
             canonical = [self._equivalents.replaced(text) for text in texts]
-        return RecordColumn(codes, texts, canonical, numbers)
+        is_place = self.field.compare == "place"
+        return RecordColumn(
+            codes, texts, canonical, [] if is_place else numbers, numbers if is_place else []
+        )
 
     def _read(self, read: Callable[[str, Value], Read | None], value: Value) -> Read | None:
         """The part of a value that is compared; None if it is missing, or taken for it."""
@@ -340,9 +362,11 @@ class _Reader:
                 return None
             raise
 
-    def _written(self, number: Fraction) -> str:
+    def _written(self, number: Fraction | Place) -> str:
         """Return the text by which rules know a number; signatures of all versions hash it."""
-        if self.field.compare == "numeric":
+        if isinstance(number, Place):
+            return f"{number.north + 0.0!r} {number.east + 0.0!r}"
+        if self.field.compare != "date":
             return repr(float(number) + 0.0)
         return datetime.date.fromordinal(int(number)).isoformat()
 
@@ -418,7 +442,7 @@ class RecordItems(Items):
         return RecordFeatures(columns, len(items))
 
     def differences(self, field: str) -> Differences:
-        """The function that computes how records differ in a field; of texts by 0 or 1, or nan."""
+        """The function that computes how records differ in a field; by 0 or 1 if in no number."""
 
         def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:
             column = self.features([*left, *right]).columns[field]
@@ -485,187 +509,3 @@ def _decoded(data: bytes, count: int) -> list[Value | None]:
             "are expected"
         )
     return values
-
-
-# -- the similarity -------------------------------------------------------------------------------
-
-
-class RecordMeasure(PairedMeasure):
-    """Compare records by the points of their fields."""
-
-    is_slow_to_prepare = True
-
-    def __init__(self, settings: Record) -> None:
-        self._fields = tuple(field for field in settings.fields if field.weight)
-
-    def compare_between(
-        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
-    ) -> Compared:
-        """Compare record ``left[i]`` of one batch with record ``right[i]`` of another.
-
-        Returns:
-            hundredths of points by hundredths of the weights. Where a field is ignored because it
-            is missing, its weight is not among them: 0 / 0 if all are.
-        """
-        numerators = np.zeros(len(left), np.int64)
-        denominators = np.zeros(len(left), np.int64)
-        for field in self._fields:
-            one, other = ones.columns[field.name], others.columns[field.name]
-            codes, other_codes = one.codes[left], other.codes[right]
-            present = (codes >= 0) & (other_codes >= 0)
-            absent = 0 if field.missing == "ignore" else HUNDREDTHS * field.missing
-            points = np.full(len(left), absent, np.int64)
-            points[present] = _points(field, one, other, codes[present], other_codes[present])
-            numerators += points
-            weight = HUNDREDTHS * field.weight
-            denominators += weight * present if field.missing == "ignore" else weight
-        return Compared(numerators, denominators)
-
-
-def _points(
-    field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
-) -> Int64s:
-    """Return the hundredths of pairs of values that are there."""
-    if not field.is_text:
-        return _number_points(field, one, other, left, right)
-    unequal = np.flatnonzero(left != _in_codes_of(one, other)[right])
-    points = np.full(left.size, HUNDREDTHS * field.weight, np.int64)
-    compare = _word_points if field.compare == "words" else _text_points
-    points[unequal] = _once(
-        lambda i, j: compare(field, one, other, i, j),
-        left[unequal],
-        right[unequal],
-        (len(one.values), len(other.values)),
-    )
-    return points
-
-
-def _text_points(
-    field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
-) -> Int64s:
-    """Return the hundredths of pairs of different texts by their distance."""
-    apart = _distances(field, one.values, other.values, left, right)
-    if one.canonical is not one.values:
-        replaced = _distances(field, one.canonical, other.canonical, left, right)
-        apart = np.minimum(apart, replaced + 1)
-    tolerance = int(field.tolerance)
-    left_of_it = tolerance**2 - np.minimum(apart, tolerance) ** 2
-    points: Int64s = HUNDREDTHS * field.weight * left_of_it // tolerance**2
-    return points
-
-
-def _distances(
-    field: Field, ones: list[str], others: list[str], left: Int64s, right: Int64s
-) -> Int64s:
-    """Return the distances of pairs of texts, those that leave no points as the tolerance."""
-    texts = [ones[code] for code in left.tolist()]
-    other_texts = [others[code] for code in right.tolist()]
-    tolerance = int(field.tolerance)
-    if field.compare == "exact":
-        equal = np.fromiter(map(str.__eq__, texts, other_texts), np.bool_, len(texts))
-        return np.where(equal, 0, tolerance)
-    return pair_distances(
-        texts, other_texts, distance=cast("StringDistance", field.compare), cutoff=tolerance - 1
-    )
-
-
-def _word_points(
-    field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
-) -> Int64s:
-    """Return the hundredths of pairs of texts by their words.
-
-    A set of words is written as a string of one letter a word, in order. Common letters of two
-    such strings are a common subsequence, which is found without a Python set a pair.
-    """
-    letters: dict[str, str] = {}
-    words, others = (
-        _word_strings(column.canonical, codes, letters)
-        for column, codes in ((one, left), (other, right))
-    )
-    if len(letters) > _MOST_LETTERS:
-        parts = zip(np.array_split(left, 2), np.array_split(right, 2), strict=True)
-        return np.concatenate([_word_points(field, one, other, *part) for part in parts])
-    common = pair_common_lengths(words, others)
-    sizes = np.fromiter(map(len, words), np.int64, len(words))
-    union = sizes + np.fromiter(map(len, others), np.int64, len(others)) - common
-    points: Int64s = HUNDREDTHS * field.weight * common // np.maximum(union, 1)
-    return points
-
-
-def _number_points(
-    field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
-) -> Int64s:
-    """Return the hundredths of pairs of numbers, ``floor(100 w (1 - (d / t)^2))`` exactly.
-
-    Numbers with few decimals are whole numbers of a common unit, which is quick. For others floats
-    tell how many hundredths it is at least and at most; where that differs, fractions decide.
-    """
-    full = HUNDREDTHS * field.weight
-    tolerance = exact_fraction(field.tolerance)
-    unit = math.lcm(tolerance.denominator, *(n.denominator for n in one.numbers + other.numbers))
-    largest = max(map(abs, (*one.numbers, *other.numbers)), default=Fraction(0))
-    reach = int(tolerance * unit)
-    if largest * unit < _LARGEST_WHOLE and full * reach**2 < _LARGEST_WHOLE:
-        ones, others = (
-            np.array([int(number * unit) for number in column.numbers], np.int64)
-            for column in (one, other)
-        )
-        apart = np.minimum(np.abs(ones[left] - others[right]), reach)
-        points: Int64s = full * (reach**2 - apart**2) // reach**2
-        return points
-    with np.errstate(all="ignore"):  # what overflows is in doubt
-        a, b = one.floats[left], other.floats[right]
-        share = np.minimum(np.abs(a - b) / float(tolerance), 2.0)
-        near = full * (1.0 - np.square(share))
-        doubt = full * _ROUNDINGS * ((np.abs(a) + np.abs(b)) / float(tolerance) + 1.0)
-        least, most = (np.maximum(np.floor(near + sign * doubt), 0.0) for sign in (-1, 1))
-        points = least.astype(np.int64)
-    unsure = np.flatnonzero(~(least == most))
-
-    def exactly(i: Int64s, j: Int64s) -> Int64s:
-        gaps = (
-            min(abs(one.numbers[x] - other.numbers[y]), tolerance) / tolerance
-            for x, y in zip(i.tolist(), j.tolist(), strict=True)
-        )
-        return np.array([math.floor(full * (1 - gap**2)) for gap in gaps], np.int64)
-
-    if unsure.size:
-        shape = len(one.numbers), len(other.numbers)
-        points[unsure] = _once(exactly, left[unsure], right[unsure], shape)
-    return points
-
-
-def _in_codes_of(one: RecordColumn, other: RecordColumn) -> Int64s:
-    """Return for each value of ``other`` its code in ``one``, -1 where that has it not."""
-    if one is other:
-        return np.arange(len(other.values), dtype=np.int64)
-    places = {value: code for code, value in enumerate(one.values)}
-    return np.array([places.get(value, -1) for value in other.values], np.int64)
-
-
-def _once(
-    compare: Callable[[Int64s, Int64s], Int64s], left: Int64s, right: Int64s, shape: tuple[int, int]
-) -> Int64s:
-    """Compare each pair of values once, however many records have it."""
-    cells = shape[0] * shape[1]
-    pairs = left * shape[1] + right
-    if cells <= _DENSE * pairs.size:
-        seen = np.zeros(cells, np.bool_)
-        seen[pairs] = True
-        different = np.flatnonzero(seen)
-        places = (np.cumsum(seen) - 1)[pairs]
-    else:
-        different, places = np.unique(pairs, return_inverse=True)
-    points: Int64s = compare(different // shape[1], different % shape[1])[places]
-    return points
-
-
-def _word_strings(values: list[str], codes: Int64s, letters: dict[str, str]) -> list[str]:
-    """Return words as strings of one letter each, of use while there are letters enough."""
-    strings: dict[int, str] = {}
-    for code in np.unique(codes).tolist():
-        words = set(values[code].split())
-        for word in words:
-            letters.setdefault(word, chr(min(len(letters), _MOST_LETTERS - 1)))
-        strings[code] = "".join(sorted(letters[word] for word in words))
-    return [strings[code] for code in codes.tolist()]

@@ -26,10 +26,12 @@ from simdb.kinds.base import Settings
 from simdb.kinds.records.items import (
     COUNTED,
     TRANSFORMATIONS,
+    Place,
     RecordColumn,
     RecordFeatures,
     chained,
 )
+from simdb.kinds.records.points import EARTH, METRES
 from simdb.lsh.family import BucketKeys, Family, MinHash, SymbolSets, mixed, secret_words
 from simdb.lsh.planning import Plan, PlanRequest, plan
 from simdb.ragged import offsets_of
@@ -46,6 +48,7 @@ SAMPLED_MEETINGS = 32_768
 _SECRET_WORDS = 4
 _NO_DIGEST = bytes(8)
 _KEEPS_SOMETHING = ("lowercase", "first", "last")
+_ROUNDED = 1e-9  # what cells on the Earth are larger than they need be
 _LARGEST_CHOICE = 4_096  # of fields that differ, and how much: see certain_loss
 
 Fields: TypeAlias = Mapping[str, "Field"]
@@ -173,7 +176,7 @@ class Within(Part, frozen=True, tag_field="by", tag="within"):
         return 2
 
     def require_fitting(self, fields: Fields) -> None:
-        if fields[self.field].is_text:
+        if fields[self.field].compare not in ("numeric", "relative", "date"):
             raise ConfigurationError(
                 f"Within({self.field!r}) is of numbers and dates, and the field is compared by "
                 f"{fields[self.field].compare!r}"
@@ -193,7 +196,76 @@ class Within(Part, frozen=True, tag_field="by", tag="within"):
         return keys
 
     def least_loss(self, fields: Fields) -> Fraction:
+        if fields[self.field].compare == "relative":
+            return Fraction(0)
         return fields[self.field].loss_beyond(exact_fraction(self.window))
+
+
+class Near(Part, frozen=True, tag_field="by", tag="near"):
+    """Two records agree if their places are at most so many kilometres apart.
+
+    Nothing so near is missed; some that are up to three times as far apart agree as well. (A place
+    is in the cell of the radius's size that it lies in, and in the next ones to the north and to
+    the east. Near a pole a cell is as many degrees wide as that takes.)
+
+    Attributes:
+        field: the name of a field that is compared as places.
+        kilometres: the radius, at most 1,000.
+    """
+
+    field: str
+    kilometres: Annotated[int, Meta(gt=0, le=1_000)] | Annotated[float, Meta(gt=0, le=1_000)]
+
+    def __str__(self) -> str:
+        return f"{self.field} within {self.kilometres:g} km"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.field,)
+
+    @property
+    def key_count(self) -> int:
+        return 4
+
+    def require_fitting(self, fields: Fields) -> None:
+        if fields[self.field].compare != "place":
+            raise ConfigurationError(
+                f"Near({self.field!r}) is of places, and the field is compared by "
+                f"{fields[self.field].compare!r}"
+            )
+
+    def hasher(self, fields: Fields, secret: UInt64s) -> Hasher:
+        digest = _digests(secret)
+
+        def keys(features: RecordFeatures) -> UInt64s:
+            column = features.columns[self.field]
+            hashed = np.zeros((len(column.places) + 1, self.key_count), np.uint64)
+            for row, place in enumerate(column.places):
+                hashed[row] = [digest(cell) for cell in self._cells(place)]
+            return hashed[column.codes]
+
+        return keys
+
+    def _cells(self, place: Place) -> Iterator[str]:
+        """Yield the names of the cells of a place: in two rows of cells, two each."""
+        height = math.degrees((self.kilometres * METRES + 1) / EARTH) * (1 + _ROUNDED)
+        row = math.floor(place.north / height)
+        for north in (row, row + 1):  # in which there are places from north - 1 to north + 1
+            nearest_pole = min(90.0, max(abs(north - 1), abs(north + 1)) * height)
+            narrowing = max(0.0, math.cos(math.radians(nearest_pole)) * (1 - _ROUNDED))
+            half = math.sin(math.radians(height) / 2)
+            if half >= narrowing:  # all round the pole
+                yield from (f"{north}", f"{north} again")
+                continue
+            width = 2 * math.degrees(math.asin(half / narrowing)) * (1 + _ROUNDED)
+            columns = math.floor(360 / width)
+            column = math.floor((place.east + 180) / 360 * columns) % columns
+            beside = (column + 1) % columns
+            yield f"{north} {column}"
+            yield f"{north} {beside}" if beside != column else f"{north} again"
+
+    def least_loss(self, fields: Fields) -> Fraction:
+        return fields[self.field].loss_beyond(exact_fraction(self.kilometres))
 
 
 class Edits(Part, frozen=True, tag_field="by", tag="edits"):
@@ -310,6 +382,7 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
 
         def keys(features: RecordFeatures) -> UInt64s:
             columns = [features.columns[name] for name in self.fields]
+            known = [fields[name] for name in self.fields]
             codes = np.stack([column.codes for column in columns], axis=1)
             distinct, places = np.unique(codes, axis=0, return_inverse=True)
             symbols: dict[str, int] = {}
@@ -318,9 +391,9 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
             for row in distinct.tolist():
                 pieces = [
                     piece
-                    for column, code in zip(columns, row, strict=True)
+                    for field, column, code in zip(known, columns, row, strict=True)
                     if code >= 0
-                    for piece in self._pieces(column.canonical[code])
+                    for piece in self._pieces(field, column.canonical[code])
                 ]
                 values += [
                     symbols[piece] if piece in symbols else symbols.setdefault(piece, digest(piece))
@@ -335,14 +408,14 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
 
         return keys
 
-    def _pieces(self, text: str) -> Iterable[str]:
+    def _pieces(self, field: Field, text: str) -> Iterable[str]:
         if self.of == "words":
-            return text.split()
+            return field.words_of(text)
         padded = f" {text} "
         return (padded[at : at + self.of] for at in range(max(1, len(padded) - self.of + 1)))
 
 
-PARTS: dict[str, type[Part]] = {"within": Within, "edits": Edits, "alike": Alike}
+PARTS: dict[str, type[Part]] = {"within": Within, "edits": Edits, "alike": Alike, "near": Near}
 
 Rule: TypeAlias = tuple[Part, ...]
 
@@ -359,7 +432,7 @@ def rule_of(given: object) -> Rule:
             made = _restored(part)
         if not isinstance(made, Part):
             raise ConfigurationError(
-                f"a rule is made of Equal, Within, Edits, Alike and names, not {part!r}"
+                f"a rule is made of Equal, Within, Near, Edits, Alike and names, not {part!r}"
             )
         rule.append(made)
     if not rule:
