@@ -655,13 +655,15 @@ class CollectionView:
         sample: int = 10_000,
         seed: int = 0,
         confidence: float = 0.95,
+        progress: Callable[[Progress], None] | None = None,
     ) -> Calibration:
         """Estimate how many pairs of each score are true matches, without labels (MMDS 3.8.3).
 
         The pairs are those that the probable index proposes. What is not scored tells them apart:
         of true matches it differs by h0 on average, of random pairs by h1, so of the pairs that
         differ by h a fraction of (h1 - h) / (h1 - h0) is true. That holds as far as, of true
-        matches and of false ones, it does not depend on the score.
+        matches and of false ones, it does not depend on the score: of pairs that surely match
+        ``Calibration.test`` tries it, and ``warnings`` tells where it fails.
 
         Args:
             field: the name of a field of weight 0 that no rule names: numbers and dates differ by
@@ -671,12 +673,14 @@ class CollectionView:
             threshold: the least score; that of the collection by default. Lower ones are permitted:
                 pairs that are missed cost sureness, not correctness.
             edges: of the buckets of scores; by default 0.05 apart.
-            certain: the score from which on pairs surely match, by which h0 is measured.
+            certain: the score from which on pairs surely match, by which h0 is measured; below 1 it
+                is also tried whether they differ by their score.
             matched: h0, where it is known.
             random: h1, where it is known.
             sample: random pairs by which h1 is measured.
-            seed: of their choice.
-            confidence: of the intervals.
+            seed: of their choice, and of the items that are resampled for the intervals.
+            confidence: of the intervals, which reckon with items that are in several pairs.
+            progress: called now and then.
 
         Returns:
             The buckets; ``threshold_for(0.99)`` says from which score on 99 % of the pairs match.
@@ -690,7 +694,7 @@ class CollectionView:
         with self._sides(other) as both:
             sides = calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
-            return calibrate.calibrate(sides, field, bound, wanted)
+            return calibrate.calibrate(sides, field, bound, wanted, progress)
 
     def self_audit(
         self,

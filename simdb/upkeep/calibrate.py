@@ -8,28 +8,36 @@ more matches among them than there are.
 
 The candidates of the probable index are scored and put into buckets by their score; of each bucket
 only sums are kept, so that memory does not grow with the number of pairs.
+
+Pairs that share an item tell less than as many that share none, so what intervals rest on is found
+by resampling items, not pairs: in each of some replicates a random half of them counts twice and
+the others not at all, and a pair counts as often as its two items do, less once. What a pair varies
+by itself is then counted with each of its items, and taken off once (Cameron, Gelbach and Miller
+2011, Robust inference with multiway clustering).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb.answers.buckets import Buckets
 from simdb.answers.choose import require_alike
 from simdb.answers.compare import read_items
-from simdb.answers.method import outer_pairs
-from simdb.arrays import Float64s, UInt32s
+from simdb.answers.method import ProgressCallback, outer_pairs
+from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
-from simdb.results import PairBatch
+from simdb.results import PairBatch, Progress
 from simdb.storage.collection.reader import CollectionReader
 
 # The difference of two items, as they were given; None where it is unknown.
@@ -38,6 +46,10 @@ Difference: TypeAlias = Callable[[Any, Any], float | None]
 Between: TypeAlias = Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
 
 READ_AT_ONCE = 8_192  # pairs
+REPLICATES = 256  # in which items are resampled: variances are known to a tenth
+MUCH, MANY = 0.1, 100  # of matches, of pairs: too much for the lowest scores
+SURE_BINS = 4  # of scores of pairs that surely match, which must not differ
+_SIDES = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F  # left and right items are drawn apart
 STEPS = tuple(Fraction(step, 20) for step in range(1, 21))
 
 
@@ -52,11 +64,17 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What is kept of many differences: their number, mean, and squares about the mean."""
+    """What is kept of many differences: their number, mean, and squares about the mean.
+
+    Attributes:
+        design: by how much the variance of their mean is larger than if they knew nothing of each
+            other (Kish's design effect); at least 1.
+    """
 
     count: int = 0
     average: float = 0.0
     squares: float = 0.0
+    design: float = 1.0
 
     @classmethod
     def of(cls, differences: Float64s) -> Sums:
@@ -88,7 +106,62 @@ class Sums:
     def mean(self) -> Mean:
         """The mean and how sure it is."""
         spread = self.spread
-        return Mean(self.average, spread**2 / max(1, self.count), spread)
+        return Mean(self.average, self.design * spread**2 / max(1, self.count), spread)
+
+
+class Tally:
+    """The sums of the differences of pairs, and what resampled items make of them."""
+
+    def __init__(self) -> None:
+        self._sums = Sums()
+        # In each replicate: the sum of the differences, and of the pairs, by their signs.
+        self._resampled = np.zeros((2, REPLICATES))
+
+    def add(self, differences: Float64s, signs: Float64s) -> None:
+        """Add differences; ``signs`` (n, REPLICATES) say what their pairs' items count."""
+        known = np.isfinite(differences)
+        self._sums = self._sums.plus(Sums.of(differences))
+        columns = np.stack([differences[known], np.ones(int(known.sum()))])
+        self._resampled += columns @ signs[known]
+
+    def plus(self, other: Tally) -> Tally:
+        """Return the tally of both together."""
+        both = Tally()
+        both._sums = self._sums.plus(other._sums)
+        both._resampled = self._resampled + other._resampled
+        return both
+
+    @property
+    def sums(self) -> Sums:
+        """The sums, with the design effect."""
+        if not self._sums.squares:
+            return self._sums
+        deviations = self._resampled[0] - self._sums.average * self._resampled[1]
+        variance = float(np.square(deviations).mean()) / self._sums.squares
+        return replace(self._sums, design=max(1.0, variance - 1.0))
+
+
+def signs_of(left: UInt32s, right: UInt32s, seed: int, *, is_one: bool) -> Float64s:
+    """Draw what the items of pairs count in each replicate: the sum of 1 or -1 of either.
+
+    The same item has the same signs in all pairs; of two collections the sides have their own.
+    """
+    sides = (left, right)
+    drawn = [_signs(side, seed, _SIDES[0 if is_one else place]) for place, side in enumerate(sides)]
+    return (drawn[0] + drawn[1]).astype(np.float64)
+
+
+def _signs(numbers: UInt32s, seed: int, side: int) -> npt.NDArray[np.int8]:
+    """Return (n, REPLICATES) of 1 and -1, each by a bit of a hash of the number (SplitMix64)."""
+    words = np.arange(REPLICATES // 64, dtype=np.uint64)
+    start = np.uint64((seed * _SIDES[1] + side) % 2**64)
+    state = numbers.astype(np.uint64)[:, np.newaxis] * np.uint64(words.size) + words
+    state = (state + np.uint64(1)) * np.uint64(_SIDES[0]) + start
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    state ^= state >> np.uint64(31)
+    bits = np.unpackbits(np.ascontiguousarray(state).view(np.uint8), axis=1)
+    return 2 * bits.astype(np.int8) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +176,8 @@ class ScoreBucket:
         fraction: of true matches, in [0, 1]; nan without pairs.
         fraction_low: the lower end of its confidence interval.
         fraction_high: the upper end.
+        fitted: the fraction by isotonic regression, by which it never falls as the score rises;
+            nan without pairs.
     """
 
     low: float
@@ -112,6 +187,24 @@ class ScoreBucket:
     fraction: float
     fraction_low: float
     fraction_high: float
+    fitted: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class AssumptionTest:
+    """Whether pairs that surely match differ in the field by their score: an analysis of variance.
+
+    Attributes:
+        bins: of scores, with two pairs or more, that were compared.
+        pairs: in them.
+        statistic: F, how much more the means of bins differ than chance lets them.
+        p_value: how often chance alone makes it as large.
+    """
+
+    bins: int
+    pairs: int
+    statistic: float
+    p_value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +216,41 @@ class Calibration:
         matched: the mean difference of true matches, h0.
         random: that of random pairs, h1.
         confidence: of the intervals.
+        test: of the assumption, on pairs that surely match; None where these are of one score, or
+            too few: a lower ``certain`` makes it possible.
     """
 
     buckets: tuple[ScoreBucket, ...]
     matched: Mean
     random: Mean
     confidence: float
+    test: AssumptionTest | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Where the pairs contradict the assumption that the field hangs on the match alone.
 
-        Pairs that differ more than random ones, or less than true matches, fractions that fall as
-        the score rises, and matches among the pairs of the lowest scores, where hardly any are to
-        be expected; each beyond its interval. Without a warning the assumption may still fail.
+        Pairs that surely match and differ otherwise at other scores, by ``test``; pairs that differ
+        more than random ones, or less than true matches, fractions that fall as the score rises,
+        and matches among the pairs of the lowest scores, where hardly any are to be expected; each
+        beyond its interval. Without a warning the assumption may still fail.
         """
         known = [bucket for bucket in self.buckets if bucket.pairs]
-        return (*_high_from_the_beginning(known), *self._impossible(known), *_falling(known))
+        return (
+            *self._differing(),
+            *_high_from_the_beginning(known),
+            *self._impossible(known),
+            *_falling(known),
+        )
+
+    def _differing(self) -> Iterator[str]:
+        test = self.test
+        if test is not None and test.p_value < 1 - self.confidence:
+            yield (
+                f"the {test.pairs:,} pairs that surely match differ otherwise at other scores "
+                f"(F = {test.statistic:.3g}, p = {test.p_value:.2g}): the field hangs on the "
+                "score by more than the match"
+            )
 
     def _impossible(self, buckets: Sequence[ScoreBucket]) -> Iterator[str]:
         for bucket in buckets:
@@ -149,6 +260,15 @@ class Calibration:
                 yield f"{where} differ more than random pairs do: the field is no guide there"
             elif found > 1 and bucket.fraction_low >= 1:
                 yield f"{where} differ less than true matches do: the field is no guide there"
+
+    def probability(self, score: float) -> float:
+        """Return how many of the pairs of a score match, which never falls as the score rises.
+
+        The ``fitted`` fraction of the bucket of the score, or of the nearest one with pairs below;
+        nan below all of them.
+        """
+        found = [one.fitted for one in self.buckets if one.pairs and one.low <= score]
+        return found[-1] if found else math.nan
 
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest score at which the pairs of it and above have a wanted precision.
@@ -172,9 +292,14 @@ class Calibration:
 
 
 def _high_from_the_beginning(buckets: Sequence[ScoreBucket]) -> Iterator[str]:
-    """Tell whether pairs of the lowest of several scores differ less than random ones."""
-    if len(buckets) > 1 and buckets[0].fraction_low > 0:
-        lowest = buckets[0]
+    """Tell whether pairs of the lowest of several scores differ less than random ones.
+
+    Surely, or by much among many pairs: what many of them share, as a name, may be why.
+    """
+    lowest = buckets[0] if len(buckets) > 1 else None
+    if lowest is not None and (
+        lowest.fraction_low > 0 or (lowest.fraction >= MUCH and lowest.pairs >= MANY)
+    ):
         yield (
             f"of the pairs of the lowest scores, from {lowest.low:g} on, {lowest.fraction:.0%} "
             "seem to match already: if they do not, false matches resemble each other in the "
@@ -224,21 +349,68 @@ def require_edges(edges: Sequence[float] | Float64s) -> Float64s:
     return bounds
 
 
+def assumption_test(sure: Sequence[Sums]) -> AssumptionTest | None:
+    """Compare the means of bins of pairs that surely match, by score; None if there are not two.
+
+    The F test of Fisher's analysis of variance, each bin's pairs counting for fewer by its design.
+    """
+    bins = [own for own in sure if own.count > 1]
+    if len(bins) < 2:
+        return None
+    from scipy.special import fdtrc  # takes long to load
+
+    counts = np.array([own.count for own in bins])
+    means = np.array([own.average for own in bins])
+    effective = counts / np.array([own.design for own in bins])
+    between = float((effective * (means - np.average(means, weights=effective)) ** 2).sum())
+    pairs, freedom = int(counts.sum()), len(bins) - 1
+    within = sum(own.squares for own in bins) / (pairs - len(bins))
+    if not within:  # each bin is of one difference
+        return AssumptionTest(len(bins), pairs, *((math.inf, 0.0) if between else (0.0, 1.0)))
+    statistic = between / freedom / within
+    p_value = float(fdtrc(freedom, pairs - len(bins), statistic))
+    return AssumptionTest(len(bins), pairs, statistic, p_value)
+
+
 def calibrate_sums(
-    edges: Float64s, sums: Sequence[Sums], *, matched: Mean, random: Mean, confidence: float
+    edges: Float64s,
+    sums: Sequence[Sums],
+    *,
+    matched: Mean,
+    random: Mean,
+    confidence: float,
+    sure: Sequence[Sums] = (),
 ) -> Calibration:
     """Estimate the fraction of true matches among the pairs of each bucket of scores.
 
     The intervals are by Student's distribution and the propagation of errors; that of a bucket of
-    one pair is all of [0, 1].
+    one pair is all of [0, 1]. ``sure`` are bins of pairs that surely match, by score.
     """
     if not 0 < confidence < 1:
         raise ConfigurationError(f"the confidence must lie between 0 and 1: {confidence!r}")
-    buckets = tuple(
+    buckets = [
         _bucket(low, high, own, matched=matched, random=random, confidence=confidence)
         for own, (low, high) in zip(sums, pairwise(edges.tolist()), strict=True)
-    )
-    return Calibration(buckets, matched, random, confidence)
+    ]
+    known = [place for place, own in enumerate(sums) if own.count]
+    if known:
+        for place, fitted in zip(known, _rising(sums, known, matched, random), strict=True):
+            buckets[place] = replace(buckets[place], fitted=fitted)
+    return Calibration(tuple(buckets), matched, random, confidence, assumption_test(sure))
+
+
+def _rising(sums: Sequence[Sums], known: Sequence[int], matched: Mean, random: Mean) -> list[float]:
+    """Return the fractions of buckets with pairs that rise and are nearest to those found.
+
+    Isotonic regression by pooling adjacent violators, weighted by pairs.
+    """
+    from scipy.optimize import isotonic_regression  # takes long to load
+
+    means = np.array([sums[place].average for place in known])
+    weights = np.array([sums[place].count / sums[place].design for place in known])
+    found = fraction_of_matches(means, matched.value, random.value)
+    fitted: list[float] = np.clip(isotonic_regression(found, weights=weights).x, 0, 1).tolist()
+    return fitted
 
 
 def _bucket(
@@ -255,7 +427,7 @@ def _bucket(
         spread = max(sums.spread, matched.spread)
         width = random.value - matched.value
         variance = (
-            spread**2 / sums.count
+            sums.design * spread**2 / sums.count
             + fraction**2 * matched.variance
             + (1.0 - fraction) ** 2 * random.variance
         ) / width**2
@@ -313,7 +485,11 @@ def _differences(
 
 
 def calibrate(
-    sides: Sides, field: str | Difference, asked: Bound | None, wanted: Wanted
+    sides: Sides,
+    field: str | Difference,
+    asked: Bound | None,
+    wanted: Wanted,
+    progress: ProgressCallback | None = None,
 ) -> Calibration:
     """Estimate the fraction of true matches by score; see ``Collection.calibrate``."""
     settings = sides.right.settings
@@ -336,17 +512,23 @@ def calibrate(
             apart = map(difference, map(decode, left), map(decode, right))
             return np.array([*apart], np.float64)  # None becomes nan
 
-    sums = [Sums()] * (edges.size - 1)
-    surely = Sums()
+    tallies = [Tally() for _ in range(edges.size - 1)]
+    sure = [Tally() for _ in range(SURE_BINS)]
+    # Bins of sure scores up to the highest edge; above it is the last one, too.
+    cuts = np.linspace(wanted.certain, max(wanted.certain, float(edges[-1])), SURE_BINS + 1)[1:-1]
     for inner in sides.pairs(bound):
         batch = outer_pairs(settings.kind, inner)
         for part, apart in _differences(sides, between, batch.left, batch.right):
             scores = batch.similarity[part]
+            signs = signs_of(batch.left[part], batch.right[part], wanted.seed, is_one=sides.is_one)
             places = np.searchsorted(edges, scores, side="right") - 1
             places[scores == edges[-1]] = edges.size - 2
-            for place in np.unique(places[(places >= 0) & (places < edges.size - 1)]).tolist():
-                sums[place] = sums[place].plus(Sums.of(apart[places == place]))
-            surely = surely.plus(Sums.of(apart[scores >= wanted.certain]))
+            _add_to(tallies, places, apart, signs)
+            bins = np.searchsorted(cuts, scores, side="right")
+            _add_to(sure, np.where(scores >= wanted.certain, bins, -1), apart, signs)
+            if progress is not None:
+                progress(Progress("comparing", sides.right.work.looked_at, None))
+    surely = reduce(Tally.plus, sure).sums
     if wanted.matched is None and not surely.count:
         raise ConfigurationError(
             f"no pair with a known difference has a score of {wanted.certain:g}: give certain=, "
@@ -354,7 +536,23 @@ def calibrate(
         )
     matched = surely.mean if wanted.matched is None else Mean(wanted.matched)
     random = _random_mean(sides, between, wanted) if wanted.random is None else Mean(wanted.random)
-    return calibrate_sums(edges, sums, matched=matched, random=random, confidence=wanted.confidence)
+    return calibrate_sums(
+        edges,
+        [tally.sums for tally in tallies],
+        matched=matched,
+        random=random,
+        confidence=wanted.confidence,
+        sure=[tally.sums for tally in sure],
+    )
+
+
+def _add_to(
+    tallies: Sequence[Tally], places: Int64s, differences: Float64s, signs: Float64s
+) -> None:
+    """Add differences to the tallies at their places; what is at none is left out."""
+    for place in np.unique(places[(places >= 0) & (places < len(tallies))]).tolist():
+        own = places == place
+        tallies[place].add(differences[own], signs[own])
 
 
 def _random_mean(sides: Sides, between: Between, wanted: Wanted) -> Mean:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import simdb
 from simdb.cli.app import app
 from simdb.storage.file import log
 from tests.support import cli_stores
@@ -66,10 +67,15 @@ def test_every_command_has_the_options_that_mean_something_for_it():
 def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
     rows = tmp_path / "in.jsonl"
     rows.write_text(THREE_ROWS)
+    kind = simdb.Record([simdb.Field("name"), simdb.Field("year", weight=0, compare="numeric")])
+    with simdb.open(store) as db:
+        people = db.collection("people", kind, threshold=0.5)
+        people.add_many((number, {"name": "ann", "year": number}) for number in range(3))
     commands: dict[str, list[object]] = {
         "add": [store, "news", rows, "--on-existing", "skip", "--id-field", "id"],
         "audit": [store, "news"],
         "backup": [store, tmp_path / "copy.simdb"],
+        "calibrate": [store, "people", "year", "--random", 5],
         "check": [store],
         "compact": [store],
         "dedupe": [rows, "-o", tmp_path / "kept.jsonl"],

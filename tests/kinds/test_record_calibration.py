@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.upkeep.calibrate import Sums, fraction_of_matches
+from simdb.upkeep.calibrate import Sums, Tally, assumption_test, fraction_of_matches, signs_of
 from tests.support.calibrating import calibrate, mean_difference
 
 numbers = st.lists(st.integers(-50, 50), min_size=1, max_size=30)
@@ -192,3 +192,88 @@ def test_pairs_that_contradict_the_assumption_are_told(differences, told):
 def test_pairs_of_one_score_alone_contradict_nothing():
     options: dict[str, Any] = {"matched": 10, "random": 45, "edges": [0, 1, 2]}
     assert calibrate(np.ones(200), np.full(200, 11), **options).warnings == ()
+
+
+def tallied(differences: Any, left: Any, right: Any, *, is_one: bool = False) -> Sums:
+    """The sums of pairs of items, added in two parts."""
+    tally = Tally()
+    signs = signs_of(left.astype(np.uint32), right.astype(np.uint32), 5, is_one=is_one)
+    for part in (slice(None, 7), slice(7, None)):
+        tally.add(differences[part], signs[part])
+    return tally.sums
+
+
+@pytest.mark.parametrize("is_one", [False, True])
+def test_intervals_hold_where_pairs_share_items_as_often_as_they_say(is_one):
+    """Differences that hang on the items: taken for independent, the intervals are too narrow."""
+    generator = np.random.default_rng(4)
+    held = narrow = 0
+    for _ in range(200):
+        count = 60 if is_one else 40
+        of_left, of_right = generator.normal(size=(2, count))
+        left, right = generator.integers(0, count, (2, 400))
+        left, right = left[left != right], right[left != right]
+        apart = of_left[left] + (of_left if is_one else of_right)[right]
+        apart += generator.normal(size=left.size)
+        sums = tallied(apart, left, right, is_one=is_one)
+        held += abs(sums.average) < 2 * sums.mean.variance**0.5
+        narrow += abs(sums.average) < 2 * (sums.spread**2 / sums.count) ** 0.5
+    assert held >= 180
+    assert narrow < 160
+
+
+def test_pairs_that_share_nothing_count_in_full():
+    generator = np.random.default_rng(6)
+    designs = [
+        tallied(generator.normal(size=300), np.arange(300), np.arange(300)).design
+        for _ in range(40)
+    ]
+    assert min(designs) >= 1
+    assert np.mean(designs) < 1.15
+
+
+def test_fractions_that_rise_are_the_nearest_to_those_found():
+    """By the formula of max and min (Robertson, Wright and Dykstra 1988)."""
+    generator = np.random.default_rng(2)
+    scores = generator.integers(0, 8, 500).astype(np.float64) + 0.5
+    apart = np.where(generator.random(500) > 0.4 + scores / 40, 10.0, 0.0)
+    result = calibrate(scores, apart, matched=0, random=10, edges=range(9))
+    found = [bucket.fraction for bucket in result.buckets]
+    pairs = [bucket.pairs for bucket in result.buckets]
+    expected = [
+        max(
+            min(np.average(found[i : j + 1], weights=pairs[i : j + 1]) for j in range(place, 8))
+            for i in range(place + 1)
+        )
+        for place in range(8)
+    ]
+    fitted = [bucket.fitted for bucket in result.buckets]
+    assert fitted == pytest.approx(expected)
+    assert fitted != found
+    assert result.probability(3.2) == fitted[3]
+    assert result.probability(99) == fitted[-1]
+    assert math.isnan(result.probability(-1))
+
+
+def test_sure_matches_that_differ_by_their_score_are_told():
+    generator = np.random.default_rng(8)
+    alike = [Sums.of(generator.normal(5, 1, 50)) for _ in range(4)]
+    same = assumption_test(alike)
+    assert same is not None
+    assert (same.bins, same.pairs) == (4, 200)
+    assert same.p_value > 0.05
+    moved = assumption_test([*alike, Sums.of(generator.normal(6, 1, 50))])
+    assert moved is not None
+    assert moved.p_value < 1e-6
+    # Fewer pairs in truth, as many share an item, prove less.
+    shared = [Sums(own.count, own.average, own.squares, 9.0) for own in alike]
+    less = assumption_test(shared)
+    assert less is not None
+    assert less.statistic == pytest.approx(same.statistic / 9)
+    assert assumption_test([alike[0], Sums.of(np.array([3.0]))]) is None
+    nothing = assumption_test([Sums.of(np.zeros(9))] * 2)
+    assert nothing is not None
+    assert (nothing.statistic, nothing.p_value) == (0, 1)
+    all_of_it = assumption_test([Sums.of(np.zeros(9)), Sums.of(np.ones(9))])
+    assert all_of_it is not None
+    assert all_of_it.p_value == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
 from itertools import combinations
 from math import nan
@@ -13,6 +14,7 @@ import pytest
 import simdb
 from simdb.errors import ConfigurationError
 from tests.support.calibrating import mean_difference
+from tests.support.commands import done, failed
 from tests.support.grids import some_of
 from tests.support.record_stores import KIND, opened, scored, some_people
 from tools.benchmarks.record_data import load
@@ -165,6 +167,47 @@ def test_other_kinds_are_calibrated_by_a_function_and_distances_not_at_all(tmp_p
             vectors.calibrate(lambda one, other: 0)
 
 
+def year_by_score(shift: int) -> list[dict[str, Any]]:
+    """Pairs of the scores 1 and 0.94, which differ by 0 to 2 years, and ``shift`` at the lower."""
+    rows: list[dict[str, Any]] = []
+    for number in range(60):
+        person = {"name": f"name{number:02}", "town": f"town{number:02}", "year": 0}
+        years = number // 2 % 3
+        rows += [person, {**person, "year": years}]
+        if number % 2:
+            rows[-1] |= {"town": f"towm{number:02}", "year": years + shift}
+    return rows
+
+
+def test_a_field_that_hangs_on_the_score_among_sure_matches_is_told_by_the_command_too(tmp_path):
+    kind = simdb.Record(
+        fields=[
+            simdb.Field("name"),
+            simdb.Field("town", compare="levenshtein", tolerance=3),
+            simdb.Field("year", weight=0, compare="numeric"),
+        ],
+        candidates=["name"],
+    )
+    for shift in (0, 5):
+        store = tmp_path / f"{shift}.simdb"
+        with opened(store, year_by_score(shift), kind=kind, threshold="0.5") as (people,):
+            result = people.calibrate("year", certain=0.9, random=45, seed=3)
+        assert result.test is not None
+        assert (result.test.bins, result.test.pairs) == (2, 60)
+        hangs = [text for text in result.warnings if "surely match differ" in text]
+        assert len(hangs) == (shift > 0)
+        told = done("calibrate", store, "c0", "year", "--certain", "0.9", "--random", "45",
+                    "--seed", "3")  # fmt: skip
+        assert told.stderr == "".join(f"warning: {text}\n" for text in result.warnings)
+        assert f"F = {result.test.statistic:.3g}" in told.stdout
+    alone = json.loads(done("calibrate", store, "c0", "year", "--random", "45", "--json").stdout)
+    assert alone["test"] is None
+    assert [bucket["pairs"] for bucket in alone["buckets"][-2:]] == [30, 30]
+    assert alone["threshold"] == 0.95
+    message = failed("calibrate", store, "c0", "year", "--edges", "0.5;1")
+    assert "numbers with commas between, not '0.5;1'" in message
+
+
 @pytest.mark.data
 def test_estimates_of_real_people_hold_what_is_true(tmp_path, data_directory):
     task = load("febrl1", data_directory)
@@ -226,6 +269,8 @@ def test_false_matches_that_resemble_each_other_at_every_score_are_told(tmp_path
         result = restaurants.calibrate("cuisine", certain=0.95)
         (warning,) = result.warnings
         assert "from 0.1 on, 29% seem to match already" in warning
+        # Many pairs share a restaurant: by items the interval holds the truth, which is none.
+        assert result.buckets[0].fraction_low == 0
         # What it recommends: the pairs of the lowest scores for random ones.
         lowest = result.buckets[0]
         again = restaurants.calibrate("cuisine", certain=0.95, random=lowest.difference)

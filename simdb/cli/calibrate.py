@@ -1,0 +1,135 @@
+"""The command that estimates how many pairs of each score are true matches."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import ExitStack
+from typing import Annotated, Any
+
+import typer
+
+from simdb import Calibration
+from simdb.cli.options import rational
+from simdb.cli.output import Working, note, print_json, print_table
+from simdb.cli.stores import Store, StoredCollection
+from simdb.errors import UsageError
+
+
+def calibrate(
+    *,
+    stored: StoredCollection,
+    field: Annotated[
+        str, typer.Argument(metavar="FIELD", help="Of records: not scored, and in no rule.")
+    ],
+    other: Annotated[
+        str | None,
+        typer.Option("--other", metavar="NAME", help="The collection that it is joined with."),
+    ] = None,
+    right_store: Annotated[
+        str | None,
+        typer.Option("--right-store", metavar="STORE", help="Where that is, if not in STORE."),
+    ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            "--threshold", metavar="SIMILARITY", help="The least score (the collection's)."
+        ),
+    ] = None,
+    edges: Annotated[
+        str | None,
+        typer.Option("--edges", metavar="0.5,0.8,1", help="Of the buckets of scores (0.05 apart)."),
+    ] = None,
+    certain: Annotated[
+        float, typer.Option("--certain", help="The score from which on pairs surely match.")
+    ] = 1.0,
+    matched: Annotated[
+        float | None,
+        typer.Option("--matched", help="The mean difference of true matches, where it is known."),
+    ] = None,
+    random: Annotated[
+        float | None,
+        typer.Option("--random", help="That of random pairs, where it is known."),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, help="Random pairs to measure it by.")
+    ] = 10_000,
+    seed: Annotated[int, typer.Option("--seed", help="Of all that is drawn.")] = 0,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the intervals.")] = 0.95,
+    precision: Annotated[
+        float,
+        typer.Option("--precision", help="From which score on so many of the pairs match."),
+    ] = 0.99,
+    telling: Working,
+) -> None:
+    """Estimate how many pairs of each score are true matches, without labels.
+
+    By a field that is not scored: of true matches it differs by h0 on average, of random pairs by
+    h1, so of pairs that differ by h a share of (h1 - h) / (h1 - h0) matches. Where the pairs
+    contradict that the field hangs on the match alone, warnings say so on standard error.
+    """
+    with ExitStack() as opened:
+        bar = opened.enter_context(telling.bar())
+        source = opened.enter_context(stored.viewed())
+        partner = None
+        if other is not None:
+            right = Store(stored.context, right_store or stored.path)
+            partner = opened.enter_context(right.view(other))
+        found = source.calibrate(
+            field,
+            other=partner,
+            threshold=None if threshold is None else rational(threshold),
+            edges=None if edges is None else _numbers(edges),
+            certain=certain,
+            matched=matched,
+            random=random,
+            sample=sample,
+            seed=seed,
+            confidence=confidence,
+            progress=bar.callback,
+        )
+        lowest = found.threshold_for(precision)
+    if telling.as_json:
+        told = dataclasses.asdict(found)
+        wanted = {"precision": precision, "threshold": lowest}
+        print_json({**told, **wanted, "warnings": list(found.warnings)})
+        return
+    _print(found, precision, lowest)
+    for warning in found.warnings:
+        note(f"warning: {warning}")
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--edges are numbers with commas between, not {text!r}") from None
+
+
+def _print(found: Calibration, precision: float, lowest: float | None) -> None:
+    print_table(
+        ("score from ", "to ", "pairs ", "difference ", "match ", "interval", "rising "),
+        [_row(bucket) for bucket in found.buckets if bucket.pairs],
+    )
+    print(f"difference of true matches: {found.matched.value:.4g}")
+    print(f"difference of random pairs: {found.random.value:.4g}")
+    if found.test is None:
+        print("that it hangs on the match alone: not tried; --certain with a lower score may do it")
+    else:
+        print(
+            f"that it hangs on the match alone: F = {found.test.statistic:.3g}, "
+            f"p = {found.test.p_value:.2g}, by {found.test.pairs:,} pairs that surely match"
+        )
+    where = "at no score" if lowest is None else f"from {lowest:g} on"
+    print(f"{precision:.1%} of the pairs match {where}")
+
+
+def _row(bucket: Any) -> tuple[str, ...]:
+    return (
+        f"{bucket.low:.3g}",
+        f"{bucket.high:.3g}",
+        f"{bucket.pairs:,}",
+        f"{bucket.difference:.4g}",
+        f"{bucket.fraction:.1%}",
+        f"{bucket.fraction_low:.1%} to {bucket.fraction_high:.1%}",
+        f"{bucket.fitted:.1%}",
+    )
