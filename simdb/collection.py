@@ -30,6 +30,7 @@ from simdb.answers.choose import (
 )
 from simdb.answers.costs import Verb
 from simdb.answers.method import AnsweredBatch, Method
+from simdb.answers.scoring import read_pairs, scored
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -587,6 +588,47 @@ class CollectionView:
         if one_to_one and resume is not None:
             raise ConfigurationError("what is one to one depends on all pairs: leave out resume=")
         return self._streamed(other, method, budget, apart=kept_apart if one_to_one else None)
+
+    def score(self, pairs: Iterable[tuple[Key, Key]], other: CollectionView | None = None) -> Pairs:
+        """Compare pairs of stored items that come from elsewhere, as candidates are compared.
+
+        Args:
+            pairs: keys, left and right; or a table with columns ``left`` and ``right``, such as
+                the answer of ``pairs`` or of another program.
+            other: the collection of the right keys, as for ``join``; without it both are of this.
+
+        Returns:
+            All of them in their order, however similar: an iterable of ``Pair``, or columns of
+            Arrow.
+
+        Raises:
+            KeyNotFoundError: while iterating: a key is not stored.
+            WrongTypeError: something is no pair of keys.
+            ConfigurationError: the kinds of items differ, or a table lacks the columns.
+        """
+        handed = read_pairs(pairs)
+        if other is not None:
+            with self._sides(other) as (left, right):
+                require_alike(left.settings, right.settings)
+        kind = self._known.settings.kind
+        work = Work()
+        return Pairs(
+            partial(self._scored, other, handed, work),
+            "estimate" if kind.estimates else "exact",
+            1.0,
+            work=work,
+            token=None,
+            is_distance=kind.is_distance,
+        )
+
+    def _scored(
+        self, other: CollectionView | None, pairs: list[tuple[Key, Key]], work: Work
+    ) -> Iterator[AnsweredBatch]:
+        with self._sides(other, work) as (left, right):
+            for batch in scored(left, right, pairs):
+                yield batch
+                _require_open(left)
+                _require_open(right)
 
     def explain(
         self,

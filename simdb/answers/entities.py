@@ -21,9 +21,10 @@ from simdb.answers.method import (
     answered,
     key_column,
     keys_of_numbers,
+    number_of,
 )
 from simdb.arrays import Float64s, UInt32s
-from simdb.errors import ConfigurationError, KeyNotFoundError, Remedy, WrongTypeError
+from simdb.errors import ConfigurationError, Remedy, WrongTypeError
 from simdb.exact.measures import SetSimilarity
 from simdb.kinds import Kind
 from simdb.linkage.assignment import one_to_one
@@ -31,7 +32,6 @@ from simdb.linkage.clusters import Method as Clusters
 from simdb.linkage.entities import Clustering, Entities, SimilarPairs, cluster
 from simdb.opened.opened import Opened
 from simdb.results import Groups, Key, Pair, PairBatch, Progress
-from simdb.storage.tables.layout import encode_user_key
 
 BYTES_A_PAIR = 64  # while pairs are held and sorted
 SHARE_OF_CELLS = 8  # of the memory setting, for what the items of one component are to each other
@@ -99,18 +99,11 @@ def numbers_of(
         keys = tuple(pair)
         if len(keys) != 2:
             raise WrongTypeError(f"apart must be pairs of keys, not {pair!r}")
-        found.append([_number_of(side, key) for side, key in zip((left, right), keys, strict=True)])
+        found.append([number_of(side, key) for side, key in zip((left, right), keys, strict=True)])
         if left is right and found[-1][0] == found[-1][1]:
             raise ConfigurationError(f"{keys[0]!r} cannot be apart from itself")
     numbers = np.array(found, np.uint32).reshape(-1, 2)
     return numbers[:, 0], numbers[:, 1]
-
-
-def _number_of(opened: Opened, key: Key) -> int:
-    number = opened.reader.find(encode_user_key(key))
-    if number is None:
-        raise KeyNotFoundError(f"key {key!r} is not stored in {opened.settings.name!r}")
-    return number
 
 
 def assigned(

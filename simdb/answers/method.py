@@ -38,7 +38,7 @@ from simdb.results import (
     listed,
 )
 from simdb.storage.collection.reader import FEW, CollectionReader
-from simdb.storage.tables.layout import decode_user_key, decode_user_keys
+from simdb.storage.tables.layout import decode_user_key, decode_user_keys, encode_user_key
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 
@@ -251,6 +251,14 @@ def outer_pairs(kind: Kind, batch: PairBatch) -> PairBatch:
     if values is batch.similarity:
         return batch
     return PairBatch(batch.left, batch.right, values)
+
+
+def number_of(opened: Opened, key: Key) -> int:
+    """Look up the item number of a key; KeyNotFoundError if it is not stored."""
+    number = opened.reader.find(encode_user_key(key))
+    if number is None:
+        raise KeyNotFoundError(f"key {key!r} is not stored in {opened.settings.name!r}")
+    return number
 
 
 def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s) -> list[Key]:

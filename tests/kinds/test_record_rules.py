@@ -138,6 +138,12 @@ def test_a_rule_of_several_parts_is_all_of_them_and_rules_are_alternatives(tmp_p
         assert scored(one.pairs()).keys() == {(0, 1), (0, 2), (3, 4), (4, 5)}
         linked = {(min(pair), max(pair)) for pair in scored(one.join(other)) if len({*pair}) > 1}
         assert linked == {(0, 1), (0, 2), (3, 4), (4, 5)}
+        by_columns = one.score(one.join(other), other).to_arrow().to_pydict()
+        assert by_columns == one.join(other).to_arrow().to_pydict()
+        with pytest.raises(simdb.KeyNotFoundError, match="9 is not stored"):
+            list(one.score([(0, 9)]))
+        with pytest.raises(simdb.WrongTypeError, match="two keys, left and right, not 'ab'"):
+            one.score(["ab"])
         assert [group.keys for group in one.groups()] == [(0, 1, 2), (3, 4, 5)]
         assert [match.key for match in one.search(rows[1])] == [1, 0]
         new.dedupe(enumerate(rows), threshold="0.01")

@@ -98,6 +98,8 @@ def test_exact_pairs_are_those_of_brute_force(case, items, collection):
             shown, other = other, shown
         assert shown == pytest.approx(value, abs=2e-3)  # angles of rounded vectors
         assert other is None
+    handed = collection.score(reversed([(pair.left, pair.right) for pair in pairs]))
+    assert list(handed) == list(pairs)[::-1]
 
 
 def test_probable_pairs_are_true_and_as_many_as_promised(case, items, collection):

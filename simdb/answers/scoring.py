@@ -1,0 +1,63 @@
+"""Pairs from elsewhere, compared as pairs that an index proposes are: in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from simdb import arrow
+from simdb.answers.compare import compare_batch_with_stored, read_items
+from simdb.answers.method import AnsweredBatch, key_column, number_of, outer_pairs
+from simdb.errors import ConfigurationError, WrongTypeError
+from simdb.opened.opened import Opened
+from simdb.results import Key, PairBatch
+
+SCORED_AT_ONCE = 8_192  # pairs
+
+
+def read_pairs(given: Any) -> list[tuple[Key, Key]]:
+    """Return pairs of keys, given one by one or as a table with columns ``left`` and ``right``.
+
+    WrongTypeError: something is no pair. ConfigurationError: the table has no such columns.
+    """
+    if arrow.is_table(given):
+        whole = arrow.read(given)
+        if not {"left", "right"}.issubset(whole.column_names):
+            raise ConfigurationError(
+                f"pairs need columns left and right; there are {', '.join(whole.column_names)}"
+            )
+        columns = (whole[name].to_pylist() for name in ("left", "right"))
+        return list(zip(*columns, strict=True))
+    pairs = []
+    for pair in given:
+        if isinstance(pair, str | bytes) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise WrongTypeError(f"a pair must be two keys, left and right, not {pair!r}")
+        pairs.append((pair[0], pair[1]))
+    return pairs
+
+
+def scored(
+    left: Opened, right: Opened, pairs: Sequence[tuple[Key, Key]]
+) -> Iterator[AnsweredBatch]:
+    """Compare stored items of two collections, or of one, by pairs of their keys, in their order.
+
+    KeyNotFoundError: a key is not stored.
+    """
+    kind = right.settings.kind
+    left_keys = partial(key_column, left.reader)
+    keys_of = left_keys, left_keys if left is right else partial(key_column, right.reader)
+    for begin in range(0, len(pairs), SCORED_AT_ONCE):
+        part = pairs[begin : begin + SCORED_AT_ONCE]
+        ones, others = (
+            np.array([number_of(side, pair[place]) for pair in part], np.uint32)
+            for place, side in enumerate((left, right))
+        )
+        distinct, rows = np.unique(ones, return_inverse=True)
+        _, items = read_items(left.reader, distinct)
+        _, compared = compare_batch_with_stored(right, items, rows, others)
+        right.work.compared += len(part)
+        batch = PairBatch.of(ones, others, compared.values(), is_distance=kind.is_distance)
+        yield outer_pairs(kind, batch), keys_of, None
