@@ -87,7 +87,7 @@ from simdb.kinds import (
 )
 from simdb.lsh.amplification import And, Or
 from simdb.lsh.planning import Plan
-from simdb.planning import ExactPlan, plan, plan_exact
+from simdb.planning import ExactPlan, RulePlan, plan, plan_exact, plan_rules
 from simdb.recovery.repair import repair
 from simdb.recovery.restore import restore
 from simdb.results import (
@@ -113,6 +113,7 @@ from simdb.results import (
     Progress,
     RepairedCollection,
     RepairReport,
+    RuleAudit,
     Stats,
 )
 from simdb.upkeep.calibrate import Calibration
@@ -175,6 +176,8 @@ __all__ = [
     "Remedy",
     "RepairReport",
     "RepairedCollection",
+    "RuleAudit",
+    "RulePlan",
     "Set",
     "Signature",
     "SimdbError",
@@ -201,6 +204,7 @@ __all__ = [
     "pairs",
     "plan",
     "plan_exact",
+    "plan_rules",
     "repair",
     "restore",
 ]

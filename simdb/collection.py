@@ -17,7 +17,7 @@ import numpy.typing as npt
 from simdb import arrow, kinds
 from simdb.answers import entities
 from simdb.answers import method as methods
-from simdb.answers.buckets import stored_signatures
+from simdb.answers.buckets import Buckets, stored_signatures
 from simdb.answers.choose import (
     Asked,
     AskedGuarantee,
@@ -407,12 +407,15 @@ class CollectionView:
 
         Raises:
             OperationInterruptedError: while iterating: the budget is spent.
+            ConfigurationError: a rule proposes more pairs than ``Record.rule_budget``.
         """
         asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
         first = None if since is None else read_since(since)
         with self._opened() as opened:
             # New items are few, or looked up: what all pairs would cost says nothing of them.
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
+            if since is None and method.name == Buckets.name:
+                stats.require_candidates(opened)
         return self._streamed(None, method, budget, first)
 
     def _streamed(
@@ -521,6 +524,8 @@ class CollectionView:
                 return entities.groups(made, answering, opened)
         with self._opened(work) as opened:
             answering = _method(opened, "groups", asked)
+            if answering.name == Buckets.name:
+                stats.require_candidates(opened)
             found = answering.groups(opened, progress)
             keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
         promised = answering.promise(self._known.settings.kind)

@@ -1,4 +1,4 @@
-"""What settings lead to, before a collection is made: ``simdb.plan`` and ``simdb.plan_exact``."""
+"""What settings lead to, before a collection is made: ``simdb.plan`` and its kin."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from itertools import islice
 import numpy as np
 
 from simdb import kernels
-from simdb.errors import BadItemError
+from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.kinds import Items, Kind
 from simdb.kinds.base import plan_request
 from simdb.lsh import planning
 from simdb.lsh.amplification import Construction
-from simdb.lsh.planning import Plan
+from simdb.lsh.planning import Plan, PlanRequest
 from simdb.storage.tables.runs import POSTING_BYTES
 
 SAMPLED_AT_ONCE = 100  # items
@@ -134,6 +134,65 @@ def plan_exact(
         postings += int(posted.sum())
         largest = max(largest, int(posted.max()))
     return ExactPlan(floor.fraction, count, item_bytes, symbols, postings, largest)
+
+
+@dataclass(frozen=True, slots=True)
+class RulePlan:
+    """What a rule for candidates proposes of a sample of records, and of all.
+
+    Attributes:
+        rule: in words.
+        records: of the sample, that have a key.
+        largest: of them, those that share the most frequent key.
+        pairs: of the sample that are proposed.
+        expected_pairs: of all records, if they are like the sample.
+    """
+
+    rule: str
+    records: int
+    largest: int
+    pairs: int
+    expected_pairs: float
+
+
+def plan_rules(sample: Iterable[object], kind: Kind, *, items: int | None = None) -> list[RulePlan]:
+    """Estimate how many pairs each rule of records proposes, by a random sample of them.
+
+    Args:
+        sample: records, which are read once.
+        kind: their settings.
+        items: how many records there are; those of the sample if not given.
+
+    Raises:
+        ConfigurationError: the kind has no rules.
+        BadItemError: an item cannot be stored; ``row`` says which, from 0.
+
+    >>> import simdb
+    >>> kind = simdb.Record([simdb.Field("year", compare="numeric")], [simdb.Within("year", 1)])
+    >>> (found,) = plan_rules([{"year": 1}, {"year": 2}, {"year": 9}], kind, items=300)
+    >>> found.pairs, found.expected_pairs
+    (1, 14950.0)
+    """
+    planned = kind.plan(kind.widest_bound, PlanRequest())
+    family = kind.make_family(
+        planned.threshold, bands=planned.bands, rows=planned.rows, sketch="fast", secret=b""
+    )
+    forms, parts, count = kind.make_items(b""), [], 0
+    remaining = iter(sample)
+    while part := list(islice(remaining, SAMPLED_AT_ONCE)):
+        parts.append(family.sign(forms.features(list(_encoded(forms, part, count)))))
+        count += len(part)
+    counted = kind.candidate_stats(family, lambda: iter(parts), count).get("rules")
+    if counted is None:
+        raise ConfigurationError(f"only records have rules for candidates, and not {kind}")
+    total = count if items is None else items
+    times = total * (total - 1) / max(1, count * (count - 1))
+    return [
+        RulePlan(
+            rule["rule"], rule["records"], rule["largest"], rule["pairs"], times * rule["pairs"]
+        )
+        for rule in counted
+    ]
 
 
 def _floor(kind: Kind, exact_floor: ThresholdLike) -> Threshold:

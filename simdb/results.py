@@ -460,6 +460,23 @@ class AuditBin:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleAudit:
+    """What one rule for candidates does for a sample of records.
+
+    Attributes:
+        rule: in words.
+        candidates: pairs that it proposes.
+        found_pairs: those of them that are true.
+        added_pairs: those of these that no other rule proposes.
+    """
+
+    rule: str
+    candidates: int
+    found_pairs: int
+    added_pairs: int
+
+
+@dataclass(frozen=True, slots=True)
 class AuditReport:
     """Measured quality of a collection's present settings, on a sample.
 
@@ -477,6 +494,7 @@ class AuditReport:
         precision: the share of those that are true, None without candidates. (The *answers* of
             simdb are verified: their precision is 1.)
         bins: true and found pairs by range of similarity.
+        rules: of records, what each rule adds.
     """
 
     sampled: int
@@ -490,6 +508,7 @@ class AuditReport:
     candidates: int
     precision: float | None
     bins: tuple[AuditBin, ...] = field(default=())
+    rules: tuple[RuleAudit, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,3 +69,11 @@ def _print_audit(report: AuditReport, bound: str, measured: str) -> None:
                 for b in report.bins
             ],
         )
+    if report.rules:
+        print_table(
+            ("rule ", "candidates ", "true ", "by it alone "),
+            [
+                (r.rule, f"{r.candidates:,}", f"{r.found_pairs:,}", f"{r.added_pairs:,}")
+                for r in report.rules
+            ],
+        )

@@ -624,6 +624,19 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """
         return {}
 
+    def require_candidates(
+        self, family: Family, signatures: Callable[[], Iterator[UInt16s]]
+    ) -> None:
+        """Raise ConfigurationError if more pairs would be candidates than the settings permit.
+
+        Asked before all pairs of a collection are looked for by its buckets; ``signatures`` as for
+        ``candidate_stats``.
+        """
+
+    def proposing_rules(self, family: Family, left: UInt16s, right: UInt16s) -> Mapping[str, Bools]:
+        """Return which pairs of signatures each rule proposes; none where there are no rules."""
+        return {}
+
     def field_differences(self, field: str) -> Differences:
         """A function that computes the differences of items in a field that is not scored.
 

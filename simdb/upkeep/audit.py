@@ -13,15 +13,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simdb.answers.buckets import as_probes, propose
+from simdb.answers.buckets import as_probes, propose, stored_signatures
 from simdb.answers.compare import live_features
 from simdb.answers.exact.memory import live_sets
-from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.arrays import Float64s, Int64s, UInt16s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.opened.opened import Opened
-from simdb.results import AuditBin, AuditReport, Progress
+from simdb.results import AuditBin, AuditReport, Progress, RuleAudit
 
 BIN_WIDTH = 0.05
 
@@ -50,7 +50,8 @@ def audit(
         done += compared
         if progress is not None:
             progress(Progress("comparing with all items", done, collection.manifest.live))
-    probing = as_probes(signer, signer.sign(items), items)
+    signed = signer.sign(items)
+    probing = as_probes(signer, signed, items)
     candidates = propose(collection, probing, signer.agreement(bound))
     proposed = set(zip(candidates.probes.tolist(), candidates.numbers.tolist(), strict=True))
     own = list(enumerate(sampled.tolist()))
@@ -76,7 +77,27 @@ def audit(
         candidates=len(proposed),
         precision=len(found) / len(proposed) if proposed else None,
         bins=() if kind.is_distance else tuple(_bins(shown, *values)),
+        rules=tuple(_by_rules(opened, signed.signatures, sorted(proposed), found)),
     )
+
+
+def _by_rules(
+    opened: Opened, signatures: UInt16s, proposed: list[Pair], found: set[Pair]
+) -> Iterator[RuleAudit]:
+    """Count what each rule proposes, and what no other one would have found."""
+    family = opened.signer.family
+    if family is None or not proposed:
+        return
+    probes, numbers = np.array(proposed, np.int64).T
+    distinct, places = np.unique(numbers.astype(np.uint32), return_inverse=True)
+    stored, _ = stored_signatures(opened.reader, distinct)
+    rules = opened.settings.kind.proposing_rules(family, signatures[probes], stored[places])
+    is_true = np.array([pair in found for pair in proposed], np.bool_)
+    by_how_many = np.sum([*rules.values()], axis=0)
+    for rule, by_rule in rules.items():
+        own = by_rule & is_true
+        alone = own & (by_how_many == 1)
+        yield RuleAudit(rule, *(int(np.count_nonzero(each)) for each in (by_rule, own, alone)))
 
 
 def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,6 @@ def describe(opened: Opened) -> dict[str, Any]:
     manifest = collection.manifest
     signature_bytes = manifest.index.signature_width * manifest.live
     bands = _size(manifest.index.bands, CHUNK_ENTRY_BYTES)
-
-    def signatures() -> Iterator[UInt16s]:
-        for block in collection.signatures.scan():
-            yield block.as_rows(np.uint16)[collection.alive(block.numbers)]
 
     return {
         "name": settings.name,
@@ -73,9 +70,24 @@ def describe(opened: Opened) -> dict[str, Any]:
         **(
             {}
             if family is None
-            else settings.kind.candidate_stats(family, signatures, manifest.live)
+            else settings.kind.candidate_stats(
+                family, partial(_signatures, collection), manifest.live
+            )
         ),
     }
+
+
+def require_candidates(opened: Opened) -> None:
+    """Raise ConfigurationError if the index proposes more pairs than the settings permit."""
+    if opened.signer.family is not None:
+        opened.settings.kind.require_candidates(
+            opened.signer.family, partial(_signatures, opened.reader)
+        )
+
+
+def _signatures(collection: CollectionReader) -> Iterator[UInt16s]:
+    for block in collection.signatures.scan():
+        yield block.as_rows(np.uint16)[collection.alive(block.numbers)]
 
 
 def _bound(settings: CollectionSettings) -> dict[str, Any]:

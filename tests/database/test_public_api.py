@@ -15,6 +15,7 @@ from tests.support.processes import interpreted
 
 NAMES = [
     "AddReport",
+    "Alike",
     "Alternative",
     "And",
     "Answers",
@@ -37,6 +38,7 @@ NAMES = [
     "DatabaseFailedError",
     "DatabaseFullError",
     "DatabaseNotFoundError",
+    "Edits",
     "Entry",
     "Equal",
     "ExactPlan",
@@ -52,6 +54,7 @@ NAMES = [
     "Match",
     "Matches",
     "MissingExtraError",
+    "Near",
     "NotADatabaseError",
     "OperationInterruptedError",
     "Or",
@@ -68,6 +71,8 @@ NAMES = [
     "Remedy",
     "RepairReport",
     "RepairedCollection",
+    "RuleAudit",
+    "RulePlan",
     "Set",
     "Signature",
     "SimdbError",
@@ -84,6 +89,7 @@ NAMES = [
     "UsageError",
     "Vector",
     "WeightedSet",
+    "Within",
     "WordShingles",
     "WrongTypeError",
     "dedupe",
@@ -93,6 +99,7 @@ NAMES = [
     "pairs",
     "plan",
     "plan_exact",
+    "plan_rules",
     "repair",
     "restore",
 ]

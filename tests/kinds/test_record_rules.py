@@ -197,13 +197,33 @@ def test_what_names_sound_like_needs_an_extra(monkeypatch):
         shared_keys(Equal("name", "soundex"), rows)
 
 
-def test_pairs_that_share_several_keys_are_counted_once(tmp_path):
-    kind = Record(FIELDS, [Edits("name", 2)], large_bucket=3)
-    rows = [{"name": f"smithson{letter}"} for letter in "abcd"] + [{"name": "anderson"}]
+def test_what_rules_propose_is_counted_planned_audited_and_refused_beyond_a_budget(tmp_path):
+    kind = Record(FIELDS, [Edits("name", 2), "town"], large_bucket=3, rule_budget=5)
+    rows = [{"name": f"smithson{letter}", "town": letter} for letter in "abcd"]
+    rows += [{"name": "anderson", "town": "a"}, {"town": "b"}]
     with simdb.open(tmp_path / "s.simdb") as database:
-        people = database.collection("people", kind, threshold=0.5)
+        people = database.collection("people", kind, threshold=0.01)
         people.add_many(enumerate(rows))
-        (rule,) = people.stats()["rules"]
-        (warning,) = people.stats()["warnings"]
-    assert (rule["records"], rule["largest"], rule["pairs"]) == (5, 4, 6)
-    assert warning.startswith("4 records share a key of name within 2 edits: that rule compares 6")
+        edits, town = people.stats()["rules"]
+        assert (edits["records"], edits["largest"], edits["pairs"]) == (5, 4, 6)
+        assert town["pairs"] == 2
+        large, many = people.stats()["warnings"]
+        assert large.startswith("4 records share a key of name within 2 edits: that rule compares")
+        refusal = "name within 2 edits proposes 6 pairs, more than the rule_budget of 5"
+        assert refusal in many
+        for question in (people.pairs, people.groups):
+            with pytest.raises(ConfigurationError, match=refusal):
+                question()
+        people.rebuild(kind.changed(rule_budget=6))
+        assert len(list(people.pairs())) == 8
+        by_edits, by_town = people.self_audit(sample=6).rules  # each pair from both its sides
+        assert by_edits == simdb.RuleAudit("name within 2 edits", 12, 12, 12)
+        assert by_town == simdb.RuleAudit("town", 4, 4, 4)
+    planned = simdb.plan_rules(rows, kind, items=60)
+    assert [(rule.rule, rule.pairs) for rule in planned] == [
+        ("name within 2 edits", 6),
+        ("town", 2),
+    ]
+    assert planned[0].expected_pairs == 6 * (60 * 59) / (6 * 5)
+    with pytest.raises(ConfigurationError, match="only records have rules"):
+        simdb.plan_rules(["a"], simdb.Text())

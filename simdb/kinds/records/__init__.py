@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 import numpy as np
 from msgspec import Meta
 
-from simdb.arrays import UInt16s
+from simdb.arrays import Bools, UInt16s
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold, exact_fraction
 from simdb.kinds.base import OBJECTS, Differences, Examples, Items, Kind, Measure, Settings
@@ -241,11 +241,14 @@ class Record(Kind, frozen=True):
             given means as in MMDS 3.8.2: one field that is scored must be equal, whichever.
         large_bucket: records that share a key of one rule beyond which there is a warning, since
             each of them is compared with each: 1,000 records are half a million pairs.
+        rule_budget: pairs that one rule may propose of a collection, beyond which ``pairs`` and
+            ``groups`` by the rules refuse, naming it; None for any number.
     """
 
     fields: Sequence[Field]
     candidates: Sequence[Any] = ()
     large_bucket: Annotated[int, Meta(ge=1)] = 1_000
+    rule_budget: Annotated[int, Meta(ge=1)] | None = None
 
     plural = "records"
     suffixes = OBJECTS | {".csv": "csv"}
@@ -398,22 +401,50 @@ class Record(Kind, frozen=True):
         """
         assert isinstance(family, RecordFamily)
         rules, warnings = [], []
-        for number, rule in enumerate(self.rules):
-            columns = family.columns[number]
-            nothing = np.empty((0, columns.stop - columns.start), np.uint64)
-            parts = [family.keys_of_rule(rows, number) for rows in signatures()]
-            counted = proposed_pairs(np.concatenate([nothing, *parts]))
-            words = " and ".join(map(str, rule))
+        for words, counted in self._proposed(family, signatures):
             rules.append({"rule": words, **counted})
             if counted["largest"] > self.large_bucket:
-                is_equality = all(isinstance(part, Equal) for part in rule)
+                is_equality = all(isinstance(part, Equal) for part in self.rules[len(rules) - 1])
                 agree = "are equal in" if is_equality else "share a key of"
                 warnings.append(
                     f"{counted['largest']:,} records {agree} {words}: that rule compares "
                     f"{counted['pairs']:,} pairs; ask for a second field in the same rule, or "
                     "leave it out"
                 )
+            if self.rule_budget is not None and counted["pairs"] > self.rule_budget:
+                warnings.append(self._beyond_budget(words, counted["pairs"]))
         return {"rules": rules, "warnings": warnings}
+
+    def require_candidates(
+        self, family: Family, signatures: Callable[[], Iterator[UInt16s]]
+    ) -> None:
+        if self.rule_budget is None:
+            return
+        assert isinstance(family, RecordFamily)
+        for words, counted in self._proposed(family, signatures):
+            if counted["pairs"] > self.rule_budget:
+                raise ConfigurationError(self._beyond_budget(words, counted["pairs"]))
+
+    def _proposed(
+        self, family: RecordFamily, signatures: Callable[[], Iterator[UInt16s]]
+    ) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield each rule in words, and what it proposes."""
+        for number, rule in enumerate(self.rules):
+            columns = family.columns[number]
+            nothing = np.empty((0, columns.stop - columns.start), np.uint64)
+            parts = [family.keys_of_rule(rows, number) for rows in signatures()]
+            yield " and ".join(map(str, rule)), proposed_pairs(np.concatenate([nothing, *parts]))
+
+    def _beyond_budget(self, words: str, pairs: int) -> str:
+        return (
+            f"the rule {words} proposes {pairs:,} pairs, more than the rule_budget of "
+            f"{self.rule_budget:,}; rebuild with a second field in that rule, or without it"
+        )
+
+    def proposing_rules(self, family: Family, left: UInt16s, right: UInt16s) -> Mapping[str, Bools]:
+        assert isinstance(family, RecordFamily)
+        names = [" and ".join(map(str, rule)) for rule in self.rules]
+        return dict(zip(names, family.agreeing_rules(left, right).T, strict=True))
 
     def field_differences(self, field: str) -> Differences:
         names = self.field_names
