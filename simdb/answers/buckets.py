@@ -210,12 +210,15 @@ class Buckets(Method):
 
     def seconds(self, task: Task) -> float:
         """Estimate how long it takes to find candidates, and to compare them."""
-        counts, found = task.counts, self.looked_at(task)
+        counts, found, rates = task.counts, self.looked_at(task), task.rates(self.bound)
+        pairs = min(found, task.everything)
         if task.looks_up:
             entries = task.probes * counts.keys * counts.runs * KEY_IN_RUN
         else:
             entries = counts.live * counts.keys_of_item * ENTRY_SWEPT
-        compared = min(found, task.everything) * task.rates(self.bound).picked
+        compared = pairs * rates.picked
+        if rates.paired and not task.looks_up:  # each item of a batch is read once
+            compared = min(compared, counts.live * rates.scanned + pairs * rates.paired)
         return entries + found * PAIR_MET + compared
 
     def _compared(self, opened: Opened, left: UInt32s, right: UInt32s) -> tuple[Compared, Bools]:

@@ -21,7 +21,9 @@ of ``Scan`` for pairs, and of ``Buckets`` too by ``"auto"``.
 
 That is the rule. Of a collection that is there, by ``"auto"``, the method of the rule and those
 that could take its place are weighed by what they say they cost (``Method.seconds``), and the
-cheapest answers: never one that finds less than the collection promises. ``explain`` shows them.
+cheapest answers: never one that finds less than the collection promises. So pairs of sets, but of
+texts, are joined exactly where buckets propose many, and bits are scanned where an exact index
+meets many. ``explain`` shows them.
 
 ``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
 question is refused, and the message names its remedies.
@@ -55,6 +57,7 @@ AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 METHODS_KEPT = 256
 # What the chosen method may look at before a cheaper one is looked for.
 FEW_ITEMS, FEW_PAIRS = 1_000, 50_000
+FEW_OF_SET = 16  # pairs of each set of symbols
 
 
 @dataclass(frozen=True)
@@ -144,28 +147,56 @@ def _cheapest(method: Method, question: Question, task: Task) -> Method:
 
     Where little is to be looked at, nothing is measured: what is quick stays what it is.
     """
-    other = _alternative(method, question, task.right.settings)
-    if other is None or method.steps(task) <= (FEW_PAIRS if question.is_many_many else FEW_ITEMS):
+    other = _alternative(method, question, task.right)
+    if other is None or method.steps(task) <= _few(question, task):
         return method
     return min(method, other, key=lambda one: one.seconds(task))
 
 
-def _alternative(method: Method, question: Question, settings: CollectionSettings) -> Method | None:
+def _few(question: Question, task: Task) -> float:
+    """How much the chosen method may look at before a cheaper one is looked for."""
+    if not question.is_many_many:
+        return FEW_ITEMS
+    if task.right.settings.kind.has_symbols:  # to load them all is worth it for many pairs each
+        return max(FEW_PAIRS, FEW_OF_SET * task.counts.live)
+    return FEW_PAIRS
+
+
+def _alternative(method: Method, question: Question, right: Opened) -> Method | None:
     """What could answer in the place of a chosen method, as well as the collection promises.
 
-    A set similarity join knows better than a scan, and to read all texts for one search is slow
-    where few are equal to many. Connecting groups, buckets compare no more
-    pairs of equal items than there are items. What is added is looked for in an index.
+    Connecting groups, buckets compare no more pairs of equal items than there are items. What is
+    added is looked for in an index.
     """
-    is_free = question.guarantee == "auto" and not settings.kind.has_symbols
-    if not is_free or question.verb in ("groups", "add"):
+    if question.verb in ("groups", "add") or question.measure is not SetSimilarity.JACCARD:
         return None
-    bound, own = method.bound, settings.bound
+    settings, is_free = right.settings, question.guarantee == "auto"
+    if settings.kind.has_symbols:
+        return _alternative_of_sets(method, question, right)
+    if not is_free:
+        return None
+    bound = method.bound
     other = _comparing(settings.kind, bound, many=question.is_many_many)
     if type(other) is not type(method):
         return other
-    is_planned = settings.is_probable and admits(own, bound)
+    is_planned = settings.is_probable and admits(settings.bound, bound)
     return Buckets(bound, settings.expected_recall(bound)) if is_planned else None
+
+
+def _alternative_of_sets(method: Method, question: Question, right: Opened) -> Method | None:
+    """What could answer in the place of an index of sets: a scan in place, or a join in memory.
+
+    Of what a search meets, signatures and positions drop most before any item is read, of which
+    counts say nothing: so an index of items that do not lie in place is left to answer. To join
+    all sets exactly is often quicker than to compare all that buckets propose, but for texts,
+    whose symbols are slow to make.
+    """
+    if question.verb == "search" and isinstance(method, Exact) and right.reader.items is not None:
+        return Scan(method.bound)
+    is_probable = question.guarantee == "auto" and isinstance(method, Buckets)
+    if question.verb == "pairs" and is_probable and not right.settings.kind.is_slow_to_read:
+        return Exact(method.bound)
+    return None
 
 
 def explain(question: Question, left: Opened, right: Opened) -> Explanation:
@@ -182,7 +213,7 @@ def explain(question: Question, left: Opened, right: Opened) -> Explanation:
         except SimdbError as error:
             refused[guarantee] = str(error)
             continue
-        other = _alternative(method, asked, settings)
+        other = _alternative(method, asked, right)
         for one in (method, other or method):
             methods.setdefault(type(one), one)
     task = Task(question.verb, left, right)

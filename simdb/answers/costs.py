@@ -20,11 +20,13 @@ import numpy as np
 
 from simdb.answers.compare import compare_probe_with_stored, live_features, read_items
 from simdb.arrays import UInt32s
-from simdb.exact.thresholds import Bound
+from simdb.exact import joins
+from simdb.exact.order import SymbolOrder
+from simdb.exact.thresholds import Bound, Threshold
 from simdb.lsh.family import Family
 from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
-from simdb.storage.collection.reader import live_batches
+from simdb.storage.collection.reader import chosen_items, live_batches
 from simdb.storage.tables.views import RunView, every
 from simdb.work import Work
 
@@ -60,11 +62,22 @@ class Counts:
 
 
 class Rates(NamedTuple):
-    """Seconds an item takes: compared where it lies; picked by an index; in a join of batches."""
+    """Seconds an item takes: compared where it lies; picked by an index; in a join of batches.
+
+    ``paired`` is a comparison of two items of a batch whose features are there.
+    """
 
     scanned: float
     picked: float
-    joined: float
+    joined: float = 0.0
+    paired: float = 0.0
+
+
+class SampledJoin(NamedTuple):
+    """What an exact join of some sets of symbols says of a join of all."""
+
+    symbols: float  # of all items
+    met: float  # pairs of postings
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,10 @@ class Task:
     def rates(self, bound: Bound) -> Rates:
         """How long its items take."""
         return rates_of(self.right, bound)
+
+    def sampled_join(self, threshold: Threshold) -> SampledJoin:
+        """What a join of its sets takes in memory."""
+        return sampled_join_of(self.right, threshold)
 
     @property
     def looks_up(self) -> bool:
@@ -170,7 +187,7 @@ def rates_of(opened: Opened, bound: Bound) -> Rates:
     """Measure how long items of a collection take, or take it from the cache."""
     reader = opened.reader
     if not reader.manifest.live:
-        return Rates(0.0, 0.0, 0.0)
+        return Rates(0.0, 0.0)
     # What every call costs weighs less, the more items there are to measure.
     state = opened.settings.kind, reader.manifest.live.bit_length() // 2
     return _kept(opened, f"rates {reader.number}", state, lambda: _measured(opened, bound))
@@ -194,16 +211,48 @@ def _measured(opened: Opened, bound: Bound) -> Rates:
         def scan() -> None:
             measure.finder(probe, bound)(features)
 
-    joined, share = 0.0, opened.settings.kind.share_looked_at(bound.fraction)
-    if share is not None and len(some) > 1:
+    joined = paired = 0.0
+    if opened.settings.kind.share_looked_at(bound.fraction) is not None and len(some) > 1:
         seconds = _seconds(lambda: deque(measure.near_pairs(some, None, bound, Work()), 0))
         joined = seconds / (len(some) * (len(some) - 1) / 2)
+    if opened.settings.kind.has_symbols:
+        places = np.arange(len(some))
+        seconds = _seconds(lambda: measure.compare_pairs(some, places, places[::-1].copy()))
+        paired = seconds / len(some)
     picked: UInt32s = numbers[:: -(-numbers.size // SAMPLED_ITEMS)]
     return Rates(
         _seconds(scan) / numbers.size,
         _seconds(lambda: compare_probe_with_stored(opened, probe, picked, bound)) / picked.size,
         joined,
+        paired,
     )
+
+
+def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:
+    """Join some sets of a collection exactly, or take what was counted then from the cache.
+
+    The postings that two sets meet in are those of one universe of symbols, so that of all items
+    as many pairs of them meet, as a share, as of a sample.
+    """
+    manifest = opened.reader.manifest
+    if not manifest.live:
+        return SampledJoin(0.0, 0.0)
+
+    def joined() -> SampledJoin:
+        numbers = opened.reader.live_numbers()[:: -(-manifest.live // SAMPLED_ITEMS)]
+        items = next(chosen_items(opened.reader, numbers))
+        symbols = opened.signer.symbols(items)
+        order = SymbolOrder.from_sample(symbols.values)
+        sets, work = order.arrange(symbols.values, symbols.offsets), Work()
+        deque(joins.pairs(sets, threshold, work=work), 0)
+        share = work.looked_at / max(1, len(items) * (len(items) - 1))
+        expanded = sets.values.size / max(1, sum(map(len, items)))
+        return SampledJoin(
+            expanded * manifest.item_bytes, share * manifest.live * (manifest.live - 1)
+        )
+
+    state = threshold, opened.size_class
+    return _kept(opened, f"join {opened.reader.number}", state, joined)
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -10,6 +10,7 @@ import pytest
 
 import simdb
 from simdb.answers import choose, costs
+from simdb.answers.exact import method
 
 
 @pytest.fixture
@@ -75,6 +76,48 @@ def test_where_the_index_proposes_few_it_answers(database, little_is_much, same_
     explained = collection.explain("search")
     assert explained.chosen.method == "buckets"
     assert explained.chosen.looked_at < 60
+
+
+def alike(database: Any, kind: Any, item: Any, **settings: Any) -> Any:
+    """Items of which most are like most others."""
+    generator = random.Random(3)
+    collection = database.collection("s", kind, threshold=0.5, seed=1, **settings)
+    sets = [{n for n in range(24) if generator.random() < 0.8} for _ in range(200)]
+    collection.add_many((number, item(one)) for number, one in enumerate(sets))
+    return collection
+
+
+def test_pairs_of_sets_are_joined_exactly_where_buckets_propose_many(
+    database, monkeypatch, little_is_much, same_rates
+):
+    collection = alike(database, simdb.Set(), set)
+    assert collection.pairs().guarantee == "exact"
+    explained = collection.explain("pairs", run=True)
+    told = {one.method: one for one in explained.alternatives}
+    assert told["exact"].chosen
+    assert told["exact"].looked_at == pytest.approx(explained.work["looked_at"], rel=0.5)
+    assert told["exact"].seconds < told["buckets"].seconds
+    assert explained.answers == len(list(collection.pairs(guarantee="exact")))
+    assert collection.pairs(guarantee="probable").guarantee == "probable"
+    few = database.collection("f", simdb.Set(), threshold=0.5, seed=1)
+    few.add_many((number, range(10 * number, 10 * number + 12)) for number in range(200))
+    assert few.pairs().guarantee == "probable"
+    monkeypatch.setattr(method, "BYTES_A_SYMBOL", 2**40)  # then they might not fit
+    collection.add("one more", {1, 2, 3})
+    collection.add_many((number, {number}) for number in range(1_000, 1_100))
+    assert collection.pairs().guarantee == "probable"
+
+
+def test_bits_are_scanned_where_an_exact_index_meets_many(database, little_is_much, same_rates):
+    def number(one: set[int]) -> int:
+        return sum(1 << bit for bit in one)
+
+    collection = alike(database, simdb.Bits(24, "tanimoto"), number, exact_floor=0.5)
+    probe = collection.get(7).item
+    assert collection.explain("search").chosen.method == "scan"
+    looked_up = collection.search(probe, limit=5)
+    assert looked_up.candidates == 200
+    assert looked_up.guarantee == "exact"
 
 
 def test_what_looks_at_little_is_never_measured(database, monkeypatch):

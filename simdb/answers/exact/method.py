@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +19,13 @@ import numpy as np
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_with_probe
 from simdb.answers.costs import Task
-from simdb.answers.exact.memory import InMemory, join_order, load
+from simdb.answers.exact.memory import (
+    BYTES_A_SYMBOL,
+    SHARE_OF_MEMORY,
+    InMemory,
+    join_order,
+    load,
+)
 from simdb.answers.exact.probe import Prober
 from simdb.answers.exact.sweep import Sweep, room_of
 from simdb.answers.method import Batches, Forest, Method, ProgressCallback
@@ -36,6 +43,8 @@ MEMORY, SWEPT, NEW = "m", "s", "n"  # ways of pairs
 SYMMETRIC = (SetSimilarity.JACCARD, SetSimilarity.DICE, SetSimilarity.COSINE)
 JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left items up
 POSTING_MET = 1e-8  # seconds
+LOADED = 5.5  # how much longer it takes to load and arrange a set than to compare one
+TO_SPARE = 2  # times the memory that items are expected to take
 _criterion = lru_cache(256)(Criterion)  # one for each that is asked for, with its floor
 
 
@@ -152,21 +161,41 @@ class Exact(Method):
         return Prober(opened, self.criterion)
 
     def looked_at(self, task: Task) -> float:
-        """Estimate what is met in the postings, by a sample of them."""
+        """Estimate what is met in the postings, by a sample of them, or of the items."""
         counts = task.counts
         met, keys = counts.met_postings, counts.postings_of_item
         if task.looks_up:
             return task.probes * counts.met_under(keys, met)
+        if self._joins_in_memory(task):
+            return task.sampled_join(self.criterion.floor or self.threshold).met
         return counts.live * keys * max(0.0, met - 1) / 2
 
     def seconds(self, task: Task) -> float:
-        """Estimate how long it takes to meet candidates, and to read them, or to read all."""
+        """Estimate how long it takes to meet candidates, and to read them, or to read all.
+
+        Without end where all is to be read and may not fit into memory.
+        """
         found, rates = self.looked_at(task), task.rates(self.bound)
         if task.looks_up:
             read = min(found, task.everything) * rates.picked
-        else:
+        elif not self._joins_in_memory(task):
             read = task.probes * rates.scanned
+        elif self._surely_fits(task):
+            read = task.probes * rates.scanned * LOADED
+        else:
+            return inf
         return found * POSTING_MET + read
+
+    def _joins_in_memory(self, task: Task) -> bool:
+        settings = task.right.settings
+        return not (settings.kind.is_slow_to_read and serves_exactly(settings, self.criterion))
+
+    def _surely_fits(self, task: Task) -> bool:
+        """Whether all items may be loaded, with room to spare, or need not be."""
+        if serves_exactly(task.right.settings, self.criterion):
+            return True
+        most = task.right.resources.memory // SHARE_OF_MEMORY // BYTES_A_SYMBOL
+        return TO_SPARE * task.sampled_join(self.criterion.floor or self.threshold).symbols <= most
 
     # -- which way -----------------------------------------------------------------------------
 
