@@ -71,7 +71,7 @@ def compare_batch_with_stored(
     signer = opened.signer
     compared_places, parts = [], []
     distinct, places = np.unique(numbers, return_inverse=True)
-    for positions, stored in _read_in_parts(opened.reader, distinct, signer.items):
+    for positions, stored in items_in_parts(opened.reader, distinct, signer.items):
         place_of = np.full(distinct.size, -1, np.int64)
         place_of[positions] = np.arange(positions.size)
         wanted = np.flatnonzero(place_of[places] >= 0)
@@ -119,7 +119,7 @@ def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
     return compare_items(opened.signer, items, places[: left.size], places[left.size :])
 
 
-def _read_in_parts(
+def items_in_parts(
     collection: CollectionReader, numbers: UInt32s, forms: Items | None = None
 ) -> Iterator[tuple[Int64s, list[bytes | memoryview]]]:
     """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time.
@@ -155,7 +155,7 @@ def read_items(
     """Read items of ascending numbers: the positions of those stored, and their items."""
     positions: list[Int64s] = [np.empty(0, np.int64)]
     items: list[bytes | memoryview] = []
-    for places, part in _read_in_parts(collection, numbers):
+    for places, part in items_in_parts(collection, numbers):
         positions.append(places)
         items += part
     return np.concatenate(positions), items

@@ -32,7 +32,7 @@ from simdb.ragged import ByteStrings
 from simdb.results import Action, AddReport, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.tables.layout import decode_user_key, picked
+from simdb.storage.tables.layout import decoded_keys, picked
 from simdb.storage.tables.views import KeyFilter
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
@@ -284,38 +284,38 @@ class BatchAdder:
     def outcomes(self, fates: Fates) -> Outcomes:
         """Tell what became of the rows."""
         batch, stored, decisions = fates.batch, fates.stored, fates.decisions
-        dropped, bad = fates.rows("duplicate"), fates.rows("bad")
         similar = [] if decisions is None else np.flatnonzero(decisions.is_duplicate).tolist()
+        others = sorted(set(fates.rows("duplicate", "bad")).difference(similar))
         outcomes = {
-            place: Outcome(batch.rows[place], batch.user_keys[place], fates.actions[place])
-            for place in sorted({*dropped, *bad, *similar})
+            place: Outcome(batch.rows[place], key, fates.actions[place])
+            for place, key in zip(others, batch.keys_at(others), strict=True)
         }
         (same,) = self._told(np.array([self._signer.kind.identical_value]))
-        for place in dropped:
-            number, outcome = stored[place], outcomes[place]
-            if number >= 0 and number in self._seen:
-                outcomes[place] = self._duplicate(outcome, outcome.key, same)
-            elif number >= 0:  # of other content, which stays
+        for place, outcome in outcomes.items():
+            number = stored[place]
+            if outcome.action == "bad":
+                refused = self._existing(batch, place, number)
+                problem, within_input = refused.problem, refused.within_input
+                outcomes[place] = replace(outcome, problem=problem, within_input=within_input)
+            elif number in self._seen:
+                outcomes[place] = self._duplicate(fates, place, outcome.key, outcome.key, same)
+            else:  # of other content, which stays
                 outcomes[place] = replace(outcome, duplicate_of=outcome.key, within_input=False)
-        for place in bad:
-            refused = self._existing(batch, place, stored[place])
-            outcomes[place] = replace(
-                outcomes[place], problem=refused.problem, within_input=refused.within_input
-            )
         if decisions is None or not similar:
             return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
         first_rows = {stored[place]: place for place in fates.rows("present")}
-        numbers, rows = decisions.stored[similar].tolist(), decisions.row[similar].tolist()
-        told = self._told(decisions.value[similar])
-        for place, number, earlier, value in zip(similar, numbers, rows, told, strict=True):
+        rows = np.maximum(decisions.row[similar], 0).tolist()  # of the batch, where they are
+        columns = (
+            *(similar, decisions.stored[similar].tolist(), self._told(decisions.value[similar])),
+            *(batch.keys_at(similar), batch.keys_at(rows)),
+        )
+        for place, number, told, key, earlier in zip(*columns, strict=True):
             within_input = number < 0 or (
                 self._came_with_input(number) and first_rows.get(number, place) <= place
             )
+            of = fates.targets.get(number) if number >= 0 else earlier
             outcomes[place] = self._duplicate(
-                outcomes[place],
-                fates.targets.get(number) if number >= 0 else batch.user_keys[earlier],
-                value,
-                within_input=within_input,
+                fates, place, key, of, told, within_input=within_input
             )
         return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
 
@@ -326,13 +326,20 @@ class BatchAdder:
         return told
 
     def _duplicate(
-        self, outcome: Outcome, of: Key | None, told: float, *, within_input: bool = True
+        self,
+        fates: Fates,
+        place: int,
+        key: Key | None,
+        of: Key | None,
+        told: float,
+        *,
+        within_input: bool = True,
     ) -> Outcome:
         kind = self._signer.kind
         return Outcome(
-            outcome.row,
-            outcome.key,
-            outcome.action,
+            fates.batch.rows[place],
+            key,
+            fates.actions[place],
             duplicate_of=of,
             similarity=None if kind.is_distance else told,
             within_input=within_input,
@@ -349,10 +356,8 @@ class BatchAdder:
 def _targets(writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
     """Look up the keys of the stored items that rows duplicate."""
     numbers = np.unique(decisions.stored[decisions.stored >= 0]).astype(np.uint32)
-    return {
-        int(numbers[position]): decode_user_key(document.key)
-        for position, document in writer.documents_of(numbers)
-    }
+    positions, keys = writer.keys_of(numbers)
+    return dict(zip(numbers[positions].tolist(), decoded_keys(keys), strict=True))
 
 
 def insert_rows(

@@ -25,7 +25,7 @@ import numpy as np
 
 from simdb import kernels
 from simdb.answers.buckets import Proposals, as_probes, propose
-from simdb.answers.compare import COMPARED_BYTES, compare_batch_with_stored, compare_items
+from simdb.answers.compare import compare_items, items_in_parts
 from simdb.answers.exact.memory import first_identical
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
@@ -39,6 +39,7 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Prefixes, Signed, Signer
+from simdb.ragged import as_bytes
 from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 from simdb.work import Work
@@ -189,16 +190,42 @@ class Deduplicator:
             stops = np.minimum(position[rows] + COMPARED_A_WAVE, ends[rows])
             counts = stops - position[rows]
             which = np.repeat(position[rows], counts) + _ramps(counts)
-            read, compared = compare_batch_with_stored(
-                self._opened, self._items, candidates.probes[which], candidates.numbers[which]
-            )
-            met, found = self._meets(compared), which[read]
-            self._confirm_stored(met, candidates.probes[found], candidates.numbers[found])
+            met, values = self._compare(candidates.probes[which], candidates.numbers[which])
             places = np.flatnonzero(met)[::-1]
-            hits = found[places]
+            hits = which[places]
             decisions.stored[candidates.probes[hits]] = candidates.numbers[hits]  # the first stays
-            decisions.value[candidates.probes[hits]] = compared.values()[places]
+            decisions.value[candidates.probes[hits]] = values[places]
             position[rows] = stops
+
+    def _compare(self, rows: Int64s, numbers: UInt32s) -> tuple[Bools, Float64s]:
+        """Compare ``rows[i]`` with the stored item ``numbers[i]``.
+
+        Returns whether each is similar enough, and how similar. An item that another process has
+        deleted for good is like none.
+        """
+        kind = self._signer.kind
+        met, values = np.zeros(rows.size, np.bool_), np.zeros(rows.size)
+        distinct, of_pair = np.unique(numbers, return_inverse=True)
+        for positions, views in items_in_parts(self._opened.reader, distinct, self._signer.items):
+            stored = as_bytes(views)  # views are compared element by element
+            place_of = np.full(distinct.size, -1, np.int64)
+            place_of[positions] = np.arange(positions.size)
+            pairs = np.flatnonzero(place_of[of_pair] >= 0)
+            others = place_of[of_pair[pairs]]
+            if kind.has_symbols:  # others may be less than all similar to themselves
+                both = zip(rows[pairs].tolist(), others.tolist(), strict=True)
+                equal = (self._listed[row] == stored[other] for row, other in both)
+                same = np.fromiter(equal, np.bool_, pairs.size)
+                met[pairs[same]], values[pairs[same]] = True, kind.identical_value
+                pairs, others = pairs[~same], others[~same]
+            if not pairs.size:
+                continue
+            used, left = np.unique(rows[pairs], return_inverse=True)
+            items = [*(self._listed[row] for row in used.tolist()), *stored]
+            right = others + used.size
+            compared = compare_items(self._judge, items, left, right)
+            met[pairs], values[pairs] = self._meets(compared), compared.values()
+        return met, values
 
     # -- the batch itself --------------------------------------------------------------------
 
@@ -293,10 +320,9 @@ class Deduplicator:
             comparing = np.flatnonzero(earlier >= 0)
             left, right = undecided[comparing], earlier[comparing]
             last_compared[left] = right
-            compared = compare_items(self._signer, self._items, rows[left], rows[right])
+            compared = compare_items(self._judge, self._items, rows[left], rows[right])
             met = self._meets(compared) & _in_every_group(keys, left, right)
             met[met] = needed.holds(signatures[left[met]], signatures[right[met]])
-            met[met] = self._confirmed(rows[left[met]], rows[right[met]])
             self._decisions.row[rows[left[met]]] = rows[right[met]]
             self._decisions.value[rows[left[met]]] = compared.values()[met]
             if not self._keep:
@@ -329,8 +355,10 @@ class Deduplicator:
                 decisions.value[rows[row]] = similarity[place]
                 dropped[row] = not self._keep
 
-    def _item(self, row: int) -> bytes:
-        return bytes(self._items[row])
+    @cached_property
+    def _listed(self) -> list[bytes]:
+        """The items as objects, for those that are read one by one."""
+        return as_bytes(self._items)
 
     def _meets(self, compared: Compared) -> Bools:
         return self._bound.meets_many(compared.numerators, compared.denominators)
@@ -342,62 +370,30 @@ class Deduplicator:
         """What hashes items under a secret drawn for the batch; None where nothing is hashed.
 
         Who knows the secret of a collection, as that of a known ``seed``, makes items that share
-        all hashes of another's. So what is found similar decides again, if it is not equal byte for
-        byte, under a secret that nobody knows: no row is dropped for one that it is not like.
+        all hashes of another's. So what is not equal byte for byte is compared under a secret that
+        nobody knows: no row is dropped for one that it is not like.
         """
         kind = self._signer.kind
         if not (kind.has_symbols and kind.signs_what_it_compares):
             return None
         return Signer(replace(self._opened.settings, secret=secret_of(None)))
 
+    @property
+    def _judge(self) -> Signer:
+        """What compares items of which the index says that they may be similar."""
+        return self._drawn or self._signer
+
     def _confirmed(self, left: Int64s, right: Int64s, *, identical: bool = False) -> Bools:
         """Return which similar rows are similar, or identical, in truth."""
         met = np.ones(left.size, np.bool_)
         if self._drawn is not None:
             pairs = enumerate(zip(left.tolist(), right.tolist(), strict=True))
-            unequal = [n for n, (row, other) in pairs if self._item(row) != self._item(other)]
+            unequal = [n for n, (row, other) in pairs if self._listed[row] != self._listed[other]]
             if unequal:
                 compared = compare_items(self._drawn, self._items, left[unequal], right[unequal])
                 alike = compared.numerators == compared.denominators
                 met[unequal] = alike if identical else self._meets(compared)
         return met
-
-    def _confirm_stored(self, met: Bools, rows: Int64s, numbers: UInt32s) -> None:
-        """Leave of the rows that are similar to stored items those that are so in truth."""
-        if self._drawn is None or not met.any():
-            return
-        places = np.flatnonzero(met)
-        places = places[np.argsort(numbers[places], kind="stable")]
-        distinct, starts = np.unique(numbers[places], return_index=True)
-        places_of = np.split(places, starts[1:])
-        unequal: list[int] = []
-        others: list[int] = []  # of each the place of the item that it is similar to
-        items: list[bytes] = []
-        size = 0
-        for position, document in self._opened.reader.documents_of(distinct):
-            stored = bytes(document.item)  # views are compared element by element
-            same_item = places_of[position].tolist()
-            apart = [n for n in same_item if self._item(rows[n]) != stored]
-            if apart:
-                unequal += apart
-                others += [len(items)] * len(apart)
-                items.append(stored)
-                size += len(stored)
-            if size > COMPARED_BYTES:
-                self._confirm_unequal(met, rows, unequal, items, others)
-                unequal, others, items, size = [], [], [], 0
-        if unequal:
-            self._confirm_unequal(met, rows, unequal, items, others)
-
-    def _confirm_unequal(
-        self, met: Bools, rows: Int64s, places: list[int], items: list[bytes], others: list[int]
-    ) -> None:
-        """Leave of the rows at some places those that are similar to an item, of those given."""
-        assert self._drawn is not None
-        own = [self._item(row) for row in rows[places].tolist()]
-        right = np.array(others, np.int64) + len(own)
-        compared = compare_items(self._drawn, [*own, *items], np.arange(len(own)), right)
-        met[places] = self._meets(compared)
 
 
 def _pairs_of_sets(arranged: ArrangedSets, rows: Int64s, least: Threshold) -> Iterator[_Pairs]:

@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from simdb import arrow, kernels
+from simdb.arrays import Int64s
 from simdb.errors import BadItemError, UsageError
 from simdb.kinds import Items
 from simdb.kinds.base import Stored
@@ -37,6 +38,13 @@ class DecodedKeys(Sequence[Key]):
 
     def __len__(self) -> int:
         return len(self.encoded)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(layout.decoded_keys(self.encoded))
+
+    def at(self, places: Int64s) -> list[Key]:
+        """Return the keys at some places."""
+        return layout.decoded_keys(layout.picked(self.encoded, places))
 
     @overload
     def __getitem__(self, place: int) -> Key: ...
@@ -72,6 +80,12 @@ class RowBatch:
         for own, more in zip(self.columns, columns, strict=True):
             own.extend(more)
         self.weight += weight
+
+    def keys_at(self, places: Sequence[int]) -> list[Key]:
+        """Return the keys of some rows, as they were given."""
+        if isinstance(self.user_keys, DecodedKeys):
+            return self.user_keys.at(np.array(places, np.int64))
+        return [self.user_keys[place] for place in places]
 
     def cut(self, some: slice) -> RowBatch:
         """Return some of the good rows."""

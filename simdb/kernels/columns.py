@@ -14,6 +14,7 @@ from simdb.kernels.compiler import copy_bytes, inlined, kernel
 
 BLOCK_HEAD = 16  # bytes before the item numbers of a block
 DOCUMENT_HEAD = 6  # bytes before the key of a document
+DOCUMENT_FLAGS = 0xC0  # of the higher byte of the key's length
 _OWNER_BITS = np.uint64(32)
 
 
@@ -119,6 +120,57 @@ def documents(
         copy_bytes(to + item, of_items + item_offsets[row], rest - item)
         copy_bytes(to + rest, of_metadata + metadata_offsets[row], bounds[row + 1] - rest)
     return records, bounds
+
+
+@kernel
+def cut(values: UInt8s, begins: Int64s, ends: Int64s) -> tuple[UInt8s, Int64s]:
+    """Return strings that lie anywhere among bytes as a column."""
+    bounds = np.empty(begins.size + 1, np.int64)
+    bounds[0] = 0
+    for place in range(begins.size):
+        bounds[place + 1] = bounds[place] + ends[place] - begins[place]
+    found = np.empty(bounds[-1], np.uint8)
+    to, of_values = found.ctypes.data, values.ctypes.data
+    for place in range(begins.size):
+        size = bounds[place + 1] - bounds[place]
+        copy_bytes(to + bounds[place], of_values + begins[place], size)
+    return found, bounds
+
+
+@kernel
+def cut_documents(
+    values: UInt8s, begins: Int64s, ends: Int64s, seeds: UInt64s, sums: UInt64s
+) -> tuple[Int64s, int]:
+    """Verify the records of documents, as ``documents`` makes them, and find their parts.
+
+    Returns:
+        int64 (5, n): where the key begins, where what is behind it does, where the item ends (the
+        record does, where the item is part of a frame), the size of the item, and the flags; and
+        the first record that is damaged, -1 if none is, in which case alone the parts are sound.
+    """
+    parts = np.empty((5, begins.size), np.int64)
+    own, lanes = np.empty(24, np.uint64), np.empty(8, np.uint64)
+    for place in range(begins.size):
+        begin, end = begins[place], ends[place]
+        if begin < 0 or end > values.size or end - begin < DOCUMENT_HEAD:
+            return parts, place
+        if checksum(values, begin, end, seeds[place], own, lanes) != sums[place]:
+            return parts, place
+        size = 0
+        for byte in range(4):
+            size |= np.int64(values[begin + byte]) << (8 * byte)
+        flags = np.int64(values[begin + 5]) & DOCUMENT_FLAGS
+        key_size = np.int64(values[begin + 4]) | (np.int64(values[begin + 5]) - flags) << 8
+        body = begin + DOCUMENT_HEAD + key_size
+        item_end = end if flags else body + size
+        if max(body, item_end) > end:
+            return parts, place
+        parts[0, place] = begin + DOCUMENT_HEAD
+        parts[1, place] = body
+        parts[2, place] = item_end
+        parts[3, place] = size
+        parts[4, place] = flags
+    return parts, -1
 
 
 @kernel

@@ -43,6 +43,8 @@ ENTRIES = (
     Entry("columns.order", "bytes that neighbours share, and n log n of them where not sorted"),
     Entry("columns.taken", "bytes of the strings taken"),
     Entry("columns.documents", "bytes"),
+    Entry("columns.cut", "bytes of the strings"),
+    Entry("columns.cut_documents", "bytes of the records"),
     Entry("columns.blocks", "bytes"),
     Entry("elements.element_symbols", "bytes"),
     Entry("elements.bag_parts", "bytes; at most `largest` occurrences a bag", "3.1.3"),

@@ -160,6 +160,55 @@ def documents_of_columns(random: np.random.Generator) -> None:
     assert strings_of(*kernels.columns.documents(*parts)) == expected
 
 
+@twin_of("columns.cut")
+def strings_cut_out(random: np.random.Generator) -> None:
+    values, _ = column_of(some_strings(random))
+    begins = random.integers(0, values.size // 2, 30)
+    ends = begins + random.integers(0, values.size // 2, 30)
+    ends[:3] = begins[:3]
+    expected = [values[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)]
+    assert strings_of(*kernels.columns.cut(values, begins, ends)) == expected
+
+
+@twin_of("columns.cut_documents")
+def documents_cut(random: np.random.Generator) -> None:
+    keys, items, rests = ([one[:400] for one in some_strings(random)] for _ in range(3))
+    flags = random.choice([0, 0x40, 0x80], len(keys)).tolist()
+    records: list[bytes] = []
+    expected = []
+    for key, item, rest, flag in zip(keys, items, rests, flags, strict=True):
+        size = random.integers(2**32) if flag else len(item)
+        head = int(size).to_bytes(4, "little") + (len(key) | flag << 8).to_bytes(2, "little")
+        begin = sum(map(len, records))
+        records.append(head + key + item + rest)
+        body = begin + 6 + len(key)
+        end = body + len(item) + (len(rest) if flag else 0)
+        expected.append((begin + 6, body, end, int(size), flag))
+    values, offsets = column_of(records)
+    seeds = random.integers(0, 2**64, len(records), dtype=np.uint64)
+    pairs = zip(records, seeds.tolist(), strict=True)
+    sums = np.array([xxhash.xxh3_64_intdigest(one, seed) for one, seed in pairs], np.uint64)
+    where = (offsets[:-1].copy(), offsets[1:].copy(), seeds)
+    parts, damaged = kernels.columns.cut_documents(values, *where, sums)
+    assert damaged == -1
+    assert list(map(tuple, parts.T.tolist())) == expected
+    worse = int(random.integers(len(records)))
+    sums[worse:] += np.uint64(1)
+    assert kernels.columns.cut_documents(values, *where, sums)[1] == worse
+    sums[worse:] -= np.uint64(1)
+    for wrong in (-1, values.size + 1):
+        begins, ends = where[0].copy(), where[1].copy()
+        (begins if wrong < 0 else ends)[worse] = wrong
+        assert kernels.columns.cut_documents(values, begins, ends, seeds, sums)[1] == worse
+    short = (8).to_bytes(4, "little") + (3).to_bytes(2, "little") + b"key"
+    one = np.array([xxhash.xxh3_64_intdigest(short, 5)], np.uint64)
+    column = column_of([short])
+    found = kernels.columns.cut_documents(
+        column[0], *column[1].reshape(2, 1), np.array([5], np.uint64), one
+    )
+    assert found[1] == 0
+
+
 @twin_of("columns.blocks")
 def blocks_of_records(random: np.random.Generator) -> None:
     records, owner = some_strings(random), int(random.integers(2**32))

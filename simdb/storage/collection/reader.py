@@ -13,7 +13,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, as_bytes, cut_out, offsets_of
+from simdb.ragged import ByteStrings, as_bytes, offsets_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -32,9 +32,6 @@ from simdb.storage.tables.blocks import (
     slices_of,
 )
 from simdb.storage.tables.layout import (
-    ALONE,
-    BY_DICTIONARY,
-    DOCUMENT_HEADER,
     ITEM_NUMBER,
     Document,
     Table,
@@ -284,9 +281,26 @@ class CollectionReader:
                     yield position, found
             return
         for block, wanted, places in self.documents.locate(numbers):
-            for position, place in zip(wanted.tolist(), places.tolist(), strict=True):
-                document = self.decoded(block, place)
+            documents = zip(wanted.tolist(), self._documents(block, places), strict=True)
+            for position, document in documents:
                 yield position, self._whole(document) if whole else document
+
+    def _documents(self, block: Block, places: Int64s) -> Iterator[Document]:
+        """Yield the documents at some places of a block; many are verified by one kernel."""
+        if places.size <= FEW:
+            for place in places.tolist():
+                yield self.decoded(block, place)
+            return
+        cut = _cut_records(block, places)
+        data = cut.data
+        columns = (cut.numbers, cut.flags, cut.item_sizes, cut.keys, cut.bodies, cut.stops)
+        for number, flags, size, key, begin, stop in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            body = data[begin:stop]
+            if flags:
+                body = layout.unpacked(number, body, flags, size, self.codec)
+            yield Document(number, data[key:begin], body[:size], body[size:])
 
     def keys_of(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
         """Return the positions in ascending item numbers of those stored, and their encoded keys.
@@ -297,7 +311,8 @@ class CollectionReader:
         for block, wanted, places in self.documents.locate(numbers):
             cut = _cut_records(block, places)
             positions.append(wanted)
-            parts.append(cut_out(np.frombuffer(cut.data, np.uint8), cut.keys, cut.bodies))
+            values = np.frombuffer(cut.data, np.uint8)
+            parts.append(ByteStrings(*kernels.columns.cut(values, cut.keys, cut.bodies)))
         values = np.concatenate([np.empty(0, np.uint8), *(part.values for part in parts)])
         sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offsets) for part in parts)])
         return np.concatenate(positions), ByteStrings(values, offsets_of(sizes))
@@ -455,26 +470,29 @@ class _Records(NamedTuple):
     """Verified records of a block.
 
     Attributes:
-        data: their bytes.
+        data: the bytes of all records of the block, where they lie.
         numbers: of the items.
         keys, bodies, ends: where keys, and items or frames, begin in the data, and where these end.
+        stops: where the records end.
         item_sizes: bytes of the items, also where these are compressed.
         flags: of the documents.
     """
 
-    data: bytes
+    data: memoryview
     numbers: UInt32s
     keys: Int64s
     bodies: Int64s
     ends: Int64s
+    stops: Int64s
     item_sizes: Int64s
-    flags: UInt8s
+    flags: Int64s
 
 
 def _items(collection: CollectionReader, cut: _Records, some: slice) -> list[bytes]:
     """Return the items of some records."""
     bounds = zip(cut.bodies[some].tolist(), cut.ends[some].tolist(), strict=True)
-    items = [cut.data[begin:end] for begin, end in bounds]
+    data = bytes(cut.data)  # which is cut sooner than views are made and copied
+    items = [data[begin:end] for begin, end in bounds]
     for place in np.flatnonzero(cut.flags[some]).tolist():
         number, flags, size = (
             int(column[some][place]) for column in (cut.numbers, cut.flags, cut.item_sizes)
@@ -485,29 +503,20 @@ def _items(collection: CollectionReader, cut: _Records, some: slice) -> list[byt
 
 
 def _cut_records(block: Block, places: Int64s) -> _Records:
-    """Return some records of a block, cut into their parts."""
-    data = bytes(block.records)
+    """Return some records of a block, verified and cut into their parts."""
     all_ends = block.ends.astype(np.int64)
     ends = all_ends[places]
     begins = np.where(places > 0, all_ends[places - 1], 0)
-    raw = np.frombuffer(data, np.uint8)
-    short = (begins < 0) | (ends > raw.size) | (ends - begins < DOCUMENT_HEADER.size)
-    damaged = np.zeros_like(short)
-    if not short.any():
-        seeds = blocks.record_seeds(block.key[:4], block.numbers[places])
-        damaged = kernels.checksums.checksums(raw, begins, ends, seeds) != block.checksums[places]
-    if not (damaged | short).any():
-        sizes = sum(raw[begins + byte].astype(np.int64) << 8 * byte for byte in range(4))
-        flags = raw[begins + 5] & np.uint8(ALONE | BY_DICTIONARY)
-        keys = raw[begins + 4].astype(np.int64) + ((raw[begins + 5] - flags).astype(np.int64) << 8)
-        bodies = begins + DOCUMENT_HEADER.size + keys
-        body_ends = np.where(flags > 0, ends, bodies + sizes)
-        short = np.maximum(bodies, body_ends) > ends
-    if (damaged | short).any():
-        number = int(block.numbers[places][damaged | short][0])
-        raise layout.damage(f"item number {number} is damaged")
-    begins += DOCUMENT_HEADER.size
-    return _Records(data, block.numbers[places], begins, bodies, body_ends, sizes, flags)
+    numbers = block.numbers[places]
+    seeds = blocks.record_seeds(block.key[:4], numbers)
+    values = np.frombuffer(block.records, np.uint8)
+    parts, damaged = kernels.columns.cut_documents(
+        values, begins, ends, seeds, block.checksums[places]
+    )
+    if damaged >= 0:
+        raise layout.damage(f"item number {numbers[damaged]} is damaged")
+    keys, bodies, item_ends, sizes, flags = parts
+    return _Records(block.records, numbers, keys, bodies, item_ends, ends, sizes, flags)
 
 
 def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:

@@ -42,7 +42,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
 import msgpack
@@ -52,7 +52,7 @@ import xxhash
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
-from simdb.ragged import ByteStrings, cut_out
+from simdb.ragged import ByteStrings
 from simdb.results import Key, KeyColumn
 from simdb.zstandard import Codec
 
@@ -218,10 +218,19 @@ def decode_user_keys(encoded: ByteStrings) -> KeyColumn:
             shifted = values.reshape(-1, 1 + _INTEGER.size)[:, 1:].copy().view(">u8").ravel()
             return (shifted.astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
         if (tags == TEXT_TAG[0]).all():
-            texts = cut_out(values, offsets[:-1] + 1, offsets[1:])
+            texts = ByteStrings(*kernels.columns.cut(values, offsets[:-1] + 1, offsets[1:]))
             if texts.are_utf8():
                 return texts
     return list(map(decode_user_key, encoded))
+
+
+def decoded_keys(encoded: ByteStrings) -> list[Key]:
+    """Return ``decode_user_key`` of many keys."""
+    keys = decode_user_keys(encoded)
+    if isinstance(keys, ByteStrings):
+        text, bounds = keys.values.tobytes(), keys.offsets.tolist()
+        return [text[begin:end].decode() for begin, end in pairwise(bounds)]
+    return keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
 
 
 CHECKSUM = struct.Struct("<Q")
