@@ -173,6 +173,8 @@ def plan_rules(sample: Iterable[object], kind: Kind, *, items: int | None = None
     >>> found.pairs, found.expected_pairs
     (1, 14950.0)
     """
+    if not kind.has_rules:
+        raise ConfigurationError(f"only records have rules for candidates, and not {kind}")
     planned = kind.plan(kind.widest_bound, PlanRequest())
     family = kind.make_family(
         planned.threshold, bands=planned.bands, rows=planned.rows, sketch="fast", secret=b""
@@ -182,9 +184,7 @@ def plan_rules(sample: Iterable[object], kind: Kind, *, items: int | None = None
     while part := list(islice(remaining, SAMPLED_AT_ONCE)):
         parts.append(family.sign(forms.features(list(_encoded(forms, part, count)))))
         count += len(part)
-    counted = kind.candidate_stats(family, lambda: iter(parts), count).get("rules")
-    if counted is None:
-        raise ConfigurationError(f"only records have rules for candidates, and not {kind}")
+    counted = kind.candidate_stats(family, lambda: iter(parts), count)["rules"]
     total = count if items is None else items
     times = total * (total - 1) / max(1, count * (count - 1))
     return [

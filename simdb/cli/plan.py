@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from math import isnan
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,9 @@ from simdb.kinds import Kind
 from simdb.lsh.amplification import Construction, fixed_point, steepest
 from simdb.lsh.curves import Sensitivity
 from simdb.lsh.planning import Plan, PlanRequest
-from simdb.planning import ExactPlan, posted_symbols
+from simdb.planning import ExactPlan, RulePlan, posted_symbols
 
+Measured = TypeVar("Measured")
 _DEFAULT_FLOOR = Fraction(4, 5)
 _SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 _PICTURES = (".svg", ".png")
@@ -40,14 +41,22 @@ def plan(
     *,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="INPUT", help="With --exact: items to measure, as for add."),
+        typer.Argument(
+            metavar="INPUT", help="With --exact, or of records: items to measure, as for add."
+        ),
     ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Of an exact index whose floor is the threshold.")
     ] = False,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="With --exact: so many items of the inputs.")
+        int, typer.Option("--sample", min=1, help="So many items of the inputs are measured.")
     ] = 1_000,
+    items: Annotated[
+        int | None,
+        typer.Option(
+            "--items", min=1, help="Of records: how many there will be; those measured without it."
+        ),
+    ] = None,
     described: KindOptions,
     reading: SampleOptions,
     bound: Bound,
@@ -67,12 +76,28 @@ def plan(
 
     Needs no store. Prints bands and rows for a threshold, or a largest distance, and a recall, and
     the curve: the probability that a pair is found, by its similarity or distance. With --exact,
-    how much of an item is posted, and what that takes for the first items of the inputs.
+    how much of an item is posted, and what that takes for the first items of the inputs. Of records
+    with inputs, how many pairs each rule proposes.
     """
     chosen = described.new()
+    if items is not None and (exact or not inputs):
+        raise UsageError("--items is of records whose rules are measured on inputs")
     if not exact:
+        if inputs and not chosen.has_rules:
+            raise UsageError("inputs are measured with --exact, or of records, only")
         if inputs:
-            raise UsageError("inputs are measured with --exact only")
+            require_there(*inputs)
+            _show_rules(
+                _measured(
+                    inputs,
+                    reading,
+                    chosen,
+                    sample,
+                    lambda rows: simdb.plan_rules(rows, chosen, items=items),
+                ),
+                as_json=as_json,
+            )
+            return
         request = PlanRequest(**wanted.given(), is_usual=wanted.recall is None)
         planned = _planned(chosen, bound, request)
         if plot is not None:
@@ -87,21 +112,50 @@ def plan(
     default = chosen.outer_similarity(_DEFAULT_FLOOR)
     floor = Threshold(rational(bound.threshold) if bound.threshold is not None else default)
     require_there(*(inputs or []))
-    measured = _measured(inputs, reading, chosen, floor, sample) if inputs else None
+    measured = None
+    if inputs:
+        measured = _measured(
+            inputs,
+            reading,
+            chosen,
+            sample,
+            lambda rows: simdb.plan_exact(rows, chosen, exact_floor=floor.fraction),
+        )
     _show_exact(chosen, floor, measured, as_json=as_json)
 
 
 def _measured(
-    inputs: list[str], options: InputOptions, kind: Kind, floor: Threshold, sample: int
-) -> ExactPlan:
+    inputs: list[str],
+    options: InputOptions,
+    kind: Kind,
+    sample: int,
+    measure: Callable[[Iterator[Any]], Measured],
+) -> Measured:
+    """Return what is measured on the first items of the inputs."""
     reading = options.of(kind)
     sources = options.sources(inputs, reading)
     feed = Feed(sources, replace(reading, raw=False, metadata=False, below=sources), on_bad="error")
-    items = (row[1] for row in islice(feed, sample))
     try:
-        return simdb.plan_exact(items, kind, exact_floor=floor.fraction)
+        return measure(row[1] for row in islice(feed, sample))
     except UsageError as error:
         raise feed.placed(error) from error
+
+
+def _show_rules(rules: list[RulePlan], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"rules": [dataclasses.asdict(rule) for rule in rules]})
+        return
+    print_table(
+        ("rule ", "records ", "largest ", "pairs ", "expected pairs "),
+        [
+            (
+                rule.rule,
+                *(f"{count:,}" for count in (rule.records, rule.largest, rule.pairs)),
+                f"{rule.expected_pairs:,.0f}",
+            )
+            for rule in rules
+        ],
+    )
 
 
 def _show_exact(kind: Kind, floor: Threshold, measured: ExactPlan | None, *, as_json: bool) -> None:

@@ -373,6 +373,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         of_counts: such a collection may be an object of elements and counts.
         may_miss_equals: an item may have no bucket; see ``finding_equals``.
         estimates: what the measure tells of two items is an estimate; nothing about them is exact.
+        has_rules: candidates come of rules, which ``candidate_stats`` counts under ``"rules"``.
         json_form: what stands for an item in JSON, for messages.
         probe_option: the option of ``simdb search`` that gives an item.
         probe_format: how ``simdb search --input`` reads a file; None goes by its name.
@@ -388,6 +389,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     of_counts: ClassVar[bool] = False
     may_miss_equals: ClassVar[bool] = False
     estimates: ClassVar[bool] = False
+    has_rules: ClassVar[bool] = False
     json_form: ClassVar[str] = "an item"
     probe_option: ClassVar[str] = "--item"
     probe_format: ClassVar[Format | None] = None

@@ -155,6 +155,13 @@ def test_records_come_from_columns(tmp_path):
         done("add", path, "c", source, "--id-field", "id", "--on-bad", "skip", "--json").stdout
     )
     assert [row["place"] for row in report["bad_rows"]] == [f"{source}, line 4"]
+    columns = ("--settings", settings.replace(', {"name": "age", "compare": "numeric"}', ', "age"'))
+    planned = done("plan", "--kind", "record", *columns, source, "--items", 300, "--json").stdout
+    assert json.loads(planned)["rules"] == [
+        {"rule": "town", "records": 2, "largest": 2, "pairs": 1, "expected_pairs": 14950.0}
+    ]
+    assert "14,950" in done("plan", "--kind", "record", *columns, source, "--items", 300).stdout
+    assert "--items is of records" in run("plan", "--items", 3).stderr
     got = lines_of("get", path, "c", 2)[0]
     assert got["item"] == {"name": "Bob", "town": "", "age": ""}
     assert got["metadata"] == {"shop": "y"}

@@ -253,6 +253,7 @@ class Record(Kind, frozen=True):
     plural = "records"
     suffixes = OBJECTS | {".csv": "csv"}
     may_miss_equals = True
+    has_rules = True
 
     @classmethod
     def examples(cls) -> tuple[Examples, ...]:

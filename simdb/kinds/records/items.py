@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -79,13 +80,12 @@ def _unaccented(text: str) -> str:
 def _sounds(code: str, text: str) -> str:
     """Return the code of what each word sounds like in English, by its letters without accents."""
     try:
-        import jellyfish
+        coded = getattr(import_module("jellyfish"), code)
     except ImportError as error:
         raise MissingExtraError(
             f'{code!r} needs the phonetics extra: pip install "simdb-store[phonetics]"'
         ) from error
     words = ("".join(filter(str.isalpha, word)) for word in _unaccented(text).split())
-    coded = getattr(jellyfish, code)
     return " ".join(filter(None, (coded(word) for word in words if word)))
 
 
