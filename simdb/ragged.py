@@ -96,6 +96,12 @@ def as_bytes(strings: Sequence[bytes | memoryview]) -> list[bytes]:
     return [whole[begin:end] for begin, end in pairwise(bounds)]
 
 
+def cut_rows(rows: npt.NDArray[Any]) -> list[bytes]:
+    """Return the rows of an array as bytes each."""
+    data, width = rows.tobytes(), rows.shape[1] * rows.itemsize
+    return [data[begin : begin + width] for begin in range(0, len(data), width)]
+
+
 def cut_out(
     values: npt.NDArray[np.uint8], begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> ByteStrings:

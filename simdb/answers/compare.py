@@ -13,7 +13,8 @@ from simdb.exact.thresholds import Bound
 from simdb.kinds import Compared, Items
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Signer
-from simdb.storage.collection.reader import CollectionReader, cut_rows, live_batches
+from simdb.ragged import cut_rows
+from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.layout import Document
 

@@ -35,7 +35,8 @@ WORTH_JOINING = 64  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for two slabs, sorted copies of them, and what they are sorted by
 BYTES_BESIDE = 64  # of a row, for its number, its places and its keys
 RAGGED_WIDTHS = 8  # bytes of features and postings for one of an item without a fixed width
-ROW_SORTED = 1e-7  # seconds, by a chunk
+# Seconds: a row is sorted by a chunk, a pair that is equal in one is compared.
+ROW_SORTED, PAIR_COMPARED = 1e-7, 5e-10
 KEY_IN_ITEMS = 8  # what a key looked up in an index of chunks counts, of which there may be many
 
 
@@ -135,8 +136,7 @@ class Pigeonhole(Slabs):
 
     def seconds(self, task: Task) -> float:
         """Estimate how long it takes to sort, and to compare what is equal in a chunk."""
-        compared = self.looked_at(task) * task.rates(self.bound).scanned
-        return compared + self._sorted(task) * ROW_SORTED
+        return self.looked_at(task) * PAIR_COMPARED + self._sorted(task) * ROW_SORTED
 
     def _sorted(self, task: Task) -> float:
         rows = task.probes + (task.counts.live if task.verb == "join" else 0)

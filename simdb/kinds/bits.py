@@ -45,7 +45,7 @@ from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.planning import Plan, PlanRequest
 from simdb.lsh.projections import BitSampling
-from simdb.ragged import ByteStrings, Column, read_only
+from simdb.ragged import ByteStrings, Column, cut_rows, read_only
 from simdb.work import Work
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
@@ -215,21 +215,33 @@ class BitsItems(Items):
             f"number, not {shown(item)}"
         )
 
+    def encode_many(self, items: Sequence[object]) -> list[bytes]:
+        shape = (self._length,)
+        if all(type(i) is np.ndarray and i.dtype.kind in "biu" and i.shape == shape for i in items):
+            rows = self._packed(np.array(items))
+            if rows is not None:
+                return cut_rows(rows)
+        return super().encode_many(items)
+
+    def _packed(self, bits: npt.NDArray[Any]) -> UInt8s | None:
+        """Return rows of bits as they are stored, None unless all are 0 or 1."""
+        if bits.size and not 0 <= int(bits.min()) <= int(bits.max()) <= 1:
+            return None
+        rows = np.zeros((len(bits), self.width), np.uint8)
+        rows[:, : self._bytes] = np.packbits(bits.astype(np.uint8, copy=False), axis=1)
+        return rows
+
     def encode_column(self, column: Column) -> ByteStrings | None:
         if column.form == "text" or column.values.dtype.kind not in "biu":
             return None
         count, sizes = column.offsets.size - 1, np.diff(column.offsets)
-        if column.form == "bytes" and (sizes == self._bytes).all():
-            packed = column.values.reshape(count, self._bytes)
-        elif column.form == "numbers" and (sizes == self._length).all():
-            bits = column.values.reshape(count, self._length)
-            if bits.size and not 0 <= int(bits.min()) <= int(bits.max()) <= 1:
-                return None
-            packed = np.packbits(bits.astype(np.uint8), axis=1)
-        else:
+        if column.form == "numbers" and (sizes == self._length).all():
+            rows = self._packed(column.values.reshape(count, self._length))
+            return None if rows is None else ByteStrings.of_rows(rows)
+        if column.form != "bytes" or (sizes != self._bytes).any():
             return None
         rows = np.zeros((count, self.width), np.uint8)
-        rows[:, : self._bytes] = packed
+        rows[:, : self._bytes] = column.values.reshape(count, self._bytes)
         return ByteStrings.of_rows(rows) if self._ends_in_zeros(rows) else None
 
     def _ends_in_zeros(self, rows: UInt8s) -> bool:

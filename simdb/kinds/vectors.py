@@ -42,7 +42,7 @@ from simdb.kinds.base import (
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
-from simdb.ragged import ByteStrings, Column, read_only
+from simdb.ragged import ByteStrings, Column, cut_rows, read_only
 from simdb.work import Work
 
 VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]
@@ -210,10 +210,7 @@ class VectorItems(Items):
         if all(type(i) is np.ndarray and i.dtype == known and i.shape == shape for i in items):
             vectors = np.array(items, "<f4") + np.float32(0)
             if self._sound(vectors).all():
-                data = vectors.tobytes()
-                return [
-                    data[place : place + self.width] for place in range(0, len(data), self.width)
-                ]
+                return cut_rows(vectors)
         return super().encode_many(items)
 
     def encode_column(self, column: Column) -> ByteStrings | None:

@@ -45,6 +45,10 @@ def test_every_form_of_a_vector_has_one_stored_form_and_comes_back(bits):
     data = slow_stored(bits)
     assert items.width == len(data)
     assert all(items.encode(form) == data for form in forms)
+    assert items.encode_many(forms) == [data] * len(forms)
+    assert items.encode_many([array, array.astype(bool)]) == [data] * 2
+    with pytest.raises(BadItemError, match="0 and 1"):
+        items.encode_many([array, array + 2])
     decoded = items.decode(memoryview(data))
     assert decoded.dtype == np.uint8
     assert decoded.tolist() == bits

@@ -11,12 +11,20 @@ import pytest
 import simdb
 from simdb import kernels
 from simdb.kinds.fingerprints import SquaresFamily
-from tools.benchmarks import bits, exact_methods, method_peers, print_stores, strings, vectors
+from tools.benchmarks import (
+    bits,
+    exact_methods,
+    method_peers,
+    print_stores,
+    questions,
+    strings,
+    vectors,
+)
 from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure
 from tools.print_rates import packed, simulated_rates
 
-MODULES = (bits, vectors, exact_methods, strings, method_peers, print_stores)
+MODULES = (bits, vectors, exact_methods, strings, method_peers, print_stores, questions)
 GIVEN = ("ann", "anna", "hanna", "jon", "john", "joan")
 
 
@@ -220,6 +228,20 @@ def test_exact_answers_about_hashes_and_vectors_are_reported_beside_their_peers(
     assert bench.details["passages"]["found"] >= 10
     assert bench.details["hashes within 4"]["pairs found"] >= 4
     assert figures["pairs of 60 x 3"].reached
+
+
+def test_questions_say_what_answers_them_and_what_was_expected(bench, monkeypatch):
+    sizes = {"HASHES": 300, "NEAR": (4,), "IMAGES": 60, "PIXELS": 9, "SETS": 300, "PRINTS": 200}
+    for name, value in sizes.items():
+        monkeypatch.setattr(questions, name, value)
+    monkeypatch.setattr(questions, "processor", lambda work: (work(), 2.0)[1])
+    questions.questions(bench)
+    notes = {figure.name: figure.note for figure in bench.figures}
+    assert len(notes) == 8
+    assert notes["pairs of 300 hashes within 4"].startswith("chunk index: expected")
+    assert "looked at" in notes["pairs of 60 images by manhattan distance"]
+    jaccard = bench.details["pairs of 300 sets by Dice at 0.9"]
+    assert jaccard["found"] == jaccard["jaccard found"]
 
 
 def test_libraries_are_compared_with_and_absent_ones_are_said_to_be(bench, monkeypatch):

@@ -13,7 +13,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, as_bytes, offsets_of
+from simdb.ragged import ByteStrings, as_bytes, cut_rows, offsets_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -458,12 +458,6 @@ def chosen_items(collection: CollectionReader, numbers: UInt32s) -> Iterator[lis
             items = []
     if items:
         yield items
-
-
-def cut_rows(rows: UInt8s) -> list[bytes]:
-    """Return the rows of an array as bytes each."""
-    data, width = rows.tobytes(), rows.shape[1]
-    return [data[begin : begin + width] for begin in range(0, len(data), width)]
 
 
 class _Records(NamedTuple):
