@@ -117,6 +117,7 @@ from simdb.results import (
     Stats,
 )
 from simdb.upkeep.calibrate import Calibration
+from simdb.upkeep.weigh import PairEvidence, Weights
 
 __all__ = [
     "AddReport",
@@ -167,6 +168,7 @@ __all__ = [
     "Outcomes",
     "Pair",
     "PairBatch",
+    "PairEvidence",
     "Pairs",
     "Plan",
     "Problem",
@@ -194,6 +196,7 @@ __all__ = [
     "UsageError",
     "Vector",
     "WeightedSet",
+    "Weights",
     "Within",
     "WordShingles",
     "WrongTypeError",

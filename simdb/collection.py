@@ -66,6 +66,7 @@ from simdb.results import (
     Matches,
     Outcome,
     Outcomes,
+    Pair,
     Pairs,
     Progress,
     Stats,
@@ -74,8 +75,9 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
-from simdb.upkeep import audit, calibrate, check, rebuild, repack, stats
+from simdb.upkeep import audit, calibrate, check, rebuild, repack, stats, weigh
 from simdb.upkeep.calibrate import Calibration
+from simdb.upkeep.weigh import PairEvidence, Weights
 from simdb.work import Work
 
 DELETED_AT_ONCE = 10_000
@@ -742,6 +744,89 @@ class CollectionView:
             sides = calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
             return calibrate.calibrate(sides, field, bound, wanted, progress)
+
+    def learn(
+        self,
+        labels: Iterable[tuple[Key, Key, bool]] | None = None,
+        *,
+        other: CollectionView | None = None,
+        sample: int = 100_000,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Weights:
+        """Learn what each field of records says about matches, without labels or from them.
+
+        A field agrees on a level: equal, of at least 0.8 or 0.5 of its weight, or less; or as
+        ``Field.levels`` has it. Without labels each level gets the evidence of Fellegi and Sunter:
+        u, the share of random pairs on it, is measured, and m, that of matches, is found by
+        expectation maximisation among the candidates of each rule, from the fields that it does
+        not look at. With labels a logistic regression says what each level counts. Nothing is
+        changed: ``rebuild(weights.kind, threshold=weights.threshold(0.9))`` takes the points over.
+
+        Args:
+            labels: (key, key, whether they match), the left key of this collection and the right
+                one of the other.
+            other: the collection that this one is joined with; by default, pairs of this one.
+            sample: random pairs by which u is measured, among 2,000 items of either side.
+            seed: of their choice.
+            progress: called now and then.
+
+        Raises:
+            ConfigurationError: items have no fields, or are not indexed; no rule proposes a pair,
+                or each looks at all fields; nothing looks like a match; all labels are the same; or
+                no field says anything.
+            KeyNotFoundError: a key of a label is not stored.
+        """
+        require_whole("sample", sample, 1, optional=False)
+        with self._sides(other) as both:
+            sides = calibrate.Sides(*both)
+            if labels is None:
+                return weigh.learn(sides, sample=sample, seed=seed, progress=progress)
+            return weigh.learn_from(sides, labels)
+
+    def explain_pair(
+        self, left: Key, right: Key, weights: Weights, *, other: CollectionView | None = None
+    ) -> PairEvidence:
+        """Say what each field of two records is evidence of; printed, it is a waterfall.
+
+        A value that is frequent says less when it is equal (``FieldEvidence.adjustment``).
+
+        Args:
+            left, right: keys, ``right`` of the other collection if there is one.
+            weights: of the present settings, by ``learn``.
+            other: as for ``learn``.
+
+        Raises:
+            KeyNotFoundError: a key is not stored.
+            ConfigurationError: the weights are of other fields or levels.
+        """
+        with self._sides(other) as both:
+            return weigh.explain_pair(calibrate.Sides(*both), weights, left, right)
+
+    def match_probabilities(
+        self,
+        pairs: Any,
+        weights: Weights,
+        *,
+        other: CollectionView | None = None,
+    ) -> list[float]:
+        """Return how probably pairs match, by the evidence of all fields, in their order.
+
+        Args:
+            pairs: as for ``score``, or ``Pair`` objects.
+            weights, other: as for ``explain_pair``.
+
+        Raises:
+            KeyNotFoundError, ConfigurationError: as for ``explain_pair``.
+        """
+        if not arrow.is_table(pairs):
+            pairs = [(one.left, one.right) if isinstance(one, Pair) else one for one in pairs]
+        given = read_pairs(pairs)
+        lefts, rights = zip(*given, strict=True) if given else ((), ())
+        with self._sides(other) as both:
+            sides = calibrate.Sides(*both)
+            bits = weigh.evidence(sides, weights, *weigh.numbers_of(sides, lefts, rights))
+        return [weights.probability(own) for own in (bits - weights.prior).tolist()]
 
     def self_audit(
         self,

@@ -19,7 +19,14 @@ COMMANDS = {
     "Files, without a store": ("dedupe", "identical"),
     "What is stored": ("create", "add", "get", "delete", "export"),
     "Questions": ("search", "pairs", "join", "groups"),
-    "Settings, and what they lead to": ("plan", "explain", "audit", "calibrate", "rebuild"),
+    "Settings, and what they lead to": (
+        "plan",
+        "explain",
+        "audit",
+        "calibrate",
+        "learn",
+        "rebuild",
+    ),
     "A store as a whole": (
         *("stats", "check", "compact", "backup", "restore"),
         *("dump", "load", "repair"),

@@ -258,21 +258,34 @@ class Apart:
         """Return the pairs of the file; UsageError names a line that is none."""
         if self.apart is None:
             return []
-        lines = Path(self.apart).read_text(encoding="utf-8").splitlines()
-        return [self._pair(line, number) for number, line in enumerate(lines, 1) if line.strip()]
+        rows = rows_of_keys(self.apart, "left", "right")
+        return [
+            (
+                key_from(left, integer_keys=self.integer_keys),
+                key_from(right, integer_keys=self.integer_keys),
+            )
+            for left, right in rows
+        ]
 
-    def _pair(self, line: str, number: int) -> tuple[Key, Key]:
+
+def rows_of_keys(name: str, *fields: str) -> list[list[Any]]:
+    """Return the fields of each line: with tabs between them, or of the objects of a .jsonl file.
+
+    UsageError names a line that has not all of them, and no more.
+    """
+    rows = []
+    for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
         try:
-            if self.apart is not None and self.apart.endswith(".jsonl"):
-                found = json.loads(line)
-                return found["left"], found["right"]
-            left, right = line.split("\t")
+            found = json.loads(line) if name.endswith(".jsonl") else None
+            row = line.split("\t") if found is None else [found[field] for field in fields]
         except (ValueError, TypeError, KeyError):
-            raise UsageError(f"{self.apart}, line {number}: not a pair of keys") from None
-        return (
-            key_from(left, integer_keys=self.integer_keys),
-            key_from(right, integer_keys=self.integer_keys),
-        )
+            row = []
+        if len(row) != len(fields):
+            raise UsageError(f"{name}, line {number}: not {', '.join(fields)}")
+        rows.append(row)
+    return rows
 
 
 def rational(text: str, *, name: str = "threshold") -> Fraction:
@@ -280,7 +293,7 @@ def rational(text: str, *, name: str = "threshold") -> Fraction:
     return Threshold.parse(text, name=name).fraction
 
 
-def key_from(text: str, *, integer_keys: bool) -> Key:
+def key_from(text: Key, *, integer_keys: bool) -> Key:
     """Return a key of the command line: text, or a whole number where those were asked for."""
     if not integer_keys:
         return text

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from msgspec import inspect
 
 from simdb import kernels
-from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s
+from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
@@ -312,6 +312,50 @@ class PairedMeasure(Measure):
 
     def compare_pairs(self, features: Any, left: Int64s, right: Int64s) -> Compared:
         return self.compare_between(features, features, left, right)
+
+
+class FieldAgreement(NamedTuple):
+    """How pairs of items agree in one field.
+
+    Attributes:
+        codes: (n,), the level of each pair, from 0; -1 where a value is missing.
+        value: (n,), the place of the left item's value in ``values``; negative where it is missing.
+        values: the values of the left items as texts.
+    """
+
+    codes: Int64s
+    value: Int64s
+    values: Sequence[str]
+
+
+class Agreement(ABC):
+    """How items that have fields agree, field by field, of one collection's settings.
+
+    Attributes:
+        names: of the fields that are scored.
+        levels: of each field, from which share on each level above the lowest is reached, rising.
+        looks_at: (rules, fields), which fields each rule for candidates looks at.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[Fraction, ...], ...]
+    looks_at: Bools
+
+    @abstractmethod
+    def fields(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> list[FieldAgreement]:
+        """Compare item ``left[i]`` of one batch of features with item ``right[i]`` of another."""
+
+    @abstractmethod
+    def proposed(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> UInt64s:
+        """Tell which rules propose the same pairs: a bit for each rule."""
+
+    @abstractmethod
+    def value_counts(self, features: Any) -> list[dict[str, int]]:
+        """Count the values of each field."""
+
+    @abstractmethod
+    def weighed(self, bits: Sequence[Float64s]) -> Kind:
+        """Return settings whose points are evidence: of each field, bits that rise by level."""
 
 
 # -- kinds ---------------------------------------------------------------------------------------
@@ -647,6 +691,14 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         raise ConfigurationError(
             f"only records have fields; of {self} give a function of two items, not {field!r}"
         )
+
+    def agreement(self, family: Family | None) -> Agreement:
+        """How items agree field by field; ConfigurationError says that they have no fields.
+
+        Args:
+            family: of the collection.
+        """
+        raise ConfigurationError(f"only records have fields that are weighed, not {self.plural}")
 
     # -- items on the command line and in files --------------------------------------------------
 

@@ -480,7 +480,10 @@ def _differences(
     """Yield the differences of items ``left[i]`` and ``right[i]`` in parts; nan is unknown."""
     for begin in range(0, left.size, READ_AT_ONCE):
         part = slice(begin, begin + READ_AT_ONCE)
-        ones, others = _read(sides.left.reader, left[part]), _read(sides.right.reader, right[part])
+        ones, others = (
+            items_of(sides.left.reader, left[part]),
+            items_of(sides.right.reader, right[part]),
+        )
         yield part, between(ones, others)
 
 
@@ -575,7 +578,7 @@ def _random_mean(sides: Sides, between: Between, wanted: Wanted) -> Mean:
     return sums.mean
 
 
-def _read(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:
+def items_of(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:
     """Return the items of numbers in any order."""
     distinct, places = np.unique(numbers, return_inverse=True)
     positions, items = read_items(collection, distinct)

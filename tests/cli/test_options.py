@@ -67,10 +67,13 @@ def test_every_command_has_the_options_that_mean_something_for_it():
 def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
     rows = tmp_path / "in.jsonl"
     rows.write_text(THREE_ROWS)
-    kind = simdb.Record([simdb.Field("name"), simdb.Field("year", weight=0, compare="numeric")])
+    year = simdb.Field("year", weight=0, compare="numeric")
+    kind = simdb.Record([simdb.Field("name"), simdb.Field("town"), year])
     with simdb.open(store) as db:
         people = db.collection("people", kind, threshold=0.5)
-        people.add_many((number, {"name": "ann", "year": number}) for number in range(3))
+        for number in range(40):
+            named = f"{number // 2:x}" * 9
+            people.add(number, {"name": named, "town": named, "year": number})
     commands: dict[str, list[object]] = {
         "add": [store, "news", rows, "--on-existing", "skip", "--id-field", "id"],
         "audit": [store, "news"],
@@ -84,6 +87,7 @@ def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
         "groups": [store, "news"],
         "identical": [tmp_path],
         "join": [store, "news", "news", "-o", tmp_path / "joined.parquet"],
+        "learn": [store, "people"],
         "load": [tmp_path / "dumped", tmp_path / "loaded.simdb"],
         "pairs": [store, "news"],
         "rebuild": [store, "news"],

@@ -19,8 +19,18 @@ from msgspec import Meta
 from simdb.arrays import Bools, UInt16s
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold, exact_fraction
-from simdb.kinds.base import OBJECTS, Differences, Examples, Items, Kind, Measure, Settings
+from simdb.kinds.base import (
+    OBJECTS,
+    Agreement,
+    Differences,
+    Examples,
+    Items,
+    Kind,
+    Measure,
+    Settings,
+)
 from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.levels import RecordAgreement
 from simdb.kinds.records.points import RecordMeasure, frequencies
 from simdb.kinds.records.rules import (
     MOST_KEYS,
@@ -464,6 +474,11 @@ class Record(Kind, frozen=True):
         fields = [one.changed(weight=int(one.name == field), missing=0) for one in self.fields]
         by_field = self.changed(fields=fields, candidates=[field])
         return RecordItems(by_field).differences(field)
+
+    def agreement(self, family: Family | None) -> Agreement:
+        if not isinstance(family, RecordFamily):
+            raise ConfigurationError("weights are learnt from candidates, and there is no index")
+        return RecordAgreement(self, family)
 
     @classmethod
     def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,125 @@
+"""The command that learns what each field of records says about matches."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdb import CollectionView, Weights, kinds
+from simdb.cli.options import IntegerKeys, key_from, rows_of_keys
+from simdb.cli.output import Working, counted, note, print_json, print_table
+from simdb.cli.stores import Store, StoredCollection
+from simdb.errors import UsageError
+from simdb.results import Key
+
+_LABELS = {"1": True, "0": False, "true": True, "false": False}
+
+
+def learn(
+    *,
+    stored: StoredCollection,
+    other: Annotated[
+        str | None,
+        typer.Option("--other", metavar="NAME", help="The collection that it is joined with."),
+    ] = None,
+    right_store: Annotated[
+        str | None,
+        typer.Option("--right-store", metavar="STORE", help="Where that is, if not in STORE."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="Learn from pairs: left key, right key, 1 or 0, with tabs between them, or in a "
+            ".jsonl file objects with left, right, match.",
+        ),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, help="Random pairs to compare with.")
+    ] = 100_000,
+    seed: Annotated[int, typer.Option("--seed", help="Of their choice.")] = 0,
+    probability: Annotated[
+        float,
+        typer.Option("--probability", help="Tell the threshold from which on pairs match so."),
+    ] = 0.5,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--pair", metavar="LEFT RIGHT", help="Say of two records why they match."),
+    ] = None,
+    integer_keys: IntegerKeys = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Settings, for rebuild --settings FILE."
+        ),
+    ] = None,
+    telling: Working,
+) -> None:
+    """Learn what each field of records says about matches, without labels or from them.
+
+    For each level on which a field may agree: the share of matches and of other pairs that do, and
+    the evidence in bits. The settings give points for it, 100 a bit; nothing is changed.
+    """
+    with ExitStack() as opened:
+        bar = opened.enter_context(telling.bar())
+        source = opened.enter_context(stored.viewed())
+        partner: CollectionView | None = None
+        if other is not None:
+            right = Store(stored.context, right_store or stored.path)
+            partner = opened.enter_context(right.view(other))
+        found = source.learn(
+            None if labels is None else _labelled(labels, integer_keys=integer_keys),
+            other=partner,
+            sample=sample,
+            seed=seed,
+            progress=bar.callback,
+        )
+        evidence = None
+        if pair is not None:
+            one, another = (key_from(key, integer_keys=integer_keys) for key in pair)
+            evidence = source.explain_pair(one, another, found, other=partner)
+    threshold = found.threshold(probability)
+    settings = {"kind": kinds.name_of(type(found.kind)), **found.kind.describe()}
+    if output is not None:
+        Path(output).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    if telling.as_json:
+        told = {name: part for name, part in asdict(found).items() if name != "kind"}
+        told |= {"probability": probability, "threshold": float(threshold), "settings": settings}
+        print_json(told if evidence is None else {**told, "evidence": asdict(evidence)})
+        return
+    _print(found)
+    print(f"{probability:g} and more are matches from a similarity of {float(threshold):g} on")
+    if evidence is not None:
+        print(evidence)
+    for warning in found.warnings:
+        note(f"warning: {warning}")
+
+
+def _labelled(name: str, *, integer_keys: bool) -> list[tuple[Key, Key, bool]]:
+    labelled = []
+    for left, right, label in rows_of_keys(name, "left", "right", "match"):
+        known = _LABELS.get(str(label).lower())
+        if known is None:
+            raise UsageError(f"{name}: a label is 1 or 0, not {label!r}")
+        one, other = (key_from(key, integer_keys=integer_keys) for key in (left, right))
+        labelled.append((one, other, known))
+    return labelled
+
+
+def _print(found: Weights) -> None:
+    rows = []
+    for field in found.fields:
+        for level in field.levels:
+            shares = ["" if share is None else f"{share:.2g}" for share in (level.m, level.u)]
+            rows.append((field.name, f"{level.least:g}", *shares, f"{level.bits:+.2f}"))
+    print_table(("field", "from ", "of matches ", "of others ", "bits "), rows)
+    print(
+        f"{counted(found.pairs, 'pair', 'pairs')} looked at, of which about {found.matches:,.0f} "
+        f"match; before any field {found.prior:+.2f} bits"
+    )

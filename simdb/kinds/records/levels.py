@@ -1,0 +1,110 @@
+"""Records compared field by field: on which level each agrees, and which rules propose a pair.
+
+A level is a share of the weight from which on it is reached: ``Field.levels``, or else equality,
+eight tenths and a half of it. Weights of evidence are learnt by levels, and become settings that
+give points by levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simdb.arrays import Float64s, Int64s, UInt64s
+from simdb.errors import ConfigurationError
+from simdb.exact.thresholds import Threshold
+from simdb.kinds.base import Agreement, FieldAgreement
+from simdb.kinds.records.items import RecordFeatures
+from simdb.kinds.records.points import RecordMeasure
+from simdb.kinds.records.rules import RecordFamily
+
+if TYPE_CHECKING:
+    from simdb.kinds.records import Field, Record
+
+EQUAL = (Fraction(1),)
+CONTINUOUS = (Fraction(1), Fraction(4, 5), Fraction(1, 2))
+POINTS_A_BIT = 100
+
+
+class RecordAgreement(Agreement):
+    """How records of one kind agree."""
+
+    def __init__(self, settings: Record, family: RecordFamily) -> None:
+        self._settings = settings
+        self._measure = RecordMeasure(settings)
+        self._family = family
+        self._scored = [field for field in settings.fields if field.weight]
+        self.names = tuple(field.name for field in self._scored)
+        self.levels = tuple(map(_leasts, self._scored))
+        self.looks_at = np.array(
+            [
+                [any(name in part.names for part in rule) for name in self.names]
+                for rule in settings.rules
+            ]
+        )
+
+    def fields(
+        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
+    ) -> list[FieldAgreement]:
+        found = []
+        for (field, present, shares), leasts in zip(
+            self._measure.shares(ones, others, left, right), self.levels, strict=True
+        ):
+            codes = np.full(left.size, -1, np.int64)
+            codes[present] = 0
+            for level, least in enumerate(leasts, 1):
+                codes[present & Threshold(least).meets_many(*shares)] = level
+            column = ones.columns[field.name]
+            found.append(FieldAgreement(codes, column.codes[left], column.values))
+        return found
+
+    def proposed(
+        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
+    ) -> UInt64s:
+        keys, other_keys = (self._family.keys(self._family.sign(side)) for side in (ones, others))
+        masks = np.zeros(left.size, np.uint64)
+        for rule, own in enumerate(self._family.columns):
+            one, other = keys[left, own], other_keys[right, own]
+            same = (one[:, :, np.newaxis] == other[:, np.newaxis, :]) & (one != 0)[:, :, np.newaxis]
+            masks |= same.any(axis=(1, 2)).astype(np.uint64) << np.uint64(rule)
+        return masks
+
+    def value_counts(self, features: RecordFeatures) -> list[dict[str, int]]:
+        counted = []
+        for name in self.names:
+            column = features.columns[name]
+            counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.values))
+            counted.append(dict(zip(column.values, counts.tolist(), strict=True)))
+        return counted
+
+    def weighed(self, bits: Sequence[Float64s]) -> Record:
+        weighed = {
+            field.name: _weighed(field, leasts, own)
+            for field, leasts, own in zip(self._scored, self.levels, bits, strict=True)
+        }
+        if not any(field.weight for field in weighed.values()):
+            raise ConfigurationError("no field says anything about matches")
+        fields = [weighed.get(field.name, field) for field in self._settings.fields]
+        return self._settings.changed(fields=fields)
+
+
+def _leasts(field: Field) -> tuple[Fraction, ...]:
+    """Return the least shares of the levels of a field above the lowest, rising."""
+    if field.levels:
+        return tuple(Threshold.parse(least).fraction for least, _ in reversed(field.levels))
+    if field.compare in ("exact", "intersect"):
+        # Words that stand for each other are nearly equal.
+        return CONTINUOUS[1::-1] if field.equivalents else EQUAL
+    return CONTINUOUS[::-1]
+
+
+def _weighed(field: Field, leasts: Sequence[Fraction], bits: Float64s) -> Field:
+    """Return a field whose points are the evidence of its levels above that of the lowest."""
+    points = np.rint(POINTS_A_BIT * (bits - bits[0])).astype(np.int64)
+    levels = [(str(least), int(own)) for least, own in zip(leasts, points[1:], strict=True)]
+    # What is missing is no evidence, so it has the points that stand for none.
+    nothing = int(np.clip(np.rint(-POINTS_A_BIT * bits[0]), 0, points[-1]))
+    return field.changed(weight=int(points[-1]), levels=levels[::-1], missing=nothing)

@@ -1,0 +1,493 @@
+"""Weights of evidence learnt from a collection, and what they say of a pair.
+
+Candidates are compared level by level and counted by their patterns; random pairs, drawn among a
+sample of items, say how often others agree. ``simdb.linkage.weights`` makes evidence of both, and
+the kind settings that give points for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simdb.answers.choose import require_alike
+from simdb.answers.method import ProgressCallback, number_of
+from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
+from simdb.errors import ConfigurationError
+from simdb.exact.thresholds import Threshold
+from simdb.kinds import Kind
+from simdb.kinds.base import Agreement, FieldAgreement
+from simdb.linkage.weights import (
+    MISSING,
+    Evidence,
+    Patterns,
+    learn_labelled,
+    learn_unlabelled,
+    rising_bits,
+)
+from simdb.results import Key, Progress
+from simdb.upkeep.calibrate import Sides, items_of
+
+COMPARED_AT_ONCE = 8_192  # pairs
+SAMPLED_ITEMS = 2_000  # of each side, among which random pairs are drawn
+MOST_FREQUENT = 1_000  # values of a field, whose equality says less
+LEAST_SCORE = Threshold(Fraction(1, 10**9))
+FEW = 5  # pairs that say little
+
+
+@dataclass(frozen=True, slots=True)
+class LevelWeight:
+    """The evidence of one level of a field.
+
+    Attributes:
+        least: the share of the field's weight from which on it is reached; 0 of the lowest.
+        bits: its evidence for a match; below 0 it is against one.
+        m: the share of matches on this level, None if weights come from labels.
+        u: the share of other pairs, None if weights come from labels.
+    """
+
+    least: float
+    bits: float
+    m: float | None = None
+    u: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWeight:
+    """The evidence of a field.
+
+    Attributes:
+        name: of the field.
+        levels: the highest first.
+        missing: the share of candidates, or labelled pairs, without a value; it says nothing.
+        frequent: values whose equality says less than that of others, and by how many bits.
+    """
+
+    name: str
+    levels: tuple[LevelWeight, ...]
+    missing: float
+    frequent: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What was learnt of matches, and settings that say it.
+
+    Attributes:
+        fields: those that are scored.
+        prior: the evidence before a pair is looked at, in bits: the logarithm of the odds of two
+            records drawn at random, or by labels of two that were labelled.
+        kind: the settings with points for the evidence, 100 a bit: the order of scores is that of
+            evidence, but for frequent values, which points do not know.
+        pairs: candidates, or labelled pairs, that it was learnt from.
+        matches: how many of them match, as is expected or was said.
+        warnings: what is doubtful.
+    """
+
+    fields: tuple[FieldWeight, ...]
+    prior: float
+    kind: Kind
+    pairs: int
+    matches: float
+    warnings: tuple[str, ...]
+
+    def probability(self, bits: float) -> float:
+        """Return how probably two records match of which fields give so much evidence."""
+        odds = (bits + self.prior) * math.log(2)
+        return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+
+    def threshold(self, probability: float = 0.5) -> Fraction:
+        """Return the similarity by ``kind`` from which on a pair matches with a probability.
+
+        Raises:
+            ConfigurationError: the probability is not between 0 and 1.
+        """
+        if not 0 < probability < 1:
+            raise ConfigurationError(f"the probability must be between 0 and 1: {probability!r}")
+        bits = math.log2(probability / (1 - probability)) - self.prior
+        nothing = -sum(one.levels[-1].bits for one in self.fields)
+        most = nothing + sum(one.levels[0].bits for one in self.fields)
+        return Fraction(round(10_000 * min(max((bits + nothing) / most, 0.0001), 1.0)), 10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldEvidence:
+    """What one field says of a pair.
+
+    Attributes:
+        name: of the field.
+        left, right: its values, None where there is none.
+        level: the least share of the level that is reached; None where a value is missing.
+        bits: the evidence; 0 of a missing value.
+        adjustment: what of it is for a frequent value, at most 0.
+    """
+
+    name: str
+    left: Any
+    right: Any
+    level: float | None
+    bits: float
+    adjustment: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PairEvidence:
+    """What all fields say of a pair.
+
+    Attributes:
+        prior: the evidence before any field, in bits.
+        fields: those that are scored.
+        bits: of all fields together.
+        probability: that the two match.
+    """
+
+    prior: float
+    fields: tuple[FieldEvidence, ...]
+    bits: float
+    probability: float
+
+    def __str__(self) -> str:
+        """Draw a waterfall: where the evidence is after each field."""
+        lines = [f"{'prior':<16} {self.prior:+8.2f} bits"]
+        at = self.prior
+        for one in self.fields:
+            at += one.bits
+            shown = "missing" if one.level is None else f"from {one.level:g}"
+            frequent = f", {one.adjustment:+.2f} as frequent" if one.adjustment else ""
+            lines.append(
+                f"{one.name:<16} {one.bits:+8.2f} to {at:+8.2f}  {one.left!r} and {one.right!r} "
+                f"({shown}{frequent})"
+            )
+        lines.append(f"{'probability':<16} {self.probability:8.4f}")
+        return "\n".join(lines)
+
+
+# -- learning --------------------------------------------------------------------------------------
+
+
+def learn(
+    sides: Sides, *, sample: int, seed: int, progress: ProgressCallback | None = None
+) -> Weights:
+    """Learn weights without labels; see ``Collection.learn``."""
+    agreement = agreement_of(sides)
+    seen: Counter[bytes] = Counter()
+    for part in _compared(sides, _candidates(sides, progress)):
+        rows = np.column_stack([part.masks, part.codes.astype(np.uint64)])
+        distinct, counts = np.unique(rows, axis=0, return_counts=True)
+        for row, count in zip(distinct, counts.tolist(), strict=True):
+            seen[row.tobytes()] += count
+    table = np.frombuffer(b"".join(seen), np.uint64).reshape(-1, 1 + len(agreement.names))
+    rule_bits = np.arange(agreement.looks_at.shape[0], dtype=np.uint64)
+    patterns = Patterns(
+        table[:, 1:].astype(np.int64),
+        np.array([*seen.values()], np.float64),
+        (table[:, :1] >> rule_bits & np.uint64(1)).astype(np.bool_),
+    )
+    drawn = _random_levels(sides, agreement, sample, seed)
+    live = [side.reader.manifest.live for side in (sides.left, sides.right)]
+    pairs = live[0] * (live[0] - 1) // 2 if sides.is_one else live[0] * live[1]
+    found = learn_unlabelled(patterns, drawn.shares, drawn.floors, agreement.looks_at, pairs)
+    bits = [rising_bits(m, u) for m, u in zip(found.m, found.u, strict=True)]
+    prior = math.log2(found.prior / (1 - found.prior))
+    total = float(patterns.counts.sum())
+    absent = (patterns.codes == MISSING) * patterns.counts[:, np.newaxis]
+    missing = absent.sum(axis=0) / total
+    doubts = [
+        *(
+            f"expectation maximisation did not settle among the candidates of rule {rule + 1}"
+            for rule in found.unsettled
+        ),
+        *(
+            f"every rule looks at the field {agreement.names[place]!r}: its evidence is too strong"
+            for place in found.by_own_rules
+        ),
+    ]
+    return _weights(
+        agreement,
+        bits,
+        prior=prior,
+        missing=missing,
+        pairs=total,
+        matches=found.matches,
+        doubts=doubts,
+        found=found,
+        frequent=drawn.frequent,
+    )
+
+
+def learn_from(sides: Sides, labels: Iterable[tuple[Key, Key, bool]]) -> Weights:
+    """Learn weights from labelled pairs; see ``Collection.learn``."""
+    agreement = agreement_of(sides)
+    lefts, rights, said = [], [], []
+    for left, right, label in labels:
+        lefts.append(left)
+        rights.append(right)
+        said.append(bool(label))
+    parts = [part.codes for part in _compared(sides, iter([numbers_of(sides, lefts, rights)]))]
+    codes = np.concatenate([np.empty((0, len(agreement.names)), np.int64), *parts])
+    levels = [len(leasts) + 1 for leasts in agreement.levels]
+    found = learn_labelled(codes, np.array(said, np.bool_), levels)
+    doubts = [] if found.settled else ["the regression did not settle"]
+    for place, name in enumerate(agreement.names):
+        present = codes[:, place] != MISSING
+        if 0 < present.sum() < FEW:
+            doubts.append(f"only {present.sum()} labelled pairs have the field {name!r}")
+    missing = (codes == MISSING).mean(axis=0)
+    return _weights(
+        agreement,
+        found.bits,
+        prior=found.prior,
+        missing=missing,
+        pairs=float(len(said)),
+        matches=float(sum(said)),
+        doubts=doubts,
+    )
+
+
+def agreement_of(sides: Sides) -> Agreement:
+    """Return how items of the collections agree; ConfigurationError: they have no fields."""
+    require_alike(sides.left.settings, sides.right.settings)
+    return sides.right.settings.kind.agreement(sides.right.signer.family)
+
+
+def numbers_of(
+    sides: Sides, lefts: Sequence[Key], rights: Sequence[Key]
+) -> tuple[UInt32s, UInt32s]:
+    """Return the item numbers of keys of either side; KeyNotFoundError: one is not stored."""
+    left = np.array([number_of(sides.left, key) for key in lefts], np.uint32)
+    return left, np.array([number_of(sides.right, key) for key in rights], np.uint32)
+
+
+def _candidates(
+    sides: Sides, progress: ProgressCallback | None
+) -> Iterator[tuple[UInt32s, UInt32s]]:
+    """Yield what the rules propose, but for pairs that agree in nothing."""
+    for batch in sides.pairs(LEAST_SCORE):
+        yield batch.left, batch.right
+        if progress is not None:
+            progress(Progress("comparing", sides.right.work.looked_at, None))
+
+
+class _Part(NamedTuple):
+    """Some pairs, compared field by field."""
+
+    fields: list[FieldAgreement]
+    masks: UInt64s  # which rules propose them
+
+    @property
+    def codes(self) -> Int64s:
+        """The level of each pair (rows) in each field."""
+        return np.column_stack([one.codes for one in self.fields])
+
+
+def _compared(sides: Sides, pairs: Iterator[tuple[UInt32s, UInt32s]]) -> Iterator[_Part]:
+    """Compare pairs of items by number, in parts of their order."""
+    agreement, signer = agreement_of(sides), sides.right.signer
+    for left, right in pairs:
+        for begin in range(0, left.size, COMPARED_AT_ONCE):
+            features, places = [], []
+            for side, numbers in ((sides.left, left), (sides.right, right)):
+                some = numbers[begin : begin + COMPARED_AT_ONCE]
+                distinct, own = np.unique(some, return_inverse=True)
+                features.append(signer.features(items_of(side.reader, distinct)))
+                places.append(own)
+            given = (*features, *places)
+            yield _Part(agreement.fields(*given), agreement.proposed(*given))
+
+
+class _Drawn(NamedTuple):
+    """What random pairs tell of each field."""
+
+    shares: list[Float64s]  # of pairs on each level
+    floors: list[float]  # the least share that could be seen
+    frequent: list[dict[str, float]]  # bits that equality of a value says less than that of others
+
+
+def _random_levels(sides: Sides, agreement: Agreement, sample: int, seed: int) -> _Drawn:
+    """Compare random pairs; how often values are equal is counted over all pairs of the sample.
+
+    So it is known of values that hardly any two records share.
+    """
+    generator = np.random.default_rng(seed)
+    signer, features, counts = sides.right.signer, [], []
+    for side in sides[: 1 if sides.is_one else 2]:
+        numbers = side.reader.live_numbers()
+        drawn = generator.choice(numbers, min(numbers.size, SAMPLED_ITEMS), replace=False)
+        features.append(signer.features(items_of(side.reader, np.sort(drawn))))
+        counts.append(agreement.value_counts(features[-1]))
+    sizes = [len(one) for one in features]
+    if min(sizes) <= sides.is_one:
+        raise ConfigurationError("there are no pairs to learn from")
+    left = generator.integers(sizes[0], size=sample)
+    if sides.is_one:
+        right = (left + generator.integers(1, sizes[0], size=sample)) % sizes[0]
+    else:
+        right = generator.integers(sizes[1], size=sample)
+    levels = [np.zeros(len(leasts) + 1) for leasts in agreement.levels]
+    for begin in range(0, sample, COMPARED_AT_ONCE):
+        part = slice(begin, begin + COMPARED_AT_ONCE)
+        found = agreement.fields(features[0], features[-1], left[part], right[part])
+        for place, one in enumerate(found):
+            known = one.codes[one.codes != MISSING]
+            levels[place] += np.bincount(known, minlength=levels[place].size)
+    told = _Drawn([], [], [])
+    for place, (own, leasts) in enumerate(zip(levels, agreement.levels, strict=True)):
+        ones, others = counts[0][place], counts[-1][place]
+        equal = _equality(ones, others, is_one=sides.is_one)
+        shares = (own + 0.5 / own.size) / (own.sum() + 0.5)
+        if leasts[-1] == 1:
+            shares[:-1] *= (1.0 - equal.share) / max(float(shares[:-1].sum()), 1e-300)
+            shares[-1] = equal.share
+        told.shares.append(shares)
+        told.floors.append(equal.floor)
+        told.frequent.append(equal.frequent if leasts[-1] == 1 else {})
+    return told
+
+
+class _Equality(NamedTuple):
+    """How often two values of a field are equal."""
+
+    share: float
+    floor: float
+    frequent: dict[str, float]
+
+
+def _equality(ones: Mapping[str, int], others: Mapping[str, int], *, is_one: bool) -> _Equality:
+    """Count how often values of two samples, or two of one, are equal."""
+    left, right = sum(ones.values()), sum(others.values())
+    pairs = left * (left - 1) if is_one else left * right
+    if pairs <= 0:
+        return _Equality(0.0, 0.5, {})
+    floor = 0.5 / pairs
+    same = sum(count * (others.get(value, 0) - is_one) for value, count in ones.items())
+    share = max(same / pairs, floor)
+    # A value of one record, or of two that are one, is not frequent, however few others are equal.
+    several = {
+        value: (ones.get(value, 0) / left + others.get(value, 0) / right) / 2
+        for value in {**ones, **others}
+        if max(ones.get(value, 0), others.get(value, 0)) > 1 + is_one
+    }
+    frequent = {
+        value: math.log2(share / often)
+        for value, often in sorted(several.items(), key=lambda one: (-one[1], one[0]))
+        if often > share
+    }
+    return _Equality(share, floor, dict(islice(frequent.items(), MOST_FREQUENT)))
+
+
+def _weights(
+    agreement: Agreement,
+    bits: Sequence[Float64s],
+    *,
+    prior: float,
+    missing: Float64s,
+    pairs: float,
+    matches: float,
+    doubts: list[str],
+    found: Evidence | None = None,
+    frequent: Sequence[dict[str, float]] = (),
+) -> Weights:
+    """Return what was learnt; of a field that is missing everywhere, nothing."""
+    warnings = list(doubts)
+    fields, rising = [], []
+    for place, (name, leasts) in enumerate(zip(agreement.names, agreement.levels, strict=True)):
+        own = bits[place]
+        if missing[place] == 1:
+            own = np.zeros(own.size)
+            warnings.append(f"the field {name!r} is missing everywhere: it says nothing")
+        rising.append(own)
+        levels = [
+            LevelWeight(
+                float(least),
+                float(own[level]),
+                None if found is None else float(found.m[place][level]),
+                None if found is None else float(found.u[place][level]),
+            )
+            for level, least in enumerate((Fraction(0), *leasts))
+        ]
+        common = frequent[place] if frequent else {}
+        fields.append(FieldWeight(name, tuple(levels[::-1]), float(missing[place]), common))
+    kind = agreement.weighed(rising)
+    return Weights(tuple(fields), prior, kind, round(pairs), matches, tuple(warnings))
+
+
+# -- what they say of pairs ------------------------------------------------------------------------
+
+
+def evidence(sides: Sides, weights: Weights, left: UInt32s, right: UInt32s) -> Float64s:
+    """Return the evidence for pairs of items by number, in bits, prior and all fields together."""
+    parts = []
+    for part in _compared(sides, iter([(left, right)])):
+        total = np.full(part.masks.size, weights.prior)
+        for own, agreed in _of_fields(sides, weights, part):
+            total += own.bits[agreed.codes] + own.adjustments(agreed)
+        parts.append(total)
+    return np.concatenate([np.empty(0), *parts])
+
+
+def explain_pair(sides: Sides, weights: Weights, left: Key, right: Key) -> PairEvidence:
+    """Say what each field is evidence of; see ``Collection.explain_pair``."""
+    numbers = numbers_of(sides, [left], [right])
+    (part,) = _compared(sides, iter([numbers]))
+    decode = sides.right.signer.items.decode
+    one = decode(items_of(sides.left.reader, numbers[0])[0])
+    other = decode(items_of(sides.right.reader, numbers[1])[0])
+    fields = []
+    for own, agreed in _of_fields(sides, weights, part):
+        code = int(agreed.codes[0])
+        adjustment = float(own.adjustments(agreed)[0])
+        fields.append(
+            FieldEvidence(
+                own.field.name,
+                one.get(own.field.name),
+                other.get(own.field.name),
+                None if code == MISSING else own.field.levels[-1 - code].least,
+                float(own.bits[code]) + adjustment,
+                adjustment,
+            )
+        )
+    bits = sum(field.bits for field in fields)
+    return PairEvidence(weights.prior, tuple(fields), bits, weights.probability(bits))
+
+
+class _Weighed(NamedTuple):
+    """A field's weights as arrays."""
+
+    field: FieldWeight
+    bits: Float64s  # by code; that of MISSING, which is the last, is 0
+
+    def adjustments(self, agreed: FieldAgreement) -> Float64s:
+        """Return what equal values say less since they are frequent."""
+        found = np.zeros(agreed.codes.size)
+        if self.field.frequent:
+            by_value = np.array([self.field.frequent.get(value, 0.0) for value in agreed.values])
+            equal = agreed.codes == len(self.field.levels) - 1
+            found[equal] = by_value[agreed.value[equal]]
+        return found
+
+
+def _of_fields(
+    sides: Sides, weights: Weights, part: _Part
+) -> Iterator[tuple[_Weighed, FieldAgreement]]:
+    """Yield each field with how some pairs agree in it.
+
+    ConfigurationError: the weights are of other fields or levels.
+    """
+    agreement = agreement_of(sides)
+    known = [(one.name, [level.least for level in one.levels[::-1]]) for one in weights.fields]
+    own = [
+        (name, [0.0, *map(float, leasts)])
+        for name, leasts in zip(agreement.names, agreement.levels, strict=True)
+    ]
+    if known != own:
+        raise ConfigurationError("the weights are of other fields, or other levels of them")
+    for one, agreed in zip(weights.fields, part.fields, strict=True):
+        bits = np.array([*(level.bits for level in one.levels[::-1]), 0.0])
+        yield _Weighed(one, bits), agreed

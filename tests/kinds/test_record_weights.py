@@ -1,0 +1,184 @@
+"""Weights of stored records, learnt without labels and from them, and why two records match."""
+
+from __future__ import annotations
+
+import json
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.errors import ConfigurationError
+from tests.support.commands import done, failed
+from tests.support.record_stores import opened
+
+KIND = simdb.Record(
+    fields=[
+        simdb.Field("name"),
+        simdb.Field("street", compare="levenshtein", tolerance=4, missing="ignore"),
+        simdb.Field("town", compare="exact"),
+        simdb.Field("note", weight=0),
+    ],
+    candidates=["name", "street", ("town", simdb.Equal("name", "first:2"))],
+)
+MATCHES = 120
+SAMPLE = 20_000
+SEEDED = random.Random(4)
+
+
+def word(length: int) -> str:
+    return "".join(SEEDED.choices("abcdefghij", k=length))
+
+
+def two_tables() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Tables whose rows at one place match; of the second some values are wrong, or not there."""
+    left, right = [], []
+    for number in range(MATCHES):
+        town = "big" if number % 2 else f"town {number % 14}"
+        person = {"name": word(9), "street": word(8), "town": town}
+        wrong: dict[str, Any] = dict(person)
+        if SEEDED.random() < 0.2:
+            wrong["name"] = wrong["name"][:-1] + "x"
+        if SEEDED.random() < 0.3:
+            wrong["street"] = SEEDED.choice(["y" + wrong["street"][1:], word(8), None])
+        if SEEDED.random() < 0.1:
+            wrong["town"] = "elsewhere"
+        left.append(person)
+        right.append(wrong)
+    return left, right
+
+
+LEFT, RIGHT = two_tables()
+
+
+@pytest.fixture
+def tables(tmp_path):
+    with opened(tmp_path / "s", LEFT, RIGHT, kind=KIND, threshold="0.01") as found:
+        yield found
+
+
+def test_without_labels_the_matches_are_found(tables):
+    left, right = tables
+    weights = left.learn(other=right, seed=1, sample=SAMPLE)
+    assert weights.warnings == ()
+    assert weights.matches == pytest.approx(MATCHES, rel=0.15)
+    assert [field.name for field in weights.fields] == ["name", "street", "town"]
+    by_name = {field.name: field for field in weights.fields}
+    assert by_name["town"].levels[0].m == pytest.approx(0.9, abs=0.08)
+    assert by_name["town"].levels[0].u == pytest.approx(0.25, abs=0.03)
+    pairs = list(left.join(right))
+    probable = left.match_probabilities(pairs, weights, other=right)
+    found = {
+        (pair.left, pair.right) for pair, own in zip(pairs, probable, strict=True) if own > 0.5
+    }
+    reached = {(number, number) for number in range(MATCHES)} & {
+        (pair.left, pair.right) for pair in pairs
+    }
+    assert len(found & reached) >= 0.95 * len(reached)
+    assert len(found - reached) <= 3
+
+
+def test_points_are_the_evidence_in_hundredths_of_bits(tables):
+    left, right = tables
+    weights = left.learn(other=right, seed=1, sample=SAMPLE)
+    lowest = sum(field.levels[-1].bits for field in weights.fields)
+    most = Fraction(weights.kind.total_weight)
+    for collection in tables:
+        collection.rebuild(weights.kind, threshold="0.01")
+    pairs = list(left.join(right))
+    assert len(pairs) > 130
+    for pair in pairs:
+        told = left.explain_pair(pair.left, pair.right, weights, other=right)
+        evidence = told.bits - sum(field.adjustment for field in told.fields)
+        assert pair.similarity * most / 100 == pytest.approx(evidence - lowest, abs=0.03)
+    at_half = float(weights.threshold(0.5))
+    assert at_half * float(most) / 100 + lowest == pytest.approx(-weights.prior, abs=0.03)
+    kept = {(pair.left, pair.right) for pair in left.join(right, at_half)}
+    assert 0.9 * MATCHES < len(kept) < 1.1 * MATCHES
+
+
+def test_why_two_records_match_is_told_field_by_field(tables):
+    left, right = tables
+    weights = left.learn(other=right, seed=1, sample=SAMPLE)
+    lost = next(number for number, row in enumerate(RIGHT) if row["street"] is None)
+    told = left.explain_pair(lost, lost, weights, other=right)
+    name, street, town = told.fields
+    assert (street.left, street.right) == (LEFT[lost]["street"], None)
+    assert (street.level, street.bits) == (None, 0)
+    assert told.bits == pytest.approx(name.bits + town.bits)
+    assert told.probability == pytest.approx(weights.probability(told.bits))
+    assert [told.probability] == pytest.approx(
+        left.match_probabilities([(lost, lost)], weights, other=right)
+    )
+    assert "street" in str(told)
+    assert "missing" in str(told)
+    # Half of all live in one town: that says less than another one.
+    big, small = (
+        next(n for n in range(side, MATCHES, 2) if RIGHT[n]["town"] == LEFT[n]["town"])
+        for side in (1, 0)
+    )
+    frequent, rare = (
+        left.explain_pair(number, number, weights, other=right).fields[2] for number in (big, small)
+    )
+    assert frequent.adjustment < 0 == rare.adjustment
+    assert frequent.bits == pytest.approx(rare.bits + frequent.adjustment)
+
+
+def test_labels_teach_the_same_signs_and_must_be_of_stored_keys(tables, tmp_path):
+    left, right = tables
+    labels = [(number, number, True) for number in range(60)]
+    labels += [(number, number + 1, False) for number in range(60)]
+    weights = left.learn(labels, other=right)
+    for field in weights.fields:
+        assert field.levels[0].bits > 0 > field.levels[-1].bits
+        assert field.levels[0].m is None
+    pairs = [(number, number) for number in range(60, MATCHES)]
+    probable = left.match_probabilities(pairs, weights, other=right)
+    assert sum(own > 0.5 for own in probable) > 50
+    with pytest.raises(simdb.KeyNotFoundError, match="'nobody' is not stored"):
+        left.learn([("nobody", 1, True)], other=right)
+    with pytest.raises(ConfigurationError, match="labels must be of some pairs"):
+        left.learn(labels[:9], other=right)
+
+
+def test_a_field_that_is_missing_everywhere_says_nothing_and_is_told(tmp_path):
+    kind = KIND.changed(fields=[*KIND.fields[:3], simdb.Field("note")])
+    with opened(tmp_path / "s", LEFT, RIGHT, kind=kind, threshold="0.01") as (left, right):
+        weights = left.learn(other=right, sample=SAMPLE)
+        assert weights.warnings == ("the field 'note' is missing everywhere: it says nothing",)
+        assert weights.kind.fields[3].weight == 0
+        other = left.learn(other=right, sample=SAMPLE)
+        left.rebuild(weights.kind.changed(fields=KIND.fields), threshold="0.01")
+        with pytest.raises(ConfigurationError, match="the weights are of other fields"):
+            left.explain_pair(1, 1, other)
+
+
+def test_other_kinds_have_no_weights(tmp_path):
+    with simdb.open(tmp_path / "s") as database:
+        sets = database.collection("sets", simdb.Set())
+        with pytest.raises(ConfigurationError, match="only records have fields that are weighed"):
+            sets.learn()
+
+
+def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path):
+    with opened(tmp_path / "s", LEFT, RIGHT, kind=KIND, threshold="0.01") as (left, right):
+        weights = left.learn(other=right, seed=1, sample=SAMPLE)
+    settings = tmp_path / "settings.json"
+    told = done("learn", tmp_path / "s", "c0", "--other", "c1", "--seed", 1, "--sample", SAMPLE,
+                "-o", settings, "--pair", "1", "1", "--integer-keys")  # fmt: skip
+    assert f"match; before any field {weights.prior:+.2f} bits" in told.stdout
+    assert "probability" in told.stdout
+    done("rebuild", tmp_path / "s", "c0", "--settings", settings, "--threshold", "0.3")
+    with simdb.open(tmp_path / "s") as database:
+        assert database["c0"].kind == weights.kind
+    labels = tmp_path / "labels.tsv"
+    labels.write_text("".join(f"{n}\t{n + n % 2}\t{1 - n % 2}\n" for n in range(40)))
+    learnt = json.loads(done("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys",
+                             "--json").stdout)  # fmt: skip
+    assert learnt["pairs"] == 40
+    assert learnt["matches"] == 20
+    labels.write_text("1\t1\tmaybe\n")
+    message = failed("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys")
+    assert "a label is 1 or 0, not 'maybe'" in message

@@ -1,0 +1,118 @@
+"""Weights of evidence: what made the patterns is found again, and what cannot be is refused."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simdb.errors import ConfigurationError
+from simdb.linkage.weights import (
+    MISSING,
+    Patterns,
+    learn_labelled,
+    learn_unlabelled,
+    rising_bits,
+)
+
+M = [np.array([0.1, 0.9]), np.array([0.05, 0.15, 0.8]), np.array([0.2, 0.8]), np.array([0.3, 0.7])]
+U = [np.array([0.98, 0.02]), np.array([0.9, 0.07, 0.03]), np.array([0.95, 0.05]),
+     np.array([0.6, 0.4])]  # fmt: skip
+PRIOR = 1e-3
+PAIRS = 10**9
+# Each rule asks for the highest level of one field.
+LOOKS_AT = np.eye(4, dtype=np.bool_)[:3]
+
+
+def expected_patterns(missing: float = 0.1) -> Patterns:
+    """How many candidates have each pattern if fields are independent, of matches and of others."""
+    codes, counts = [], []
+    for pattern in product(*([MISSING, *range(share.size)] for share in M)):
+        chances = []
+        for shares in (M, U):
+            chance = 1.0
+            for code, own in zip(pattern, shares, strict=True):
+                chance *= missing if code == MISSING else (1 - missing) * own[code]
+            chances.append(chance)
+        codes.append(pattern)
+        counts.append(PAIRS * (PRIOR * chances[0] + (1 - PRIOR) * chances[1]))
+    table = np.array(codes)
+    rules = table[:, :3] == np.array([share.size - 1 for share in M[:3]])
+    proposed = rules.any(axis=1)
+    return Patterns(table[proposed], np.array(counts)[proposed], rules[proposed])
+
+
+RANDOM = [PRIOR * m + (1 - PRIOR) * u for m, u in zip(M, U, strict=True)]
+
+
+def learnt(patterns: Patterns, looks_at: Any = LOOKS_AT, random: Any = RANDOM) -> Any:
+    return learn_unlabelled(patterns, random, [1e-9] * 4, looks_at, PAIRS)
+
+
+def test_expectation_maximisation_finds_what_made_the_patterns():
+    found = learnt(expected_patterns())
+    for share, own in zip(found.m, M, strict=True):
+        assert share == pytest.approx(own, abs=0.01)
+    for share, own in zip(found.u, U, strict=True):
+        assert share == pytest.approx(own, abs=1e-4)
+    assert found.prior == pytest.approx(PRIOR, rel=0.15)
+    assert (found.unsettled, found.by_own_rules) == ((), ())
+
+
+def test_a_field_that_all_rules_look_at_is_named():
+    looks_at = LOOKS_AT.copy()
+    looks_at[:, 3] = True
+    assert learnt(expected_patterns(), looks_at).by_own_rules == (3,)
+
+
+def test_what_cannot_be_learnt_from_is_refused():
+    patterns = expected_patterns()
+    with pytest.raises(ConfigurationError, match="no rule proposes a pair"):
+        learnt(patterns._replace(counts=0 * patterns.counts))
+    with pytest.raises(ConfigurationError, match="every rule looks at every field"):
+        learnt(patterns, np.ones((3, 4), np.bool_))
+    lowest = Patterns(np.zeros((1, 4), np.int64), np.ones(1), np.ones((1, 3), np.bool_))
+    with pytest.raises(ConfigurationError, match="nothing among the candidates looks like a match"):
+        learnt(lowest)
+
+
+def test_what_does_not_settle_is_told(monkeypatch):
+    monkeypatch.setattr("simdb.linkage.weights.ROUNDS", 2)
+    assert learnt(expected_patterns()).unsettled == (0, 1, 2)
+
+
+def test_a_level_that_says_less_than_a_lower_one_is_one_with_it():
+    m, u = np.array([0.1, 0.5, 0.1, 0.3]), np.array([0.9, 0.05, 0.03, 0.02])
+    together = np.log2((0.5 + 0.1) / (0.05 + 0.03))
+    expected = [np.log2(0.1 / 0.9), together, together, np.log2(0.3 / 0.02)]
+    assert rising_bits(m, u) == pytest.approx(expected)
+
+
+def test_a_regression_is_where_no_small_change_makes_labels_likelier():
+    generator = np.random.default_rng(1)
+    codes = np.column_stack([generator.integers(-1, 2, 200), generator.integers(-1, 3, 200)])
+    chance = 0.1 + 0.3 * (codes[:, 0] > 0) + 0.2 * (codes[:, 1] > 0) + 0.2 * (codes[:, 1] > 1)
+    labels = generator.random(200) < chance
+    found = learn_labelled(codes, labels, [2, 3])
+    assert found.settled
+
+    def loss(bits: list[Any], prior: float) -> float:
+        """The negative logarithm of the likelihood, in bits, and the ridge."""
+        evidence = np.full(200, prior)
+        for field, own in enumerate(bits):
+            evidence += np.append(own, 0.0)[codes[:, field]]
+        wrong = np.log2(1 + 2.0 ** np.where(labels, -evidence, evidence)).sum()
+        return float(wrong + np.log(2) / 2 * sum(np.square(own).sum() for own in bits))
+
+    least = loss([*found.bits], found.prior)
+    for field, level in [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]:
+        for step in (-0.05, 0.05):
+            moved = [own.copy() for own in found.bits]
+            moved[field][level] += step
+            assert loss(moved, found.prior) > least
+    assert loss([*found.bits], found.prior + 0.05) > least
+    assert all((np.diff(own) >= 0).all() for own in found.bits)
+    with pytest.raises(ConfigurationError, match="some pairs that match and some that do not"):
+        learn_labelled(codes, np.ones(200, np.bool_), [2, 3])
