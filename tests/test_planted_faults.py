@@ -636,6 +636,13 @@ FAULTS = (
         "tests/exact/test_order.py",
     ),
     Fault(
+        "linkage",
+        "linkage/assignment.py",
+        "costs = np.concatenate([without - units,",
+        "costs = np.concatenate([without + units,",
+        "tests/linkage/test_assignment.py -k heaviest",
+    ),
+    Fault(
         "lsh",
         "lsh/chunks.py",
         "for flips in range(max(self.radii) + 1)",

@@ -37,6 +37,7 @@ COMMANDS = [
     "check",
     "compact",
     "backup",
+    "calibrate",
     "repair",
     "restore",
     "dump",
@@ -46,6 +47,7 @@ COMMANDS = [
     "audit",
     "explain",
     "join",
+    "learn",
     "identical",
 ]
 GUIDE = Path(__file__).parents[2] / "docs" / "command-line.md"

@@ -55,7 +55,10 @@ def some_graph(seed: int, *, items: int = 7, share: float = 0.5, first: int = 0)
     )
 
 
-GRAPHS = [graph for graph in map(some_graph, range(30)) if graph.weights]
+GRAPHS = [
+    Graph({(0, 1): 1.0, (1, 2): 1.0}, {(0, 2)}),  # whose ends are within the bound on average
+    *(graph for graph in map(some_graph, range(30)) if graph.weights),
+]
 
 
 @pytest.mark.parametrize("method", METHODS)
