@@ -29,7 +29,7 @@ from simdb.answers.compare import compare_items, items_in_parts
 from simdb.answers.exact.memory import first_identical
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
-from simdb.arrays import Bools, Float64s, Int64s, UInt32s
+from simdb.arrays import Bools, Float64s, Int64s, UInt32s, UInt64s
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
@@ -39,7 +39,8 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Opened
 from simdb.opened.signer import Prefixes, Signed, Signer
-from simdb.ragged import as_bytes
+from simdb.ragged import ByteStrings, as_bytes
+from simdb.storage.tables.layout import checksums_of
 from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 from simdb.work import Work
@@ -114,6 +115,7 @@ class Deduplicator:
         self._replaced = np.array(sorted(replaced), np.uint32)
         self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)
         self._dropped = np.zeros(len(items), np.bool_)
+        self._held: dict[int, bytes] = {}  # items that have been read one by one
         self._decisions = Decisions.none(len(items))
         self._prober = method.prober(opened)
         self._filter = stored_keys
@@ -145,7 +147,7 @@ class Deduplicator:
         # Not if rows replace items: what is stored then differs from row to row.
         own = first_equal = np.arange(len(self._items))
         if not self._replaced.size:
-            first_equal = _first_equal(self._items, self._signed.buckets, comparable)
+            first_equal = self._first_equal(comparable)
         copies = np.flatnonzero(first_equal != own)
         candidates = self._propose(comparable & (first_equal == own), FIRST_LIMIT)
         self._compare_in_order(candidates)
@@ -214,14 +216,14 @@ class Deduplicator:
             others = place_of[of_pair[pairs]]
             if kind.has_symbols:  # others may be less than all similar to themselves
                 both = zip(rows[pairs].tolist(), others.tolist(), strict=True)
-                equal = (self._listed[row] == stored[other] for row, other in both)
+                equal = (self._item(row) == stored[other] for row, other in both)
                 same = np.fromiter(equal, np.bool_, pairs.size)
                 met[pairs[same]], values[pairs[same]] = True, kind.identical_value
                 pairs, others = pairs[~same], others[~same]
             if not pairs.size:
                 continue
             used, left = np.unique(rows[pairs], return_inverse=True)
-            items = [*(self._listed[row] for row in used.tolist()), *stored]
+            items = [*(self._item(row) for row in used.tolist()), *stored]
             right = others + used.size
             compared = compare_items(self._judge, items, left, right)
             met[pairs], values[pairs] = self._meets(compared), compared.values()
@@ -236,10 +238,7 @@ class Deduplicator:
         settled = comparable & ~open_rows
         arranged = None
         if self._prober is None:
-            buckets = self._signed.buckets
-            first_equal, other = (
-                _first_equal(items, buckets, rows) for rows in (open_rows, settled)
-            )
+            first_equal, other = map(self._first_equal, (open_rows, settled))
         else:
             arranged = self._prober.epoch.arrange(self._signer.symbols(items))
             first_equal, other = (first_identical(arranged, rows) for rows in (open_rows, settled))
@@ -289,14 +288,28 @@ class Deduplicator:
         apart = copies[~(self._meets(compared) & found)]
         first_equal[apart] = apart
 
+    @cached_property
+    def _shares(self) -> Bools:
+        """Which rows share a bucket with another row of the batch."""
+        keys, order = self._signed.buckets, self._signed.order
+        ordered = keys.values[order]
+        repeated = np.zeros(ordered.size, np.bool_)
+        repeated[1:] = ordered[1:] == ordered[:-1]
+        repeated[:-1] |= repeated[1:]
+        shares = np.zeros(len(keys), np.bool_)
+        shares[np.searchsorted(keys.offsets, order[repeated], side="right") - 1] = True
+        return shares
+
     def _decide_rows(self, rows: Int64s, wanted: Bools) -> None:
         """Decide about the given rows of the batch among each other; only the wanted ones."""
-        signed = self._signed.select(rows)
-        signatures, keys, order = signed.signatures, signed.buckets, signed.order
+        # Nearly all share no bucket with any other row, and are kept.
+        sharing = self._shares[rows]
+        rows, wanted = rows[sharing], wanted[sharing]
+        signed = self._signed._replace(rising=None).select(rows)
+        signatures, keys = signed.signatures, signed.buckets
         if keys.groups is not None:
             keys = keys.sorted_within()
-            order = order_of(keys.values)
-        buckets = _Buckets(keys, order)
+        buckets = _Buckets(keys)
         status = np.full(rows.size, KEPT if self._keep else UNDECIDED, np.uint8)
         last_compared = np.full(rows.size, -1, np.int64)
         needed = self._signer.agreement(self._bound)
@@ -355,10 +368,30 @@ class Deduplicator:
                 decisions.value[rows[row]] = similarity[place]
                 dropped[row] = not self._keep
 
+    def _item(self, row: int) -> bytes:
+        """Return an item, as an object that is made once."""
+        found = self._held.get(row)
+        if found is None:
+            found = self._held[row] = bytes(self._items[row])
+        return found
+
     @cached_property
-    def _listed(self) -> list[bytes]:
-        """The items as objects, for those that are read one by one."""
-        return as_bytes(self._items)
+    def _digests(self) -> UInt64s:
+        """A number for each item, the same for equal ones."""
+        column = ByteStrings.of(self._items)
+        return checksums_of(column, np.zeros(len(column), np.uint64))
+
+    def _first_equal(self, takes_part: Bools) -> Int64s:
+        """Return for each item the position of the first equal one, both of those that do."""
+        first_equal = np.arange(len(self._items))
+        positions = np.flatnonzero(takes_part)
+        _, which, count = np.unique(
+            self._digests[positions], return_inverse=True, return_counts=True
+        )
+        firsts: dict[bytes, int] = {}
+        for position in positions[count[which] > 1].tolist():
+            first_equal[position] = firsts.setdefault(self._item(position), position)
+        return first_equal
 
     def _meets(self, compared: Compared) -> Bools:
         return self._bound.meets_many(compared.numerators, compared.denominators)
@@ -388,7 +421,7 @@ class Deduplicator:
         met = np.ones(left.size, np.bool_)
         if self._drawn is not None:
             pairs = enumerate(zip(left.tolist(), right.tolist(), strict=True))
-            unequal = [n for n, (row, other) in pairs if self._listed[row] != self._listed[other]]
+            unequal = [n for n, (row, other) in pairs if self._item(row) != self._item(other)]
             if unequal:
                 compared = compare_items(self._drawn, self._items, left[unequal], right[unequal])
                 alike = compared.numerators == compared.denominators
@@ -417,7 +450,8 @@ def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Proposa
 class _Buckets:
     """The buckets of a batch, as ``kernels.buckets.next_earlier`` reads them."""
 
-    def __init__(self, keys: BucketKeys, order: Int64s) -> None:
+    def __init__(self, keys: BucketKeys) -> None:
+        order = order_of(keys.values)
         ordered = keys.values[order]
         begins = np.ones(ordered.size, np.bool_)
         begins[1:] = ordered[1:] != ordered[:-1]
@@ -446,21 +480,6 @@ def _in_every_group(keys: BucketKeys, left: Int64s, right: Int64s) -> Bools:
     return kernels.buckets.share_every_group(
         keys.values, keys.offsets, keys.groups, keys.every_group, left, right
     )
-
-
-def _first_equal(items: Sequence[Stored], buckets: BucketKeys, takes_part: Bools) -> Int64s:
-    """Return for each item the position of the first equal one, both of those that take part."""
-    firsts: dict[bytes, int] = {}
-    first_equal = np.arange(len(items))
-    positions = np.flatnonzero(takes_part)
-    if buckets.sizes.all():  # equal items have equal keys
-        _, which, count = np.unique(
-            buckets.values[buckets.offsets[positions]], return_inverse=True, return_counts=True
-        )
-        positions = positions[count[which] > 1]
-    for position in positions.tolist():
-        first_equal[position] = firsts.setdefault(bytes(items[position]), position)
-    return first_equal
 
 
 def _ramps(counts: Int64s) -> Int64s:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,15 @@ from simdb.storage.collection.writer import CollectionWriter, IndexWriter
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import BlockWriter
-from tools.benchmarks import stores
+from tools.benchmarks import oracle, stores
 from tools.benchmarks.children import in_child
 from tools.benchmarks.corpora import load_texts
+from tools.benchmarks.ingest import dropping_quality
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.benchmarks.timing import repeated
 
 HERE = "tools.benchmarks.doors"
+PEERS = "tools.benchmarks.peers"
 WIDE = "Über alles, naïve façade: "  # makes a text that is not ASCII
 # Stages that one thread does, each a method.
 SERIAL: tuple[tuple[str, type, str], ...] = (
@@ -79,6 +82,19 @@ def ways_in(files: list[str], work: str) -> dict[str, Any]:
     parts = [encoded[start : start + 100] for start in range(0, len(encoded), 100)]
     answer["kernels"] = repeated(lambda: [sketcher.sign(items.symbols(part)) for part in parts])
     return answer
+
+
+def dropped(files: list[str], work: str) -> dict[str, Any]:
+    """Return the places of the texts that ``dedupe`` of the table leaves out."""
+    found: list[int] = []
+
+    def note(outcomes: simdb.Outcomes) -> None:
+        found.extend(one.row for one in outcomes if one.action == "duplicate")
+
+    table = table_of(files)
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        stored(folder, lambda one: one.dedupe(table, key="key", item="text", outcomes=note), 1)
+    return {"dropped": found}
 
 
 def on_cores(files: list[str], work: str, threads: int | None, *, mixed: bool) -> dict[str, Any]:
@@ -200,6 +216,7 @@ def doors(bench: Bench) -> None:
                 note=f"{seconds / base:.2f} x {words}",
             )
         )
+    _against_rensa(bench, files, one["a table, dedupe"]["processor"])
     cores = len(os.sched_getaffinity(0))
     for name, mixed in (("ASCII", False), ("a third not ASCII", True)) if cores > 1 else ():
         clocks = [
@@ -254,3 +271,30 @@ def doors(bench: Bench) -> None:
                 "doors", f"exact pairs as {name}", rate, "million/s", target=target, reached=reached
             )
         )
+
+
+def _against_rensa(bench: Bench, files: list[str], own: float) -> None:
+    """Compare ``dedupe`` with rensa's deduplicator, which keeps what it has in memory."""
+    answer = in_child(f"{PEERS}:rensa_ordinary", cores=1, files=files)
+    if "absent" in answer:
+        bench.details["doors, rensa"] = answer
+        return
+    texts = [text for _, text in load_texts(files)]
+    truth = oracle.cached_exact_pairs(bench.work, texts, Fraction(4, 5))
+    ours = in_child(f"{HERE}:dropped", cores=1, files=files, work=str(bench.work))
+    ratio = answer["processor"] / own
+    bench.add(
+        Figure(
+            "doors",
+            "dedupe against rensa's deduplicator, 1 core",
+            own,
+            "s",
+            peer="rensa",
+            peer_value=answer["processor"],
+            ratio=ratio,
+            target="at least 8 x",
+            reached=ratio >= 8,
+            note=f"{dropping_quality(ours['dropped'], truth)}; rensa: "
+            + dropping_quality(answer["dropped"], truth),
+        )
+    )
