@@ -471,7 +471,7 @@ class CollectionView:
         guarantee: AskedGuarantee = "auto",
         method: Clusters = "chain",
         apart: Iterable[tuple[Key, Key]] = (),
-        earlier: Groups | None = None,
+        earlier: Groups | bytes | None = None,
         budget: int | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> Groups:
@@ -497,9 +497,9 @@ class CollectionView:
             apart: pairs of keys that are never the same, whatever their similarity: no group has
                 both. By ``"chain"`` the most similar pairs are joined first.
             earlier: what an earlier call returned, by another method than the first or with
-                ``apart``. Only pairs of items that came since are looked for, and only the groups
-                that these, deleted items or another ``apart`` touch are made anew. The answer is
-                that of a call without it.
+                ``apart``; or its ``state()``, which may be kept in a file. Only pairs of items that
+                came since are looked for, and only the groups that these, deleted items or another
+                ``apart`` touch are made anew. The answer is that of a call without it.
             budget: as for ``pairs``; items that are connected already are not looked at again.
             progress: called now and then.
 

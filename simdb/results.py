@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import repeat
 from math import isnan, nan
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, Protocol, TypeAlias, overload
 
 import numpy as np
 
 from simdb import arrow
 from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.errors import ConfigurationError, Remedy
 from simdb.ragged import ByteStrings, distinct_of
 from simdb.work import Work
 
@@ -779,6 +780,13 @@ def _with_keys(batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf) -> list[
     return list(map(Pair, *columns))
 
 
+class Resumable(Protocol):
+    """What groups were made of."""
+
+    def state(self) -> bytes:
+        """Return all of it."""
+
+
 class Groups(Tabular):
     """Groups of items that belong together.
 
@@ -804,7 +812,7 @@ class Groups(Tabular):
         method: str = "chain",
         objective: float | None = None,
         contradictions: Iterable[Pair] = (),
-        made: object = None,
+        made: Resumable | None = None,
     ) -> None:
         self._keys = keys
         self.made = made
@@ -814,6 +822,19 @@ class Groups(Tabular):
         self.method = method
         self.objective = objective
         self.contradictions = tuple(contradictions)
+
+    def state(self) -> bytes:
+        """Return what a later call, also of another process, goes on from as its ``earlier=``.
+
+        Raises:
+            ConfigurationError: the groups are those that chain, which hold no pairs.
+        """
+        if self.made is None:
+            raise ConfigurationError(
+                "groups that chain hold no pairs to go on from",
+                remedies=[Remedy("method", "star", "holds them")],
+            )
+        return self.made.state()
 
     def __repr__(self) -> str:
         """Describe the answer."""

@@ -6,11 +6,14 @@ much again several times while they are sorted: more than have room are refused.
 
 from __future__ import annotations
 
+import io
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -28,11 +31,15 @@ from simdb.errors import ConfigurationError, Remedy, WrongTypeError
 from simdb.exact.measures import SetSimilarity
 from simdb.kinds import Kind
 from simdb.linkage.assignment import one_to_one
+from simdb.linkage.clusters import WAYS
 from simdb.linkage.clusters import Method as Clusters
-from simdb.linkage.entities import Clustering, Entities, SimilarPairs, cluster
+from simdb.linkage.entities import Clustering, Entities, SimilarPairs, cluster, unpacked
 from simdb.opened.opened import Opened
 from simdb.results import Groups, Key, Pair, PairBatch, Progress
 
+STATE_VERSION = 1
+_METHODS: dict[str, Clusters] = {name: name for name in WAYS}
+NOT_A_STATE = "what is to be gone on from is not the state of groups that this version keeps"
 BYTES_A_PAIR = 64  # while pairs are held and sorted
 SHARE_OF_CELLS = 8  # of the memory setting, for what the items of one component are to each other
 
@@ -81,6 +88,65 @@ class Grouped:
     entities: Entities
     before: int
 
+    def state(self) -> bytes:
+        """Return all of it, as an archive of NumPy arrays."""
+        made, file = self.entities, io.BytesIO()
+        farthest = math.nan if self.scale.farthest is None else self.scale.farthest
+        np.savez_compressed(
+            file,
+            version=np.array(STATE_VERSION),
+            settings=np.frombuffer(self.settings, np.uint8),
+            scale=np.array([farthest, self.scale.least]),
+            method=np.array(self.method),
+            before=np.array(self.before),
+            pairs=SimilarPairs.packed_of(made.pairs.left, made.pairs.right),
+            weights=made.pairs.weights,
+            apart=made.apart.packed,
+            representatives=made.representatives,
+        )
+        return file.getvalue()
+
+    @classmethod
+    def of_state(cls, state: bytes) -> Grouped:
+        """Read what ``state`` returned; ConfigurationError if it is something else."""
+        try:
+            with np.load(io.BytesIO(state), allow_pickle=False) as kept:
+                pairs = SimilarPairs.of(*unpacked(kept["pairs"]), kept["weights"])
+                items = np.unique(np.concatenate([pairs.left, pairs.right]))
+                representatives = kept["representatives"].astype(np.uint32)
+                is_whole = (
+                    int(kept["version"]) == STATE_VERSION
+                    and representatives.shape == items.shape
+                    and bool(np.isin(representatives, items).all())
+                )
+                farthest, least = map(float, kept["scale"])
+                made = cls(
+                    kept["settings"].tobytes(),
+                    Scale(None if math.isnan(farthest) else farthest, least),
+                    _METHODS[str(kept["method"])],
+                    Entities(
+                        pairs,
+                        SimilarPairs.between(*unpacked(kept["apart"])),
+                        items,
+                        representatives,
+                        0,
+                    ),
+                    int(kept["before"]),
+                )
+        except (
+            ValueError,
+            KeyError,
+            IndexError,
+            TypeError,
+            OSError,
+            EOFError,
+            BadZipFile,
+        ) as error:
+            raise ConfigurationError(f"{NOT_A_STATE}: {error}") from error
+        if not is_whole:
+            raise ConfigurationError(NOT_A_STATE)
+        return made
+
 
 def numbers_of(
     left: Opened, right: Opened, apart: Iterable[tuple[Key, Key]]
@@ -126,7 +192,7 @@ def grouped(
     clusters: Clusters,
     apart: Iterable[tuple[Key, Key]],
     *,
-    earlier: Groups | None = None,
+    earlier: Groups | bytes | None = None,
     progress: ProgressCallback | None = None,
 ) -> Grouped:
     """Make the entities of a collection, or go on from earlier ones with the pairs of new items.
@@ -141,15 +207,15 @@ def grouped(
     never = SimilarPairs.between(*numbers_of(opened, opened, apart))
     since, pairs, before = 0, SimilarPairs.none(), None
     if earlier is not None:
-        made = earlier.made
+        made = Grouped.of_state(earlier) if isinstance(earlier, bytes) else earlier.made
         own = settings, scale, clusters
         if not isinstance(made, Grouped) or (made.settings, made.scale, made.method) != own:
             raise ConfigurationError(
-                "earlier= takes groups of this collection, of the same bound and method, which "
-                "must be another than 'chain' unless there is apart="
+                "the earlier groups are not of this collection by the same bound and method, or "
+                "hold no pairs, as those that chain"
             )
         if made.before > reader.manifest.next_number:
-            raise ConfigurationError("earlier= is of a later state of the collection")
+            raise ConfigurationError("the earlier groups are of a later state of the collection")
         since, before = made.before, made.entities
         live = reader.live_numbers()
         pairs = before.pairs.select(

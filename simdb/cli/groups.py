@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -19,6 +20,7 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import StoredCollection
+from simdb.files.writing import written_together
 
 
 def groups(
@@ -30,6 +32,15 @@ def groups(
         typer.Option("--method", help="What belongs together of what pairs connect."),
     ] = "chain",
     apart: Apart,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="FILE",
+            help="Go on from this file, if it is there, and keep in it what the next run goes on "
+            "from: only new items are compared.",
+        ),
+    ] = None,
     budget: Budget = None,
     telling: Answering,
 ) -> None:
@@ -44,13 +55,16 @@ def groups(
     """
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
+        earlier = Path(state).read_bytes() if state and Path(state).exists() else None
         found = source.groups(
             method=method,
             apart=apart.pairs(),
+            earlier=earlier,
             budget=budget,
             progress=bar.callback,
             **question.of(kind),
         )
+    kept = None if state is None else found.state()
     for pair in found.contradictions:
         names = f"{shown_key(pair.left)} and {shown_key(pair.right)}"
         note(f"{names} are kept apart, but {next(iter(measured(pair)))} {pair.value:.6f}")
@@ -63,6 +77,9 @@ def groups(
             else:
                 print("\t".join((str(len(group)), *map(shown_key, group.keys))))
         sys.stdout.flush()
+    if state is not None and kept is not None:
+        with written_together(state) as (file,):
+            file.write(kept)
     items = sum(len(group) for group in found)
     told = f"{counted(len(found), 'group', 'groups')} of {items:,} items"
     made: dict[str, str | float] = {"method": found.method}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ from simdb.cli.options import IntegerKeys, key_from, rows_of_keys
 from simdb.cli.output import Working, counted, note, print_json, print_table
 from simdb.cli.stores import Store, StoredCollection
 from simdb.errors import UsageError
+from simdb.files.writing import written_together
 from simdb.results import Key
 
 _LABELS = {"1": True, "0": False, "true": True, "false": False}
@@ -87,7 +87,8 @@ def learn(
     threshold = found.threshold(probability)
     settings = {"kind": kinds.name_of(type(found.kind)), **found.kind.describe()}
     if output is not None:
-        Path(output).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        with written_together(output) as (file,):
+            file.write(json.dumps(settings, indent=2).encode() + b"\n")
     if telling.as_json:
         told = {name: part for name, part in asdict(found).items() if name != "kind"}
         told |= {"probability": probability, "threshold": float(threshold), "settings": settings}

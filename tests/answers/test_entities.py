@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle  # noqa: TID251
 from itertools import combinations
 from typing import Any
 
@@ -28,6 +27,12 @@ def chained(tmp_path: Any) -> Any:
 
 def keys_of(groups: simdb.Groups) -> list[tuple[simdb.Key, ...]]:
     return [group.keys for group in groups]
+
+
+def renewed(groups: simdb.Groups) -> int:
+    """How many components were clustered for an answer."""
+    assert isinstance(groups.made, entities.Grouped)
+    return groups.made.entities.renewed
 
 
 def test_a_star_does_not_chain_and_its_centre_represents_it(chained):
@@ -70,21 +75,26 @@ def test_what_is_said_to_be_apart_is_in_no_group_and_its_similarity_is_told(chai
 
 @pytest.mark.parametrize("method", ["star", "average", "correlation"])
 def test_new_and_deleted_items_join_the_groups_there_are_as_if_all_were_new(tmp_path, method):
-    rows = [(number, text) for number, (_, text) in enumerate(cluster_corpus(3, 12, 6))]
+    rows = [(number, text) for number, (_, text) in enumerate(cluster_corpus(3, 24, 6))]
+    half = len(rows) // 2
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.collection("c", WORDS, threshold=0.5, exact_floor=0.5)
-        collection.add_many(rows[:60])
+        collection.add_many(rows[:half])
         before = collection.groups(0.6, method=method)
         collection.delete_many([3, 17])
         collection.replace(21, rows[22][1])
         collection.compact()
-        collection.add_many(rows[60:])
-        made = collection.groups(0.6, method=method, earlier=pickle.loads(pickle.dumps(before)))
+        collection.add_many(rows[half:])
+        made = collection.groups(0.6, method=method, earlier=before.state())
+        again = collection.groups(0.6, method=method, earlier=made)
+        assert keys_of(again) == keys_of(made)
+        assert renewed(again) == 0 < renewed(made)
         anew = collection.groups(0.6, method=method)
         assert keys_of(made) == keys_of(anew)
         assert made.objective == pytest.approx(anew.objective)
-        assert made.looked_at <= anew.looked_at
-        with pytest.raises(simdb.ConfigurationError, match="same bound and method"):
+        assert len(made) > len(before)
+        assert renewed(made) < renewed(anew)
+        with pytest.raises(simdb.ConfigurationError, match="by the same bound and method"):
             collection.groups(0.7, method=method, earlier=before)
 
 
@@ -119,8 +129,14 @@ def test_what_cannot_be_is_refused_in_words(chained, tmp_path):
         chained.join(chained, 0.7, one_to_one=True, resume="x")
     with pytest.raises(simdb.ConfigurationError, match="method must be one of chain, star"):
         chained.groups(0.7, method="stars")
-    with pytest.raises(simdb.ConfigurationError, match="another than 'chain'"):
+    with pytest.raises(simdb.ConfigurationError, match="hold no pairs"):
         chained.groups(0.7, earlier=chained.groups(0.7))
+    with pytest.raises(simdb.ConfigurationError, match="hold no pairs to go on from"):
+        chained.groups(0.7).state()
+    kept = chained.groups(0.7, method="star").state()
+    for state in (b"", b"PK\3\4", kept[: len(kept) // 2], kept.replace(b"pairs", b"pears")):
+        with pytest.raises(simdb.ConfigurationError, match="is not the state of groups"):
+            chained.groups(0.7, method="star", earlier=state)
 
 
 def test_more_pairs_than_have_room_are_refused_before_they_are_all_held(chained, monkeypatch):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import simdb
-from tests.support.commands import failed, run
+from tests.support.commands import done, failed, run
 
 
 @pytest.fixture
@@ -37,6 +37,21 @@ def test_join_and_groups_take_what_is_apart_from_a_file(store, tmp_path):
                 "--apart", tmp_path / "apart.jsonl")  # fmt: skip
     assert "1.000000\t2\t2" not in other.stdout
     assert len(other.stdout.splitlines()) == 5
+
+
+def test_a_run_goes_on_from_the_state_that_the_one_before_kept(store, tmp_path):
+    command = ["groups", store, "left", "--threshold", "0.7", "--method", "star",
+               "--state", tmp_path / "state"]  # fmt: skip
+    first = done(*command).stdout
+    assert done(*command).stdout == first
+    with simdb.open(store) as db:
+        db["left"].add(9, set(range(5, 14)))
+    anew = done(*command[:-2]).stdout
+    assert anew != first
+    assert done(*command).stdout == anew
+    message = failed("groups", store, "left", "--threshold", "0.8", *command[5:])
+    assert "by the same bound and method" in message
+    assert "hold no pairs" in failed("groups", store, "right", "--state", tmp_path / "other")
 
 
 def test_a_line_that_is_no_pair_is_named(store, tmp_path):
