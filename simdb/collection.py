@@ -326,8 +326,9 @@ class CollectionView:
                 ``explain``); ``"probable"`` takes no other, and ``"exact"`` compares with all items
                 where no exact index serves.
             measure: ``"jaccard"``, ``"dice"``, ``"cosine"``, ``"stored-in-probe"`` (the share of
-                the stored item that the probe contains) or ``"probe-in-stored"``; by all but the
-                first, without an exact index that serves it, every item is compared.
+                the stored item that the probe contains), ``"probe-in-stored"`` or ``"overlap"``
+                (the larger of these two shares); by all but the first, without an exact index that
+                serves it, every item is compared.
 
         Returns:
             Matches by falling similarity, equal ones in order of insertion.
@@ -395,8 +396,8 @@ class CollectionView:
             guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
                 items fit into the memory setting. Kinds without symbols are compared all with all,
                 which takes quadratic time.
-            measure: ``"jaccard"``, or ``"dice"`` or ``"cosine"``, by which answers are exact, as
-                with ``guarantee="exact"``.
+            measure: ``"jaccard"``, or ``"dice"``, ``"cosine"`` or ``"overlap"``, by which answers
+                are exact, as with ``guarantee="exact"``.
             since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned.
             resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
                 the same arguments. Pairs that are done are not compared again; in memory, all items

@@ -97,8 +97,9 @@ class Asked(NamedTuple):
         except ValueError:
             names = ", ".join(repr(str(known)) for known in SetSimilarity)
             raise ConfigurationError(f"measure must be one of {names}, not {measure!r}") from None
-        if verb == "pairs" and wanted not in SYMMETRIC:
-            known = ", ".join(repr(str(symmetric)) for symmetric in SYMMETRIC)
+        symmetric = (*SYMMETRIC, SetSimilarity.OVERLAP)
+        if verb == "pairs" and wanted not in symmetric:
+            known = ", ".join(repr(str(one)) for one in symmetric)
             raise ConfigurationError(
                 f"measure must be one of {known}, not {str(wanted)!r}, which depends on the order "
                 "of two items; join() has a left and a right one"
@@ -251,7 +252,8 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
         return _choose_without_symbols(settings, question, bound)
     exact = Exact(bound, measure=question.measure)
     by_jaccard = question.measure is SetSimilarity.JACCARD
-    serves = serves_exactly(settings, exact.criterion)
+    joins_whole = question.verb == "pairs" and question.measure is SetSimilarity.OVERLAP
+    serves = serves_exactly(settings, exact.criterion) and not joins_whole
     needs_index = not (question.is_many_many and question.measure in SYMMETRIC)
     if wanted == "exact":
         if serves or not needs_index:

@@ -77,7 +77,7 @@ class SampledJoin(NamedTuple):
     """What an exact join of some sets of symbols says of a join of all."""
 
     symbols: float  # of all items
-    met: float  # pairs of postings
+    met: float  # pairs of postings, as a share of all pairs of items
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +245,9 @@ def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:
         order = SymbolOrder.from_sample(symbols.values)
         sets, work = order.arrange(symbols.values, symbols.offsets), Work()
         deque(joins.pairs(sets, threshold, work=work), 0)
-        share = work.looked_at / max(1, len(items) * (len(items) - 1))
+        share = work.looked_at / max(1, len(items) * (len(items) - 1) / 2)
         expanded = sets.values.size / max(1, sum(map(len, items)))
-        return SampledJoin(
-            expanded * manifest.item_bytes, share * manifest.live * (manifest.live - 1)
-        )
+        return SampledJoin(expanded * manifest.item_bytes, share)
 
     state = threshold, opened.size_class
     return _kept(opened, f"join {opened.reader.number}", state, joined)

@@ -26,7 +26,7 @@ def join(
         str,
         typer.Option(
             "--measure",
-            metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored",
+            metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored|overlap",
             help="Of similarity, LEFT's items being probes.",
         ),
     ] = "jaccard",

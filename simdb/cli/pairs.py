@@ -37,8 +37,8 @@ def pairs(
         str,
         typer.Option(
             "--measure",
-            metavar="jaccard|dice|cosine",
-            help="Of similarity; by dice and cosine no pair is missing.",
+            metavar="jaccard|dice|cosine|overlap",
+            help="Of similarity; by all but the first no pair is missing.",
         ),
     ] = "jaccard",
     since: Annotated[

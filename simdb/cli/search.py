@@ -117,7 +117,7 @@ def search(
         str,
         typer.Option(
             "--measure",
-            metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored",
+            metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored|overlap",
             help="Of similarity; without an exact index that serves it, all are compared.",
         ),
     ] = "jaccard",

@@ -11,6 +11,7 @@ Dice, d                       d (s + t) / 2         d t / (2 - d)               
 cosine, c                     c sqrt(s t)           c^2 t                       floor <= c^2
 stored contained in probe, c  c t                   c t (probe scanned whole)   floor <= c
 probe contained in stored, c  c s                   1                           all symbols posted
+overlap coefficient, c        c min(s, t)           1                           all symbols posted
 ============================  ====================  ==========================  ==================
 
 Dice is Jaccard at d / (2 - d): the needed overlaps are equal. For cosine, a probe of size s has
@@ -44,6 +45,7 @@ class SetSimilarity(StrEnum):
     COSINE = "cosine"
     STORED_IN_PROBE = "stored-in-probe"
     PROBE_IN_STORED = "probe-in-stored"
+    OVERLAP = "overlap"
 
     def values(self, overlaps: Int64s, sizes: int | Int64s, stored_sizes: Int64s) -> Float64s:
         """Compute it for sets that are not empty, to be shown and sorted by."""
@@ -54,6 +56,8 @@ class SetSimilarity(StrEnum):
         if self is SetSimilarity.COSINE:
             cosines: Float64s = overlaps / (np.sqrt(sizes) * np.sqrt(stored_sizes))
             return cosines
+        if self is SetSimilarity.OVERLAP:
+            return overlaps / np.minimum(sizes, stored_sizes)
         return overlaps / (stored_sizes if self is SetSimilarity.STORED_IN_PROBE else sizes)
 
 
@@ -67,7 +71,7 @@ class Criterion:
     @cached_property
     def floor(self) -> Threshold | None:
         """The highest floor of an index that serves it; None if all symbols must be posted."""
-        if self.measure is SetSimilarity.PROBE_IN_STORED:
+        if self.measure in (SetSimilarity.PROBE_IN_STORED, SetSimilarity.OVERLAP):
             return None
         if self.measure is SetSimilarity.DICE:
             dice = self.threshold.fraction
@@ -85,6 +89,8 @@ class Criterion:
             return max(1, self.threshold.minimum_size(stored_size))
         if self.measure is SetSimilarity.PROBE_IN_STORED:
             return max(1, self.threshold.minimum_size(probe_size))
+        if self.measure is SetSimilarity.OVERLAP:
+            return max(1, self.threshold.minimum_size(min(probe_size, stored_size)))
         return self._jaccard.needed_overlap(probe_size + stored_size)
 
     def needed_overlaps(self, probe_size: int, stored_sizes: Int64s) -> Int64s:
@@ -93,6 +99,9 @@ class Criterion:
             return self._jaccard.needed_overlaps(probe_size + stored_sizes)
         if self.measure is SetSimilarity.STORED_IN_PROBE:
             return np.maximum(1, self.threshold.minimum_sizes(stored_sizes))
+        if self.measure is SetSimilarity.OVERLAP:
+            smaller = np.minimum(probe_size, stored_sizes)
+            return np.maximum(1, self.threshold.minimum_sizes(smaller))
         exact = [self.needed_overlap(probe_size, size) for size in stored_sizes.tolist()]
         return np.array(exact, np.int64)
 
@@ -114,7 +123,7 @@ class Criterion:
 
     def smallest_size(self, probe_size: int) -> int:
         """Compute the size of the smallest stored set that can be similar enough."""
-        if self.measure is SetSimilarity.STORED_IN_PROBE:
+        if self.measure in (SetSimilarity.STORED_IN_PROBE, SetSimilarity.OVERLAP):
             return 1
         return max(1, self._jaccard.minimum_size(probe_size))
 
@@ -125,7 +134,7 @@ class Criterion:
 
     def probe_prefix(self, probe_size: int) -> int:
         """Compute how many first symbols of the probe must be looked up."""
-        if self.measure is SetSimilarity.STORED_IN_PROBE:
+        if self.measure in (SetSimilarity.STORED_IN_PROBE, SetSimilarity.OVERLAP):
             return probe_size
         return self._jaccard.prefix_length(probe_size)
 

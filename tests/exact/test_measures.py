@@ -29,6 +29,8 @@ def reaches(
         return overlap**2 >= threshold**2 * probe * stored
     if measure is SetSimilarity.STORED_IN_PROBE:
         return overlap >= threshold * stored
+    if measure is SetSimilarity.OVERLAP:
+        return overlap >= threshold * min(probe, stored)
     return overlap >= threshold * probe
 
 
@@ -71,7 +73,7 @@ def test_sizes_and_prefixes_are_exactly_what_similar_sets_make_necessary(measure
     for probe in PROBES:
         partners = [stored for stored in SIZES if (probe, stored) in similar]
         assert criterion.smallest_size(probe) == partners[0]
-        unbounded = measure is SetSimilarity.PROBE_IN_STORED
+        unbounded = measure in (SetSimilarity.PROBE_IN_STORED, SetSimilarity.OVERLAP)
         assert criterion.largest_size(probe) == (None if unbounded else partners[-1])
         overlaps = [similar[probe, stored] for stored in partners]
         assert criterion.probe_prefix(probe) == probe - min(overlaps) + 1
@@ -110,6 +112,7 @@ def test_the_highest_floor_that_serves_each_measure():
         SetSimilarity.COSINE: Fraction(16, 25),
         SetSimilarity.STORED_IN_PROBE: Fraction(4, 5),
         SetSimilarity.PROBE_IN_STORED: None,
+        SetSimilarity.OVERLAP: None,
     }
     for measure, floor in highest.items():
         criterion = Criterion(measure, Threshold.parse("4/5"))
@@ -124,5 +127,5 @@ def test_a_criterion_stays_what_it_is():
 
 def test_the_names_of_measures_never_change():
     """They are written in programs and in commands."""
-    names = ["jaccard", "dice", "cosine", "stored-in-probe", "probe-in-stored"]
+    names = ["jaccard", "dice", "cosine", "stored-in-probe", "probe-in-stored", "overlap"]
     assert [str(measure) for measure in SetSimilarity] == names

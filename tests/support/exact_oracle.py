@@ -84,6 +84,7 @@ def similarity(measure: str, overlap: int, probe_size: int, stored_size: int) ->
         "cosine": lambda: Fraction(overlap**2, probe_size * stored_size),
         "stored-in-probe": lambda: Fraction(overlap, stored_size),
         "probe-in-stored": lambda: Fraction(overlap, probe_size),
+        "overlap": lambda: Fraction(overlap, min(probe_size, stored_size)),
     }[measure]()
 
 

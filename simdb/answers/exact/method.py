@@ -164,10 +164,11 @@ class Exact(Method):
         """Estimate what is met in the postings, by a sample of them, or of the items."""
         counts = task.counts
         met, keys = counts.met_postings, counts.postings_of_item
+        if self._joins_in_memory(task):
+            sampled = task.sampled_join(self.criterion.floor or self.threshold)
+            return sampled.met * task.everything
         if task.looks_up:
             return task.probes * counts.met_under(keys, met)
-        if self._joins_in_memory(task):
-            return task.sampled_join(self.criterion.floor or self.threshold).met
         return counts.live * keys * max(0.0, met - 1) / 2
 
     def seconds(self, task: Task) -> float:
@@ -176,19 +177,23 @@ class Exact(Method):
         Without end where all is to be read and may not fit into memory.
         """
         found, rates = self.looked_at(task), task.rates(self.bound)
-        if task.looks_up:
-            read = min(found, task.everything) * rates.picked
-        elif not self._joins_in_memory(task):
+        if not self._joins_in_memory(task):
             read = task.probes * rates.scanned
+            if task.looks_up:
+                read = min(found, task.everything) * rates.picked
         elif self._surely_fits(task):
-            read = task.probes * rates.scanned * LOADED
+            others = task.counts.live if task.verb == "join" else 0
+            read = (task.probes + others) * rates.scanned * LOADED
         else:
             return inf
         return found * POSTING_MET + read
 
     def _joins_in_memory(self, task: Task) -> bool:
+        if task.verb == "join":
+            return self.measure in SYMMETRIC
         settings = task.right.settings
-        return not (settings.kind.is_slow_to_read and serves_exactly(settings, self.criterion))
+        serves = serves_exactly(settings, self.criterion)
+        return task.verb != "search" and not (settings.kind.is_slow_to_read and serves)
 
     def _surely_fits(self, task: Task) -> bool:
         """Whether all items may be loaded, with room to spare, or need not be."""

@@ -1,4 +1,4 @@
-"""Exact answers by Dice, cosine and containment where no exact index serves: everything is read.
+"""Exact answers by Dice, cosine, containment and overlap where no exact index serves: all is read.
 
 A search compares its item with all. A join by containment loads the side whose items are to be
 contained, posts their first symbols, and reads the other side once (``exact.containment``): so few
@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from simdb.answers import costs
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
-from simdb.answers.exact.memory import join_order, live_sets, load, sampled_order
+from simdb.answers.exact.memory import Loaded, join_order, live_sets, load, sampled_order
 from simdb.answers.exact.method import Exact, require_index
 from simdb.answers.method import Batches
+from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
 from simdb.exact.containment import ContainedSets, in_kept
 from simdb.exact.measures import SetSimilarity
+from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.opened.opened import Opened
 from simdb.results import Matches, PairBatch
@@ -30,6 +32,16 @@ from simdb.storage.collection.reader import live_batches
 # How much longer it takes to read a set, bring it into an order and look all of it up, than to
 # compare it with another one.
 ARRANGED = 8
+
+
+class _Contained(NamedTuple):
+    """Items of which enough is in others: the numbers of both, the share, and both sizes."""
+
+    inner: UInt32s
+    outer: UInt32s
+    shares: Float64s
+    size: Int64s
+    outer_size: Int64s
 
 
 class WholeSets(Exact):
@@ -54,29 +66,70 @@ class WholeSets(Exact):
         ranked = Ranked(np.concatenate(numbers), found, np.arange(found.size), None)
         return self.matches(opened, ranked, limit, candidates=total)
 
-    def join(self, left: Opened, right: Opened) -> Batches:
-        """Load what is to be contained, or refuse if that is too much; look all others up."""
-        left = replace(left, signer=right.signer)
-        is_right = self.measure is SetSimilarity.STORED_IN_PROBE
-        inner, outer = (right, left) if is_right else (left, right)
-        # What is rare among those that are read, few of them meet. The epoch of the left collection
-        # is of no use: its symbols have another secret.
-        order = sampled_order(left.reader, right.signer.items) if is_right else join_order(right)
-        loaded = load(inner, order, memory=left.resources.memory)
+    def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
+        """Find the items of which enough is in a larger one, or look all up if that is too much."""
+        order = join_order(opened)
+        loaded = load(opened, order, memory=opened.resources.memory)
         if loaded is None:
-            require_index(right.settings, self.criterion)
-        assert loaded is not None
-        contained = ContainedSets(loaded.sets, self.threshold)
-        sizes = loaded.sets.sizes
-        for batch in live_sets(outer, order):
-            left.resources.require_open()
-            for found in contained.found_in(batch.sets):
-                left.work.note(found.met)
-                left.work.found += found.inner.size
-                sides = loaded.numbers[found.inner], batch.numbers[found.outer]
-                one, other = sides[::-1] if is_right else sides
+            for batch, _ in self._prober(opened).pairs(opened, start=since, earlier_only=True):
+                yield batch, None
+            return
+        for found in self._contained(loaded, opened, order, opened):
+            is_first = (found.size < found.outer_size) | (
+                (found.size == found.outer_size) & (found.inner < found.outer)
+            )
+            one, other, values = (column[is_first] for column in found[:3])
+            batch = PairBatch(np.minimum(one, other), np.maximum(one, other), values).since(since)
+            if len(batch):
+                yield batch, None
+
+    def join(self, left: Opened, right: Opened) -> Batches:
+        """Load what is to be contained, or refuse if that is too much; look all others up.
+
+        By overlap that is either side: the left sets are looked for in those as large or larger,
+        then the right ones in larger ones.
+        """
+        left = replace(left, signer=right.signer)
+        is_overlap = self.measure is SetSimilarity.OVERLAP
+        sides = (False, True) if is_overlap else (self.measure is SetSimilarity.STORED_IN_PROBE,)
+        for of_right in sides:
+            inner, outer = (right, left) if of_right else (left, right)
+            # What is rare among those that are read, few of them meet. The epoch of the left
+            # collection is of no use: its symbols have another secret.
+            order = (
+                sampled_order(left.reader, right.signer.items) if of_right else join_order(right)
+            )
+            loaded = load(inner, order, memory=left.resources.memory)
+            if loaded is None:
+                require_index(right.settings, self.criterion)
+            assert loaded is not None
+            for found in self._contained(loaded, outer, order, left):
+                one, other, values = found[:3]
+                if is_overlap:
+                    fits = found.size < found.outer_size + (not of_right)
+                    one, other, values = one[fits], other[fits], values[fits]
                 if one.size:
-                    yield PairBatch(one, other, found.overlaps / sizes[found.inner]), None
+                    columns = (other, one) if of_right else (one, other)
+                    yield PairBatch(*columns, values), None
+
+    def _contained(
+        self, loaded: Loaded, outer: Opened, order: SymbolOrder, counted: Opened
+    ) -> Iterator[_Contained]:
+        """Yield what of the loaded sets is in which others, whose work counts for a collection."""
+        contained, sizes = ContainedSets(loaded.sets, self.threshold), loaded.sets.sizes
+        for batch in live_sets(outer, order):
+            counted.resources.require_open()
+            for found in contained.found_in(batch.sets):
+                counted.work.note(found.met)
+                counted.work.found += found.inner.size
+                size = sizes[found.inner]
+                yield _Contained(
+                    loaded.numbers[found.inner],
+                    batch.numbers[found.outer],
+                    found.overlaps / size,
+                    size,
+                    batch.sets.sizes[found.outer],
+                )
 
     def looked_at(self, task: Task) -> float:
         """Count what is read: of a join, what is met is known only when it is done."""

@@ -32,6 +32,10 @@ MEASURES = [
     ),
     (SetSimilarity.STORED_IN_PROBE, lambda probe, stored: similarities.containment(stored, probe)),
     (SetSimilarity.PROBE_IN_STORED, similarities.containment),
+    (
+        SetSimilarity.OVERLAP,
+        lambda probe, stored: Fraction(len(probe & stored), min(len(probe), len(stored))),
+    ),
 ]
 
 

@@ -28,8 +28,9 @@ VALUES: dict[str, Value] = {
     "cosine": lambda o, s, t: Fraction(o * o, s * t),
     "stored-in-probe": lambda o, _, t: Fraction(o, t),
     "probe-in-stored": lambda o, s, _: Fraction(o, s),
+    "overlap": lambda o, s, t: Fraction(o, min(s, t)),
 }
-SYMMETRIC = ["dice", "cosine"]
+SYMMETRIC = ["dice", "cosine", "overlap"]
 THRESHOLDS = [Fraction(2, 3), Fraction(3, 4), Fraction(4, 5), Fraction(7, 9), Fraction(1)]
 Sets = list[set[int]]
 
@@ -117,7 +118,7 @@ def test_pairs_are_those_of_brute_force(
     join_by(monkeypatch, way)
     lefts, rights = hard_sets(1, measure, least)
     sets = [*lefts, *rights]
-    with exact_store(tmp_path / "s") as collection:
+    with exact_store(tmp_path / "s", containment=measure == "overlap") as collection:
         half = len(sets) // 2
         collection.add_many(enumerate(sets[:half]))
         mark = collection.checkpoint()
@@ -145,7 +146,7 @@ def test_joins_are_those_of_brute_force(
 ) -> None:
     join_by(monkeypatch, way)
     lefts, rights = hard_sets(2, measure, least)
-    containment = measure == "probe-in-stored"
+    containment = measure in ("probe-in-stored", "overlap")
     with (
         simdb.open(tmp_path / "left") as db,
         exact_store(tmp_path / "right", containment=containment) as right,
@@ -229,7 +230,7 @@ def test_one_place_in_whole_numbers_decides_where_cosines_are_close() -> None:
 @pytest.mark.usefixtures("small_portions")
 @pytest.mark.parametrize(
     ("at_once", "measure", "least"),
-    grid([1, 2**21], ["stored-in-probe", "probe-in-stored"], THRESHOLDS, step=3),
+    grid([1, 2**21], ["stored-in-probe", "probe-in-stored", "overlap"], THRESHOLDS, step=3),
 )
 def test_containment_is_joined_without_an_index(
     at_once: int, measure: str, least: Fraction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
