@@ -6,12 +6,13 @@ import json
 import sys
 from fractions import Fraction
 from itertools import combinations
+from math import cos, radians
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import simdb
@@ -51,20 +52,25 @@ def shared_keys(rule: Any, rows: list[dict[str, Any]]) -> dict[tuple[int, int], 
 
 
 @given(
-    st.lists(st.text("ab", max_size=9), min_size=2, max_size=6),
-    st.integers(1, 3),
+    st.text("abcd", max_size=12),
+    st.lists(st.tuples(st.sampled_from("idmt"), st.integers(0, 12)), min_size=1, max_size=3),
     st.sampled_from(["name", "town"]),
 )
-def test_texts_within_so_many_edits_share_a_key(texts, edits, field):
-    counts = shared_keys(Edits(field, edits), [{field: text} for text in texts])
-    for (one, other), count in counts.items():
-        there = texts[one] and texts[other]
-        distance = slow_distance(
-            texts[one], texts[other], mutations=True, transpositions=field == "town"
-        )
-        if there and distance <= edits:
+@example("aabb", [("t", 1)], "town")  # across two segments
+@example("ab", [("t", 0)], "town")
+def test_texts_within_so_many_edits_share_a_key(text, changes, field):
+    other = text
+    for change, place in changes:
+        head, tail = other[:place], other[place:]
+        insertion = {"i": f"x{tail}", "d": tail[1:], "m": f"x{tail[1:]}"}
+        other = head + insertion.get(change, tail[1:2] + tail[:1] + tail[2:])
+    rows = [{field: text}, {field: other}]
+    distance = slow_distance(text, other, mutations=True, transpositions=field == "town")
+    for edits in (1, 2, 3):
+        (count,) = shared_keys(Edits(field, edits), rows).values()
+        if distance <= edits and text and other:
             assert count
-        if not there:
+        if not (text and other):
             assert not count
 
 
@@ -84,28 +90,24 @@ def test_numbers_and_days_within_a_window_share_a_key(numbers, window):
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([-90, -89.9, -45, 0, 47, 88, 89.99, 90]),
-            st.sampled_from([-180, -179.99, -1, 0, 90, 179.99, 180]),
-            st.floats(0, 2),
-            st.floats(0, 2),
-        ),
-        min_size=2,
-        max_size=5,
-    ),
+    st.sampled_from([-90, -89.9, -45, 0, 47, 88, 89.99, 90]),
+    st.sampled_from([-180, -179.99, -1, 0, 90, 179.99, 180]),
+    st.floats(-1, 1),
+    st.floats(-1, 1),
     st.sampled_from([0.5, 30, 1_000]),
 )
-def test_places_within_a_radius_share_a_key(given_places, kilometres):
-    scale = kilometres / 111
-    places = [
-        Place(round(max(-90.0, north - dn * scale), 9), round(max(-180.0, east - de * scale), 9))
-        for north, east, dn, de in given_places
-    ]
-    rows = [{"home": f"{north:.9f}, {east:.9f}"} for north, east in places]
-    for (one, other), count in shared_keys(Near("home", kilometres), rows).items():
-        if metres_between([places[one]], [places[other]])[0] <= 1_000 * kilometres:
-            assert count
+@example(47, -180, 0.0, -0.9, 30)  # across the date line
+@example(89.99, 90, 0.0, 1.0, 30)
+def test_places_within_a_radius_share_a_key(north, east, up, along, kilometres):
+    degrees = kilometres / 111.2
+    other_north = max(-90.0, min(90.0, north + up * degrees))
+    narrowing = max(1e-3, cos(radians(max(abs(north), abs(other_north)))))
+    other_east = (east + along * degrees / narrowing + 180) % 360 - 180
+    rows = [{"home": f"{n:.9f}, {e:.9f}"} for n, e in ((north, east), (other_north, other_east))]
+    (count,) = shared_keys(Near("home", kilometres), rows).values()
+    places = [Place(*map(float, row["home"].split(", "))) for row in rows]
+    if metres_between(places[:1], places[1:])[0] <= 1_000 * kilometres:
+        assert count
 
 
 def test_words_and_grams_agree_as_often_as_they_are_planned_to():
@@ -122,6 +124,29 @@ def test_words_and_grams_agree_as_often_as_they_are_planned_to():
     found = np.count_nonzero(common_keys(keys[::2], keys[1::2]))
     assert rule.plan.expected_recall(Fraction(1, 2)) * 300 == pytest.approx(found, abs=15)
     assert shared_keys(Alike("name", 0.6, 3), [{"name": "abcd efgh"}, {"name": "abcd efg"}])[0, 1]
+
+
+@given(
+    st.lists(st.text("abcdefg", max_size=8), min_size=2, max_size=6),
+    st.sampled_from([0.2, 0.5, 0.8, 1]),
+)
+def test_sets_as_similar_as_asked_for_share_one_of_their_rarest_words(texts, similarity):
+    rows = [{"name": " ".join(text)} for text in texts]
+    kind = Record(FIELDS, [Alike("name", similarity, recall=1)])
+    counted = kind.counted(rows)
+    often = {letter: sum(letter in text for text in texts) for letter in "abcdefg"}
+    (part,) = counted.rules[0]
+    assert isinstance(part, Alike)
+    assert dict(part.frequencies) == {word: count for word, count in often.items() if count > 1}
+    assert restore(json.loads(json.dumps(counted.describe()))) == counted
+    for rule in (part, kind.rules[0][0]):
+        for (one, other), count in shared_keys(rule, rows).items():
+            both = {*texts[one]} | {*texts[other]}
+            common = {*texts[one]} & {*texts[other]}
+            if both and Fraction(len(common), len(both)) >= Fraction(str(similarity)):
+                assert count
+    if similarity == 1:  # the rarest word of each
+        assert set(shared_keys(part, [{"name": "a b"}, {"name": "a b"}]).values()) == {1}
 
 
 def test_a_rule_of_several_parts_is_all_of_them_and_rules_are_alternatives(tmp_path):

@@ -48,6 +48,7 @@ from simdb.kinds.records.rules import (
     proposed_pairs,
     require_transformations,
     rule_of,
+    sorted_pairs,
 )
 from simdb.lsh.curves import CertainCurve, Curve
 from simdb.lsh.family import Family, SketchScheme
@@ -148,9 +149,7 @@ class Field(Settings, frozen=True):
         self._set("equivalents", self._require_equivalents())
         super().__post_init__()
         self._set("levels", self._require_levels())
-        counts = self.frequencies
-        pairs = counts.items() if isinstance(counts, Mapping) else map(tuple, counts)
-        self._set("frequencies", tuple(sorted(pairs)))
+        self._set("frequencies", sorted_pairs(self.frequencies))
         if self.compare == "relative" and self.tolerance > 1:
             raise ConfigurationError(
                 f"field {self.name!r}: the tolerance of 'relative' must be a share of at most 1, "
@@ -338,18 +337,22 @@ class Record(Kind, frozen=True):
         """Return the same with the frequencies of words in some records, by which they are weighed.
 
         Of each field that is compared by ``"cosine"``: in how many records each word is, but for
-        those of one record, and how many records have the field. BadItemError: one is no record.
+        those of one record, and how many records have the field; and of each ``Alike`` that is to
+        miss nothing. BadItemError: one is no record.
         """
         items = RecordItems(self)
-        encoded = list(map(items.encode, rows))
-        columns = items.features(encoded).columns
+        features = items.features(list(map(items.encode, rows)))
+        by_name = {field.name: field for field in self.fields}
         return self.changed(
             fields=[
-                field.changed(frequencies=frequencies(field, columns[field.name]))
-                if field.compare == "cosine" and field.name in columns
+                field.changed(frequencies=frequencies(field, features.columns[field.name]))
+                if field.compare == "cosine" and field.name in features.columns
                 else field
                 for field in self.fields
-            ]
+            ],
+            candidates=[
+                tuple(part.counted(by_name, features) for part in rule) for rule in self.rules
+            ],
         )
 
     # -- the contract ----------------------------------------------------------------------------

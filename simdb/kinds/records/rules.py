@@ -9,19 +9,20 @@ a width, bands of minhashes, segments of a string.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from hashlib import blake2b
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from msgspec import Meta
 
 from simdb.arrays import Bools, Int64s, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
-from simdb.exact.thresholds import exact_fraction
+from simdb.exact.thresholds import Threshold, exact_fraction
 from simdb.kinds.base import Settings
 from simdb.kinds.records.items import (
     COUNTED,
@@ -44,6 +45,7 @@ MOST_EDITS = 3
 WORDS_A_KEY = 4
 ROWS_OF_ALIKE = 128  # of minhashes, more below the similarity where two rows a band are too many
 TWO_ROWS_FROM = 0.3
+RAREST_WORDS = 32
 SAMPLED_MEETINGS = 32_768
 _SECRET_WORDS = 4
 _NO_DIGEST = bytes(8)
@@ -62,6 +64,13 @@ def listed(given: object, problem: str, *, one: type | UnionType | None = None) 
     if isinstance(given, str | Part | Mapping) or not isinstance(given, Iterable):
         raise ConfigurationError(problem)
     return tuple(given)
+
+
+def sorted_pairs(
+    counts: Mapping[str, int] | Sequence[tuple[str, int]],
+) -> tuple[tuple[str, int], ...]:
+    """Return counts as sorted pairs, which can be hashed and stored."""
+    return tuple(sorted(dict(counts).items()))
 
 
 def require_transformations(owner: str, given: object) -> tuple[str, ...]:
@@ -106,6 +115,10 @@ class Part(Settings, frozen=True):
     def least_loss(self, fields: Fields) -> Fraction:
         """The points that two records surely lose, or more, where they share no key."""
         return Fraction(0)
+
+    def counted(self, fields: Fields, features: RecordFeatures) -> Part:
+        """Return the same with what is to be counted of some records."""
+        return self
 
 
 class Equal(Part, frozen=True):
@@ -325,12 +338,18 @@ class Edits(Part, frozen=True, tag_field="by", tag="edits"):
 
 
 class Alike(Part, frozen=True, tag_field="by", tag="alike"):
-    """Two records agree, with a stated probability, if they have enough words in common.
+    """Two records agree if they have enough words in common.
 
-    The words of all its fields together are a set; sets agree if a band of their minhashes does
-    (MMDS 3.4), as many bands of as many rows as reach the recall at the similarity. More similar
-    sets agree more often, less similar ones less: with the defaults 95 % of those at 0.5, 99.9 % at
-    0.65, 17 % at 0.2.
+    The words of all its fields together are a set. Sets agree, with a stated probability, if a band
+    of their minhashes does (MMDS 3.4), as many bands of as many rows as reach the recall at the
+    similarity. More similar sets agree more often, less similar ones less: with the defaults 95 %
+    of those at 0.5, 99.9 % at 0.65, 17 % at 0.2.
+
+    With a recall of 1 sets agree if they have one of their rarest words in common, of as many as
+    two sets so similar cannot both lack (the prefix of MMDS 3.9.4). Nothing so similar is missed of
+    records of up to 31 / (1 - similarity) words, 62 at 0.5; of larger ones the 32 rarest words
+    count. ``Record.counted`` counts how rare words are: else any order is as good, and common words
+    propose many pairs.
 
     Attributes:
         fields: a field of texts, or several.
@@ -338,12 +357,14 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
         of: ``"words"``, or the length of q-grams: 3 for runs of three characters, with a blank
             before and behind a text.
         recall: the share of the pairs at the similarity that are to agree.
+        frequencies: in how many records words are, for a recall of 1, but those of one record.
     """
 
     fields: str | Sequence[str]
     similarity: Annotated[float, Meta(gt=0, le=1)] = 0.5
     of: Literal["words"] | Annotated[int, Meta(ge=1, le=64)] = "words"
-    recall: Annotated[float, Meta(gt=0, lt=1)] = 0.95
+    recall: Annotated[float, Meta(gt=0, le=1)] = 0.95
+    frequencies: Mapping[str, int] | Sequence[tuple[str, Annotated[int, Meta(ge=1)]]] = ()
 
     def __post_init__(self) -> None:
         problem = f"Alike.fields must be a field's name or several, not {self.fields!r}"
@@ -352,7 +373,8 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
             raise ConfigurationError(problem)
         self._set("fields", names)
         super().__post_init__()
-        _ = self.plan  # which may refuse
+        self._set("frequencies", sorted_pairs(self.frequencies))
+        _ = self.key_count  # which may refuse
 
     def __str__(self) -> str:
         pieces = "words" if self.of == "words" else f"{self.of}-grams"
@@ -363,6 +385,11 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
         return tuple(self.fields)
 
     @property
+    def misses_nothing(self) -> bool:
+        """Whether sets agree by their rarest words."""
+        return self.recall == 1
+
+    @property
     def plan(self) -> Plan:
         """The bands and rows, and how probably pairs of any similarity agree."""
         times = math.ceil(max(1.0, (TWO_ROWS_FROM / self.similarity) ** 2))
@@ -371,42 +398,81 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
 
     @property
     def key_count(self) -> int:
-        return self.plan.bands
+        return RAREST_WORDS if self.misses_nothing else self.plan.bands
 
     def require_fitting(self, fields: Fields) -> None:
         _require_texts("Alike", self.names, fields)
 
     def hasher(self, fields: Fields, secret: UInt64s) -> Hasher:
+        hashed = self._rarest(secret) if self.misses_nothing else self._banded(secret)
+
+        def keys(features: RecordFeatures) -> UInt64s:
+            sets, places = self._sets(fields, features)
+            return hashed(sets)[places]
+
+        return keys
+
+    def counted(self, fields: Fields, features: RecordFeatures) -> Part:
+        if not self.misses_nothing:
+            return self
+        sets, places = self._sets(fields, features)
+        counted: Counter[str] = Counter()
+        for place, records in enumerate(np.bincount(places, minlength=len(sets)).tolist()):
+            counted.update(dict.fromkeys(sets[place], records))
+        return self.changed(frequencies={word: n for word, n in counted.items() if n > 1})
+
+    def _banded(self, secret: UInt64s) -> Callable[[list[list[str]]], UInt64s]:
+        """Return what makes keys of the bands of minhashes of sets of words."""
         family = MinHash("fast", self.plan.bands, self.plan.rows, secret.tobytes())
         digest = _digests(secret)
 
-        def keys(features: RecordFeatures) -> UInt64s:
-            columns = [features.columns[name] for name in self.fields]
-            known = [fields[name] for name in self.fields]
-            codes = np.stack([column.codes for column in columns], axis=1)
-            distinct, places = np.unique(codes, axis=0, return_inverse=True)
-            symbols: dict[str, int] = {}
-            values: list[int] = []
-            sizes = []
-            for row in distinct.tolist():
-                pieces = [
-                    piece
-                    for field, column, code in zip(known, columns, row, strict=True)
-                    if code >= 0
-                    for piece in self._pieces(field, column.canonical[code])
-                ]
-                values += [
-                    symbols[piece] if piece in symbols else symbols.setdefault(piece, digest(piece))
-                    for piece in pieces
-                ]
-                sizes.append(len(pieces))
-            sets = SymbolSets(np.array(values, np.uint64), offsets_of(np.array(sizes, np.int64)))
-            signatures = family.sign(sets)
+        def keys(sets: list[list[str]]) -> UInt64s:
+            symbols = {piece: digest(piece) for piece in {*chain.from_iterable(sets)}}
+            values = np.array([symbols[piece] for piece in chain.from_iterable(sets)], np.uint64)
+            sizes = np.array(list(map(len, sets)), np.int64)
+            signatures = family.sign(SymbolSets(values, offsets_of(sizes)))
             hashed = family.band_keys(signatures)
             hashed[~signatures.any(axis=1)] = 0
-            return hashed[places.reshape(-1)]
+            return hashed
 
         return keys
+
+    def _rarest(self, secret: UInt64s) -> Callable[[list[list[str]]], UInt64s]:
+        """Return what makes keys of the rarest words of sets."""
+        frequencies = dict(cast("tuple[tuple[str, int], ...]", self.frequencies))
+        least = Threshold(exact_fraction(self.similarity))
+        digest = _digests(secret)
+
+        def keys(sets: list[list[str]]) -> UInt64s:
+            ranks = {
+                piece: (frequencies.get(piece, 1), digest(piece))
+                for piece in {*chain.from_iterable(sets)}
+            }
+            hashed = np.zeros((len(sets), RAREST_WORDS), np.uint64)
+            for row, pieces in enumerate(sets):
+                ordered = sorted(ranks[piece] for piece in {*pieces})
+                count = min(least.prefix_length(len(ordered)), RAREST_WORDS)
+                hashed[row, :count] = [word for _, word in ordered[:count]]
+            return hashed
+
+        return keys
+
+    def _sets(self, fields: Fields, features: RecordFeatures) -> tuple[list[list[str]], Int64s]:
+        """Return the words of each different record, and the place of each record among them."""
+        columns = [features.columns[name] for name in self.fields]
+        known = [fields[name] for name in self.fields]
+        codes = np.stack([column.codes for column in columns], axis=1)
+        distinct, places = np.unique(codes, axis=0, return_inverse=True)
+        sets = [
+            [
+                piece
+                for field, column, code in zip(known, columns, row, strict=True)
+                if code >= 0
+                for piece in self._pieces(field, column.canonical[code])
+            ]
+            for row in distinct.tolist()
+        ]
+        return sets, places.reshape(-1)
 
     def _pieces(self, field: Field, text: str) -> Iterable[str]:
         if self.of == "words":
