@@ -182,8 +182,12 @@ def test_a_rule_of_several_parts_is_all_of_them_and_rules_are_alternatives(tmp_p
 
 
 def test_settings_of_rules_are_restored_from_json():
-    kind = Record(FIELDS, [Within("size", 2.5), (Equal("town", "soundex"), Alike("name", 0.3, 3))])
-    assert restore(json.loads(json.dumps(kind.describe()))) == kind
+    named = Field("name", levels=[(1, 100), ("8/9", 50)])
+    rules = [Within("size", 2.5), (Equal("town", "soundex"), Alike("name", 1, 3, recall=1))]
+    kind = Record([named, *FIELDS[1:]], [*rules, Near("home", 5)])
+    plain = json.dumps(kind.describe())
+    assert restore(json.loads(plain)) == kind
+    assert json.dumps(restore(json.loads(plain)).describe()) == plain  # else all is read anew
     plain = json.loads('[{"by": "edits", "field": "name", "edits": 2}, "town"]')
     assert Record(FIELDS, plain).rules == ((Edits("name", 2),), (Equal("town"),))
 

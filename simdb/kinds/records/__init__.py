@@ -222,7 +222,8 @@ class Field(Settings, frozen=True):
         rising = [shares, points] != [sorted(shares, reverse=True), sorted(points, reverse=True)]
         if rising or not whole:
             raise ConfigurationError(problem)
-        return levels
+        written = (least if isinstance(least, str) else float(least) for least, _ in levels)
+        return tuple(zip(written, points, strict=True))
 
     def _require_equivalents(self) -> tuple[tuple[str, ...], ...]:
         problem = (

@@ -373,6 +373,8 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
             raise ConfigurationError(problem)
         self._set("fields", names)
         super().__post_init__()
+        for setting in ("similarity", "recall"):  # a whole 1 is stored as it is read again
+            self._set(setting, float(getattr(self, setting)))
         self._set("frequencies", sorted_pairs(self.frequencies))
         _ = self.key_count  # which may refuse
 
