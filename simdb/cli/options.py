@@ -258,14 +258,15 @@ class Apart:
         """Return the pairs of the file; UsageError names a line that is none."""
         if self.apart is None:
             return []
-        rows = rows_of_keys(self.apart, "left", "right")
-        return [
-            (
-                key_from(left, integer_keys=self.integer_keys),
-                key_from(right, integer_keys=self.integer_keys),
-            )
-            for left, right in rows
-        ]
+        return pairs_of_keys(self.apart, integer_keys=self.integer_keys)
+
+
+def pairs_of_keys(name: str, *, integer_keys: bool) -> list[tuple[Key, Key]]:
+    """Return the pairs of keys of a file; UsageError names a line that is none."""
+    return [
+        (key_from(left, integer_keys=integer_keys), key_from(right, integer_keys=integer_keys))
+        for left, right in rows_of_keys(name, "left", "right")
+    ]
 
 
 def rows_of_keys(name: str, *fields: str) -> list[list[Any]]:

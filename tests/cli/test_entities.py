@@ -39,6 +39,16 @@ def test_join_and_groups_take_what_is_apart_from_a_file(store, tmp_path):
     assert len(other.stdout.splitlines()) == 5
 
 
+def test_pairs_from_elsewhere_are_scored_in_their_order(store, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("2\t3\n1\t5\n")
+    scored = ["score", store, "left", tmp_path / "pairs.tsv", "--integer-keys"]
+    assert done(*scored).stdout.splitlines() == ["0.777778\t2\t3", "0.333333\t1\t5"]
+    assert done(*scored, "--right", "right").stdout == done(*scored).stdout
+    assert json.loads(done(*scored, "--json").stdout.splitlines()[1])["right"] == 5
+    (tmp_path / "pairs.tsv").write_text("2\t30\n")
+    assert "30 is not stored" in failed(*scored)
+
+
 def test_a_run_goes_on_from_the_state_that_the_one_before_kept(store, tmp_path):
     command = ["groups", store, "left", "--threshold", "0.7", "--method", "star",
                "--state", tmp_path / "state"]  # fmt: skip

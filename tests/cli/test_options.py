@@ -93,8 +93,10 @@ def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
         "rebuild": [store, "news"],
         "repair": [store, tmp_path / "repaired.simdb"],
         "restore": [tmp_path / "copy.simdb", tmp_path / "restored.simdb"],
+        "score": [store, "people", tmp_path / "pairs.tsv", "--integer-keys"],
         "search": [store, "news", "--input", rows, "--id-field", "id"],
     }
+    (tmp_path / "pairs.tsv").write_text("0\t1\n")
     assert sorted([*commands, *SHORT]) == sorted(every_command())
     for name, arguments in commands.items():
         plain = run(name, *arguments, "--progress")

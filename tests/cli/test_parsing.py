@@ -43,6 +43,7 @@ COMMANDS = [
     "dump",
     "load",
     "rebuild",
+    "score",
     "plan",
     "audit",
     "explain",
