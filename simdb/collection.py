@@ -774,7 +774,7 @@ class CollectionView:
 
         Raises:
             ConfigurationError: items have no fields, or are not indexed; no rule proposes a pair,
-                or each looks at all fields; nothing looks like a match; all labels are the same; or
+                or none leaves two fields; nothing looks like a match; all labels are the same; or
                 no field says anything.
             KeyNotFoundError: a key of a label is not stored.
         """

@@ -8,7 +8,8 @@ number of pairs.
 
 u is measured on random pairs. m comes from expectation maximisation among the candidates of one
 rule at a time, without the fields that the rule itself looks at: among its candidates these agree,
-match or not. A field has the mean of its m over the rules that do not look at it.
+match or not. A field has the mean of its m over the rules that do not look at it. A rule must leave
+two fields: what one says alone could be of any share of matches.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ MISSING = -1
 ROUNDS = 1_000
 SETTLED = 1e-6  # no share changes by more in the last round
 PASSES = 4  # of all rules: random pairs hold some matches, which are taken out of u
+LEAST_LEFT = 2  # fields that a rule must leave
 _PSEUDO = 1.0  # matches that are on each level as often as other pairs: they say nothing
 _RIDGE = 1.0  # of the logistic regression, by the square of a coefficient
 
@@ -61,7 +63,8 @@ class Evidence:
         prior: the share of all pairs that match.
         matches: candidates that are expected to match.
         unsettled: rules for which the last round still changed something.
-        by_own_rules: fields that all rules look at, whose m comes from those and is too high.
+        by_own_rules: fields that all rules look at which leave two others: their m comes from
+            candidates that agree in them, and is too high.
     """
 
     m: Levels
@@ -85,39 +88,36 @@ def learn_unlabelled(
         pairs: candidates or not.
 
     Raises:
-        ConfigurationError: there are no candidates, no rule leaves a field to learn from, or
+        ConfigurationError: there are no candidates, no rule leaves two fields to learn from, or
             nothing among the candidates looks like a match.
     """
     if not patterns.counts.sum():
         raise ConfigurationError("no rule proposes a pair: there is nothing to learn from")
-    everywhere: Bools = np.asarray(looks_at.all(axis=0), np.bool_)
-    if everywhere.all():
+    rules = np.flatnonzero((~looks_at).sum(axis=1) >= LEAST_LEFT).tolist()
+    if not rules:
         raise ConfigurationError(
-            "every rule looks at every field that is scored: to learn from its candidates, a field "
-            "is needed that some rule does not look at"
+            "every rule looks at all fields that are scored but one, or at all: a rule is needed "
+            "that leaves two, from which can be learnt who matches"
         )
+    everywhere: Bools = np.asarray(looks_at[rules].all(axis=0), np.bool_)
     u = [_above(share, floor) for share, floor in zip(random, floors, strict=True)]
     m = [_agreeing(share.size) for share in u]
     unsettled: list[int] = []
     prior = matches = 0.0
     for _ in range(PASSES):
         found, unsettled = [], []
-        for rule in range(looks_at.shape[0]):
+        for rule in rules:
             own = patterns.of_rule(rule)
-            if own.counts.sum() and not looks_at[rule].all():
+            if own.counts.sum():
                 mixture = _maximised(own, m, u, ~looks_at[rule])
                 found.append((mixture, ~looks_at[rule]))
                 if not mixture.settled:
                     unsettled.append(rule)
-        for field in np.flatnonzero(~everywhere).tolist():
-            parts = [mixture for mixture, free in found if free[field]]
+        for field, by_all in enumerate(everywhere.tolist()):
+            parts = [mixture for mixture, free in found if by_all or free[field]]
             weights = [max(mixture.matches, 1e-9) for mixture in parts]
             if parts:
                 m[field] = np.average([one.m[field] for one in parts], axis=0, weights=weights)
-        likelihoods = _likelihoods(patterns, m, u, np.logical_not(everywhere))
-        posterior = _posterior(likelihoods, _prior(patterns, likelihoods, pairs))
-        for field in np.flatnonzero(everywhere).tolist():
-            m[field] = _shares(patterns, field, patterns.counts * posterior, u[field])
         likelihoods = _likelihoods(patterns, m, u, np.ones(everywhere.size, np.bool_))
         prior = _prior(patterns, likelihoods, pairs)
         matches = float((patterns.counts * _posterior(likelihoods, prior)).sum())
@@ -159,7 +159,10 @@ def _maximised(patterns: Patterns, start: Levels, u: Levels, free: Bools) -> _Mi
         settled = changed < SETTLED
         if settled:
             break
-    return _Mixture(m, float((patterns.counts * posterior).sum()), settled)
+    weights = patterns.counts * posterior
+    for field in np.flatnonzero(~free).tolist():
+        m[field] = _shares(patterns, field, weights, u[field])
+    return _Mixture(m, float(weights.sum()), settled)
 
 
 def _likelihoods(patterns: Patterns, m: Levels, u: Levels, used: Bools) -> Float64s:

@@ -205,7 +205,8 @@ def learn(
             for rule in found.unsettled
         ),
         *(
-            f"every rule looks at the field {agreement.names[place]!r}: its evidence is too strong"
+            f"every rule that leaves two other fields looks at {agreement.names[place]!r}: its "
+            "evidence is too strong"
             for place in found.by_own_rules
         ),
     ]

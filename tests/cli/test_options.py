@@ -68,12 +68,13 @@ def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
     rows = tmp_path / "in.jsonl"
     rows.write_text(THREE_ROWS)
     year = simdb.Field("year", weight=0, compare="numeric")
-    kind = simdb.Record([simdb.Field("name"), simdb.Field("town"), year])
+    kind = simdb.Record([*map(simdb.Field, ("name", "town", "street")), year])
     with simdb.open(store) as db:
         people = db.collection("people", kind, threshold=0.5)
         for number in range(40):
             named = f"{number // 2:x}" * 9
-            people.add(number, {"name": named, "town": named, "year": number})
+            person = {"name": named, "town": named, "street": named, "year": number}
+            people.add(number, person)
     commands: dict[str, list[object]] = {
         "add": [store, "news", rows, "--on-existing", "skip", "--id-field", "id"],
         "audit": [store, "news"],

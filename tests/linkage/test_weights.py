@@ -67,12 +67,23 @@ def test_a_field_that_all_rules_look_at_is_named():
     assert learnt(expected_patterns(), looks_at).by_own_rules == (3,)
 
 
+def test_a_rule_that_leaves_one_field_teaches_nothing():
+    """Its candidates could be matches in any share: what they say of the field is not taken."""
+    looks_at = LOOKS_AT.copy()
+    looks_at[2] = [True, True, True, False]
+    found = learnt(expected_patterns(), looks_at)
+    assert found.m[3] == pytest.approx(M[3], abs=0.01)
+    assert found.by_own_rules == ()
+
+
 def test_what_cannot_be_learnt_from_is_refused():
     patterns = expected_patterns()
     with pytest.raises(ConfigurationError, match="no rule proposes a pair"):
         learnt(patterns._replace(counts=0 * patterns.counts))
-    with pytest.raises(ConfigurationError, match="every rule looks at every field"):
-        learnt(patterns, np.ones((3, 4), np.bool_))
+    all_but_one = np.ones((3, 4), np.bool_)
+    all_but_one[1, 2] = False
+    with pytest.raises(ConfigurationError, match="a rule is needed that leaves two"):
+        learnt(patterns, all_but_one)
     lowest = Patterns(np.zeros((1, 4), np.int64), np.ones(1), np.ones((1, 3), np.bool_))
     with pytest.raises(ConfigurationError, match="nothing among the candidates looks like a match"):
         learnt(lowest)

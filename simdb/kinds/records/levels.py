@@ -34,7 +34,9 @@ class RecordAgreement(Agreement):
 
     def __init__(self, settings: Record, family: RecordFamily) -> None:
         self._settings = settings
-        self._measure = RecordMeasure(settings)
+        # Levels are reached by shares, not by the points that they themselves give.
+        plain = [field.changed(levels=()) for field in settings.fields]
+        self._measure = RecordMeasure(settings.changed(fields=plain))
         self._family = family
         self._scored = [field for field in settings.fields if field.weight]
         self.names = tuple(field.name for field in self._scored)
@@ -67,9 +69,11 @@ class RecordAgreement(Agreement):
         keys, other_keys = (self._family.keys(self._family.sign(side)) for side in (ones, others))
         masks = np.zeros(left.size, np.uint64)
         for rule, own in enumerate(self._family.columns):
-            one, other = keys[left, own], other_keys[right, own]
-            same = (one[:, :, np.newaxis] == other[:, np.newaxis, :]) & (one != 0)[:, :, np.newaxis]
-            masks |= same.any(axis=(1, 2)).astype(np.uint64) << np.uint64(rule)
+            others_own = other_keys[right, own]
+            same = np.zeros(left.size, np.bool_)
+            for key in keys[left, own].T:
+                same |= ((others_own == key[:, np.newaxis]) & (key != 0)[:, np.newaxis]).any(axis=1)
+            masks |= same.astype(np.uint64) << np.uint64(rule)
         return masks
 
     def value_counts(self, features: RecordFeatures) -> list[dict[str, int]]:
