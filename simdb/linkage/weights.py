@@ -76,14 +76,14 @@ class Evidence:
 
 
 def learn_unlabelled(
-    patterns: Patterns, random: Levels, floors: Sequence[float], looks_at: Bools, pairs: int
+    patterns: Patterns, random: Levels, seen: Sequence[float], looks_at: Bools, pairs: int
 ) -> Evidence:
     """Estimate m, u and the share of matches by expectation maximisation.
 
     Args:
         patterns: of all candidates.
         random: of each field, the share of random pairs on each level.
-        floors: of each field, the least that a share of u may be: what the sample could not see.
+        seen: of each field, the least share that the sample could see; no share of u is below it.
         looks_at: (rules, fields), which fields a rule looks at.
         pairs: candidates or not.
 
@@ -100,7 +100,7 @@ def learn_unlabelled(
             "that leaves two, from which can be learnt who matches"
         )
     everywhere: Bools = np.asarray(looks_at[rules].all(axis=0), np.bool_)
-    u = [_above(share, floor) for share, floor in zip(random, floors, strict=True)]
+    u = [_above(share, least) for share, least in zip(random, seen, strict=True)]
     m = [_agreeing(share.size) for share in u]
     unsettled: list[int] = []
     prior = matches = 0.0
@@ -122,8 +122,8 @@ def learn_unlabelled(
         prior = _prior(patterns, likelihoods, pairs)
         matches = float((patterns.counts * _posterior(likelihoods, prior)).sum())
         u = [
-            _above((share - prior * own) / (1.0 - prior), floor)
-            for share, own, floor in zip(random, m, floors, strict=True)
+            _above((share - prior * own) / (1.0 - prior), least)
+            for share, own, least in zip(random, m, seen, strict=True)
         ]
     if matches < 1.0:
         raise ConfigurationError(
@@ -213,9 +213,9 @@ def _agreeing(levels: int) -> Float64s:
     return shares
 
 
-def _above(shares: Float64s, floor: float) -> Float64s:
-    """Return shares of which none is below a floor."""
-    kept: Float64s = np.maximum(shares, floor)
+def _above(shares: Float64s, least: float) -> Float64s:
+    """Return shares of which none is below the least that could be seen."""
+    kept: Float64s = np.maximum(shares, least)
     return np.asarray(kept / kept.sum(), np.float64)
 
 

@@ -193,7 +193,7 @@ def learn(
     drawn = _random_levels(sides, agreement, sample, seed)
     live = [side.reader.manifest.live for side in (sides.left, sides.right)]
     pairs = live[0] * (live[0] - 1) // 2 if sides.is_one else live[0] * live[1]
-    found = learn_unlabelled(patterns, drawn.shares, drawn.floors, agreement.looks_at, pairs)
+    found = learn_unlabelled(patterns, drawn.shares, drawn.seen, agreement.looks_at, pairs)
     bits = [rising_bits(m, u) for m, u in zip(found.m, found.u, strict=True)]
     prior = math.log2(found.prior / (1 - found.prior))
     total = float(patterns.counts.sum())
@@ -307,7 +307,7 @@ class _Drawn(NamedTuple):
     """What random pairs tell of each field."""
 
     shares: list[Float64s]  # of pairs on each level
-    floors: list[float]  # the least share that could be seen
+    seen: list[float]  # the least share that could be seen
     frequent: list[dict[str, float]]  # bits that equality of a value says less than that of others
 
 
@@ -347,7 +347,7 @@ def _random_levels(sides: Sides, agreement: Agreement, sample: int, seed: int) -
             shares[:-1] *= (1.0 - equal.share) / max(float(shares[:-1].sum()), 1e-300)
             shares[-1] = equal.share
         told.shares.append(shares)
-        told.floors.append(equal.floor)
+        told.seen.append(equal.seen)
         told.frequent.append(equal.frequent if leasts[-1] == 1 else {})
     return told
 
@@ -356,7 +356,7 @@ class _Equality(NamedTuple):
     """How often two values of a field are equal."""
 
     share: float
-    floor: float
+    seen: float  # the least that could be seen
     frequent: dict[str, float]
 
 
@@ -366,9 +366,9 @@ def _equality(ones: Mapping[str, int], others: Mapping[str, int], *, is_one: boo
     pairs = left * (left - 1) if is_one else left * right
     if pairs <= 0:
         return _Equality(0.0, 0.5, {})
-    floor = 0.5 / pairs
+    seen = 0.5 / pairs
     same = sum(count * (others.get(value, 0) - is_one) for value, count in ones.items())
-    share = max(same / pairs, floor)
+    share = max(same / pairs, seen)
     # A value of one record, or of two that are one, is not frequent, however few others are equal.
     several = {
         value: (ones.get(value, 0) / left + others.get(value, 0) / right) / 2
@@ -380,7 +380,7 @@ def _equality(ones: Mapping[str, int], others: Mapping[str, int], *, is_one: boo
         for value, often in sorted(several.items(), key=lambda one: (-one[1], one[0]))
         if often > share
     }
-    return _Equality(share, floor, dict(islice(frequent.items(), MOST_FREQUENT)))
+    return _Equality(share, seen, dict(islice(frequent.items(), MOST_FREQUENT)))
 
 
 def _weights(

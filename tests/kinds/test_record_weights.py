@@ -119,6 +119,9 @@ def test_why_two_records_match_is_told_field_by_field(tables):
         next(n for n in range(side, MATCHES, 2) if RIGHT[n]["town"] == LEFT[n]["town"])
         for side in (1, 0)
     )
+    by_name = {field.name: field for field in weights.fields}
+    assert by_name["name"].frequent == {}  # each name is of one person, so none is
+    assert {"big"} <= by_name["town"].frequent.keys()
     frequent, rare = (
         left.explain_pair(number, number, weights, other=right).fields[2] for number in (big, small)
     )
