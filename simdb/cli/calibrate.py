@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack
 from typing import Annotated, Any
 
 import typer
@@ -11,24 +10,16 @@ import typer
 from simdb import Calibration
 from simdb.cli.options import rational
 from simdb.cli.output import Working, note, print_json, print_table
-from simdb.cli.stores import Store, StoredCollection
+from simdb.cli.stores import OneOrTwo
 from simdb.errors import UsageError
 
 
 def calibrate(
     *,
-    stored: StoredCollection,
+    stored: OneOrTwo,
     field: Annotated[
         str, typer.Argument(metavar="FIELD", help="Of records: not scored, and in no rule.")
     ],
-    other: Annotated[
-        str | None,
-        typer.Option("--other", metavar="NAME", help="The collection that it is joined with."),
-    ] = None,
-    right_store: Annotated[
-        str | None,
-        typer.Option("--right-store", metavar="STORE", help="Where that is, if not in STORE."),
-    ] = None,
     threshold: Annotated[
         str | None,
         typer.Option(
@@ -67,13 +58,7 @@ def calibrate(
     h1, so of pairs that differ by h a share of (h1 - h) / (h1 - h0) matches. Where the pairs
     contradict that the field hangs on the match alone, warnings say so on standard error.
     """
-    with ExitStack() as opened:
-        bar = opened.enter_context(telling.bar())
-        source = opened.enter_context(stored.viewed())
-        partner = None
-        if other is not None:
-            right = Store(stored.context, right_store or stored.path)
-            partner = opened.enter_context(right.view(other))
+    with stored.both() as (source, partner), telling.bar() as bar:
         found = source.calibrate(
             field,
             other=partner,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from simdb import CollectionView, Weights, kinds
+from simdb import Weights, kinds
 from simdb.cli.options import IntegerKeys, key_from, rows_of_keys
 from simdb.cli.output import Working, counted, note, print_json, print_table
-from simdb.cli.stores import Store, StoredCollection
+from simdb.cli.stores import OneOrTwo
 from simdb.errors import UsageError
 from simdb.files.writing import written_together
 from simdb.results import Key
@@ -22,15 +21,7 @@ _LABELS = {"1": True, "0": False, "true": True, "false": False}
 
 def learn(
     *,
-    stored: StoredCollection,
-    other: Annotated[
-        str | None,
-        typer.Option("--other", metavar="NAME", help="The collection that it is joined with."),
-    ] = None,
-    right_store: Annotated[
-        str | None,
-        typer.Option("--right-store", metavar="STORE", help="Where that is, if not in STORE."),
-    ] = None,
+    stored: OneOrTwo,
     labels: Annotated[
         str | None,
         typer.Option(
@@ -66,13 +57,7 @@ def learn(
     For each level on which a field may agree: the share of matches and of other pairs that do, and
     the evidence in bits. The settings give points for it, 100 a bit; nothing is changed.
     """
-    with ExitStack() as opened:
-        bar = opened.enter_context(telling.bar())
-        source = opened.enter_context(stored.viewed())
-        partner: CollectionView | None = None
-        if other is not None:
-            right = Store(stored.context, right_store or stored.path)
-            partner = opened.enter_context(right.view(other))
+    with stored.both() as (source, partner), telling.bar() as bar:
         found = source.learn(
             None if labels is None else _labelled(labels, integer_keys=integer_keys),
             other=partner,

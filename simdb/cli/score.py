@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -10,12 +9,12 @@ import typer
 from simdb.cli.options import IntegerKeys, pairs_of_keys
 from simdb.cli.output import Answering
 from simdb.cli.pairs import show_pairs
-from simdb.cli.stores import Store, StoredCollection
+from simdb.cli.stores import OneOrTwo
 
 
 def score(
     *,
-    stored: StoredCollection,
+    stored: OneOrTwo,
     pairs: Annotated[
         str,
         typer.Argument(
@@ -24,16 +23,6 @@ def score(
             "objects with left and right.",
         ),
     ],
-    right: Annotated[
-        str | None,
-        typer.Option(
-            "--right", metavar="COLLECTION", help="Of the right keys, where that is another one."
-        ),
-    ] = None,
-    right_store: Annotated[
-        str | None,
-        typer.Option("--right-store", metavar="STORE", help="Where that is, if not in STORE."),
-    ] = None,
     integer_keys: IntegerKeys = False,
     telling: Answering,
 ) -> None:
@@ -44,11 +33,5 @@ def score(
     distance.
     """
     handed = pairs_of_keys(pairs, integer_keys=integer_keys)
-    with ExitStack() as held:
-        source = held.enter_context(stored.viewed())
-        other = None
-        if right is not None or right_store is not None:
-            others = Store(stored.context, right_store or stored.path)
-            other = held.enter_context(others.view(right or stored.name))
-        bar = held.enter_context(telling.bar())
+    with stored.both() as (source, other), telling.bar() as bar:
         show_pairs(source.score(handed, other), source.kind, telling, bar)

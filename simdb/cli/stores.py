@@ -106,6 +106,31 @@ class StoredCollection(Store):
 
 
 @dataclass(frozen=True, slots=True)
+class OneOrTwo(StoredCollection):
+    """The collection that a command is about, and another one if pairs are of two."""
+
+    right: Annotated[
+        str | None,
+        typer.Option("--right", metavar="NAME", help="The collection of the right items, if two."),
+    ] = None
+    right_store: Annotated[
+        str | None,
+        typer.Option("--right-store", metavar="STORE", help="Where that is, if not in STORE."),
+    ] = None
+
+    @contextlib.contextmanager
+    def both(self) -> Iterator[tuple[simdb.CollectionView, simdb.CollectionView | None]]:
+        """Hold one state of each; the second is None where there is one only."""
+        with self.viewed() as left:
+            if self.right is None and self.right_store is None:
+                yield left, None
+                return
+            others = Store(self.context, self.right_store or self.path)
+            with others.view(self.right or self.name) as right:
+                yield left, right
+
+
+@dataclass(frozen=True, slots=True)
 class StoreOrCollection(Store):
     """What a command is about that takes a whole store, or one collection in it."""
 

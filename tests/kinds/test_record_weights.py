@@ -169,7 +169,7 @@ def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path)
     with opened(tmp_path / "s", LEFT, RIGHT, kind=KIND, threshold="0.01") as (left, right):
         weights = left.learn(other=right, seed=1, sample=SAMPLE)
     settings = tmp_path / "settings.json"
-    told = done("learn", tmp_path / "s", "c0", "--other", "c1", "--seed", 1, "--sample", SAMPLE,
+    told = done("learn", tmp_path / "s", "c0", "--right", "c1", "--seed", 1, "--sample", SAMPLE,
                 "-o", settings, "--pair", "1", "1", "--integer-keys")  # fmt: skip
     assert f"match; before any field {weights.prior:+.2f} bits" in told.stdout
     assert "probability" in told.stdout
