@@ -117,7 +117,7 @@ class Threshold(_Rational):
         many_overlaps, many_unions = np.asarray(overlaps, np.int64), np.asarray(unions, np.int64)
         largest = max(_largest(many_overlaps), _largest(many_unions))
         ratio = _at_least(self.fraction, largest)
-        if largest > _LARGEST_FACTOR:
+        if _may_overflow(largest, ratio):
             many_overlaps, many_unions = many_overlaps.astype(object), many_unions.astype(object)
         met = many_overlaps * ratio.denominator >= many_unions * ratio.numerator
         met &= many_overlaps > 0
@@ -259,6 +259,11 @@ def _largest(values: Int64s) -> int:
     return int(values.max()) if values.size else 0
 
 
+def _may_overflow(largest: int, ratio: Fraction) -> bool:
+    """Whether a product of a number up to the largest and a part of a fraction leaves 64 bits."""
+    return largest * max(ratio.as_integer_ratio()) >= 2**63
+
+
 def _ceiling_products(share: Fraction, values: npt.NDArray[np.integer]) -> Int64s:
     """Compute ceil(share * value) of every element, exactly, for 0 < share <= 1.
 
@@ -269,7 +274,7 @@ def _ceiling_products(share: Fraction, values: npt.NDArray[np.integer]) -> Int64
     whole = np.asarray(values).astype(np.int64)
     largest = _largest(whole)
     ratio = _at_least(share, largest)
-    if largest > _LARGEST_FACTOR:
+    if _may_overflow(largest, ratio):
         exact = [_ceiling(ratio.numerator * int(value), ratio.denominator) for value in whole.flat]
         return np.array(exact, dtype=np.int64).reshape(whole.shape)
     return -(-ratio.numerator * whole // ratio.denominator)
