@@ -278,7 +278,7 @@ def forms_of(texts: simdb.Collection) -> set[bool]:
 
 @pytest.mark.usefixtures("small_steps")
 def test_a_rebuild_compresses_and_takes_it_back_while_others_write(path):
-    rows = {key: text for key, text, _ in rows_of(300)}
+    rows: dict[simdb.Key, str] = {key: text for key, text, _ in rows_of(300)}
     with simdb.open(path, threads=1) as database:
         texts = open_texts(database, None)
         texts.add_many(rows_of(300))
