@@ -251,7 +251,7 @@ def test_libraries_are_compared_with_and_absent_ones_are_said_to_be(bench, monke
     monkeypatch.setattr(method_peers, "molecules", lambda **_: {"absent": "rdkit"})
 
     def importing(name):
-        if name == "sketchsort":
+        if name in ("sketchsort", "faiss"):
             raise ModuleNotFoundError(name=name)
         return importlib.import_module(name)
 
@@ -260,6 +260,8 @@ def test_libraries_are_compared_with_and_absent_ones_are_said_to_be(bench, monke
     assert [(figure.peer, figure.peer_value is None) for figure in bench.figures] == [
         ("", True),
         ("sketchsort", True),
+        ("faiss IndexBinaryHash", True),
+        ("faiss IndexBinaryMultiHash", True),
         ("datasketch", False),
         ("sketchsort", True),
         ("LSH Ensemble of datasketch", False),

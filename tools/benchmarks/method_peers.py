@@ -1,8 +1,8 @@
 """Libraries beside the methods that do their work: answers are compared, and the time of one core.
 
 Molecules by Tanimoto similarity beside FPSim2 and smbt, hashes by Hamming distance and weighted
-sets beside sketchsort, weighted sets beside datasketch's WeightedMinHash, containment beside its
-LSH Ensemble. Whatever is not installed is reported as absent.
+sets beside sketchsort, hashes beside two indexes of faiss, weighted sets beside datasketch's
+WeightedMinHash, containment beside its LSH Ensemble. What is not installed is reported as absent.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -184,7 +185,30 @@ def hashes(seed: int, work: str) -> dict[str, Any]:
         pairs = zip(found["id1"].tolist(), found["id2"].tolist(), strict=True)
         return {(min(pair), max(pair)) for pair in pairs}, passed
 
-    return {"simdb": scored(true, true, seconds), **peers_of(true, sketchsort=sketchsort)}
+    def faiss(name: str, *shape: int, flipped: int) -> tuple[Found, float]:
+        library = importlib.import_module("faiss")
+        library.omp_set_num_threads(1)
+        packed = np.packbits(rows, axis=1)
+        index = getattr(library, name)(HASH_BITS, *shape)
+        index.nflip = flipped
+
+        def work() -> Any:
+            index.add(packed)
+            return index.range_search(packed, HASHES_APART + 1)
+
+        (limits, _, others), passed = timed(work)
+        owners = np.repeat(np.arange(HASHES), np.diff(limits.astype(np.int64)))
+        first = owners < others  # each pair is found from both sides
+        return set(zip(owners[first].tolist(), others[first].tolist(), strict=True)), passed
+
+    hashed = {
+        "faiss IndexBinaryHash": partial(faiss, "IndexBinaryHash", 16, flipped=HASHES_APART),
+        "faiss IndexBinaryMultiHash": partial(faiss, "IndexBinaryMultiHash", 3, 21, flipped=1),
+    }
+    return {
+        "simdb": scored(true, true, seconds),
+        **peers_of(true, sketchsort=sketchsort, **hashed),
+    }
 
 
 def weighted(seed: int, work: str) -> dict[str, Any]:
