@@ -91,9 +91,9 @@ FAULTS = (
     ),
     Fault(
         "kinds/records",
-        "kinds/records/items.py",
-        'weight * present if field.missing == "ignore" else weight',
-        "weight",
+        "kinds/records/points.py",
+        "weights += field.weight * present",
+        "weights += field.weight",
         "tests/kinds/test_record_measure.py",
     ),
     Fault(

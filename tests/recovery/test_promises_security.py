@@ -76,7 +76,7 @@ def test_arrays_are_always_loaded_without_pickles():
         for _, node in nodes({"np.load("})
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "np.load"
     ]
-    assert len(loads) == 2
+    assert len(loads) == 3
     for node in loads:
         given = {word.arg: ast.unparse(word.value) for word in node.keywords}
         assert given["allow_pickle"] == "False"

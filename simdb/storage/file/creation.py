@@ -49,8 +49,10 @@ def _foreign(path: Path) -> NotADatabaseError:
 PLENTY_OF_ROOM = 2**36
 LARGEST_MAP = 2**40
 SMALLEST_MAP = 2**26  # where the address space is limited, and of a store that is being made
-# Address space that is left beside the map, and that what compiles the kernels takes to load.
-ROOM_TO_WORK, ROOM_TO_COMPILE = 160 * 2**20, 352 * 2**20
+# Address space that is left beside the map, and that what compiles the kernels takes to load. Each
+# of the first threads has a heap of its own, for which the C library reserves 64 MiB.
+ROOM_TO_WORK = 160 * 2**20 + 64 * 2**20 * min(4, len(os.sched_getaffinity(0)))
+ROOM_TO_COMPILE = 352 * 2**20
 FREE_MAP_SHARE = 16  # a writer finds at least one sixteenth of the map free, or it is grown
 RESERVE_SHARE = 20  # so much is added to the map for deleting, within the next two bounds
 SMALLEST_RESERVE = 2**22  # a few chunks and blocks beside their copies; or as much as the map
