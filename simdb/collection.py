@@ -417,8 +417,8 @@ class CollectionView:
         with self._opened() as opened:
             # New items are few, or looked up: what all pairs would cost says nothing of them.
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
-            if since is None and method.name == Buckets.name:
-                stats.require_candidates(opened)
+            if since is None:
+                _require_candidates(opened, method)
         return self._streamed(None, method, budget, first)
 
     def _streamed(
@@ -509,8 +509,9 @@ class CollectionView:
 
         Raises:
             OperationInterruptedError: the budget is spent.
-            ConfigurationError: pairs, or what is connected by them, have no room in memory; or
-                ``earlier`` is of another collection or made otherwise.
+            ConfigurationError: pairs, or what is connected by them, have no room in memory;
+                ``earlier`` is of another collection or made otherwise; or a rule proposes more
+                pairs than ``Record.rule_budget``.
             KeyNotFoundError: a key of ``apart`` is not stored.
         """
         require_whole("budget", budget, 1)
@@ -521,14 +522,15 @@ class CollectionView:
         if method != "chain" or kept_apart or earlier is not None:
             with self._opened(work) as opened:
                 answering = _method(opened, "pairs", asked)
+                if earlier is None:
+                    _require_candidates(opened, answering)
                 made = entities.grouped(
                     answering, opened, method, kept_apart, earlier=earlier, progress=progress
                 )
                 return entities.groups(made, answering, opened)
         with self._opened(work) as opened:
             answering = _method(opened, "groups", asked)
-            if answering.name == Buckets.name:
-                stats.require_candidates(opened)
+            _require_candidates(opened, answering)
             found = answering.groups(opened, progress)
             keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
         promised = answering.promise(self._known.settings.kind)
@@ -1275,6 +1277,12 @@ class Collection(CollectionView):
 def _require_open(opened: Opened) -> None:
     opened.resources.require_open()
     opened.reader.transaction.require_open()
+
+
+def _require_candidates(opened: Opened, method: Method) -> None:
+    """Refuse what proposes more pairs than its settings permit, if buckets are what answers."""
+    if method.name == Buckets.name:
+        stats.require_candidates(opened)
 
 
 def require_whole(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from math import cos, radians
 from types import SimpleNamespace
@@ -240,7 +241,7 @@ def test_what_rules_propose_is_counted_planned_audited_and_refused_beyond_a_budg
         assert large.startswith("4 records share a key of name within 2 edits: that rule compares")
         refusal = "name within 2 edits proposes 6 pairs, more than the rule_budget of 5"
         assert refusal in many
-        for question in (people.pairs, people.groups):
+        for question in (people.pairs, people.groups, partial(people.groups, method="star")):
             with pytest.raises(ConfigurationError, match=refusal):
                 question()
         people.rebuild(kind.changed(rule_budget=6))

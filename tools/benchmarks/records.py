@@ -7,6 +7,10 @@ link tables in memory, whose texts and columns for the rules were prepared outsi
 Rules, weights and thresholds are set by hand, with the data and its answers at hand but without
 training; the peers that have rules are given the same ones for their candidates, and weights and
 thresholds chosen in the same way. ``record_peers`` says how the peers are installed.
+
+Beside this, thresholds are chosen on one half of the entities and F1 is reported on the other
+(``record_split``), of weights set by hand, of weights learnt without labels, and of the peers, by
+hand and by the settings of their documentation. The rules of simdb stay those set by hand.
 """
 
 from __future__ import annotations
@@ -24,14 +28,17 @@ from typing import Any
 
 import simdb
 from simdb.kinds.records import Alike, Equal, Field, Record
-from tools.benchmarks.children import CHECKOUT, in_child
+from simdb.upkeep.weigh import Weights
+from tools.benchmarks.children import CHECKOUT, in_child, memory_watched
 from tools.benchmarks.record_data import VENUES, Task, best_f1, load, quality
+from tools.benchmarks.record_split import judged, scored, split_of
 from tools.benchmarks.registry import Bench, Figure, measure
 from tools.benchmarks.timing import repeated
 
 HERE = "tools.benchmarks.records"
 PEERS = ("recordlinkage", "splink", "dedupe")
 HAND_SET = ("recordlinkage", "splink")  # dedupe is trained with the answers
+DOCUMENTED = ("documented_recordlinkage", "documented_splink")  # by settings of their documentation
 PEER_SECONDS = 300
 PLAIN = ("unaccented", "lowercase", "alphanumeric")
 # fmt: off
@@ -128,9 +135,11 @@ SIMILAR = {
 }  # fmt: skip
 # The field that scores are calibrated by, which is then not scored.
 CALIBRATED = {"dblp_acm": "year", "febrl4": "state"}
+PROBABLE = 0.5  # from which on pairs match by weights that are learnt
 EVERY_CANDIDATE = "0.01"  # a threshold that nearly all candidates meet
 SURE = 0.95  # the score from which on pairs are taken for matches when calibrating
 COLLECTIONS = ("left", "right")
+SCORED = ("pairs", "scores", "kept")  # of what a peer answers, one for each pair
 
 
 @contextmanager
@@ -215,6 +224,98 @@ def run(data: str, name: str, work: str) -> dict[str, Any]:
     return answer
 
 
+def run_split(data: str, name: str, work: str, *, is_learnt: bool) -> dict[str, Any]:
+    """Score the candidates of one data set by weights set by hand or learnt without labels.
+
+    Seconds are from rows to all candidates with their scores, learning among them.
+    """
+    task, chosen = load(name, Path(data)), CHOSEN[name].settings
+
+    def whole() -> tuple[list[simdb.Pair], Weights | None]:
+        with stored(task, chosen, EVERY_CANDIDATE, Path(work)) as collections:
+            if not is_learnt:
+                return pairs_of(collections), None
+            first, *others = collections
+            weights = first.learn(other=others[0] if others else None, seed=1)
+            for collection in collections:
+                collection.rebuild(weights.kind, threshold=EVERY_CANDIDATE)
+            return pairs_of(collections), weights
+
+    with memory_watched() as memory:
+        found, weights = whole()
+    pairs = [positions(pair) for pair in found]
+    answer = {
+        "pairs": pairs,
+        "scores": [pair.value for pair in found],
+        "memory": memory["peak"],
+        **repeated(whole),
+    }
+    if weights is not None:
+        certain = weights.threshold(PROBABLE)
+        answer["kept"] = [
+            pair for pair, one in zip(pairs, found, strict=True) if one.value >= certain
+        ]
+        answer["warnings"] = weights.warnings
+    return answer
+
+
+def split(
+    bench: Bench, python: Path | None, name: str, hand_set: dict[str, dict[str, Any]]
+) -> None:
+    """Report what thresholds that are chosen on half of the entities give on the others.
+
+    Args:
+        bench: the run.
+        python: that of the peers.
+        name: of the data set.
+        hand_set: answers of the peers whose weights are set by hand.
+    """
+    assert bench.data is not None
+    task = load(name, bench.data)
+    halves = split_of(task)
+    answers: dict[str, dict[str, Any]] = {
+        f"simdb, weights {words}": in_child(
+            f"{HERE}:run_split",
+            data=str(bench.data),
+            name=name,
+            work=str(bench.work),
+            is_learnt=is_learnt,
+        )
+        for words, is_learnt in (("set by hand", False), ("learnt without labels", True))
+    }
+    for peer in HAND_SET:
+        answers[f"{peer}, set by hand"] = hand_set[peer]
+    for peer in DOCUMENTED:
+        words = f"{peer.removeprefix('documented_')}, as documented"
+        answers[words] = run_peer(python, peer, name, bench.data)
+    for program, answer in answers.items():
+        if "absent" in answer:
+            print(f"      {program}: absent")
+            continue
+        pairs = list(map(tuple, answer.pop("pairs")))
+        own = answer.pop("kept", None)
+        # What was set by hand takes for matches what was chosen with the answers.
+        is_by_hand = program.endswith("by hand")
+        own = None if own is None or is_by_hand else map(tuple, own)
+        found = scored(pairs, answer.pop("scores"), own)
+        reached = len(task.truth.intersection(pairs)) / len(task.truth)
+        answer["split"] = list(judged(halves, found, is_clean=task.right is not None))
+        for told in answer["split"]:
+            bench.add(
+                Figure(
+                    "records",
+                    f"{name}, half of the entities, F1 of {program}, {told['way']}",
+                    told["f1"],
+                    "",
+                    note=f"[{told['low']:.4f}, {told['high']:.4f}]; {len(pairs):,} pairs scored, "
+                    f"{reached:.4f} of the matches among them, {answer['seconds']:.3g} s "
+                    f"({answer['processor']:.3g} of processors), "
+                    f"{answer['memory'] / 1e6:,.0f} MB",
+                )
+            )
+    bench.details[f"records, {name}, half of the entities"] = answers
+
+
 def calibrated(
     task: Task, unscored: str, folder: Path
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
@@ -294,7 +395,11 @@ def records(bench: Bench) -> None:
     for name in CHOSEN:
         answer = in_child(f"{HERE}:run", data=str(bench.data), name=name, work=str(bench.work))
         peers = {peer: run_peer(python, peer, name, bench.data) for peer in PEERS}
-        bench.details[f"records, {name}"] = {"simdb": answer, **peers}
+        shown = {
+            peer: {key: value for key, value in other.items() if key not in SCORED}
+            for peer, other in peers.items()
+        }
+        bench.details[f"records, {name}"] = {"simdb": answer, **shown}
         quickest = _quickest(peers)
         bench.add(
             Figure(
@@ -351,6 +456,7 @@ def records(bench: Bench) -> None:
         )
         for row in answer.get("calibration", ()):
             print(f"      calibrated by {CALIBRATED[name]}: {row}")
+        split(bench, python, name, peers)
 
 
 def _quickest(peers: dict[str, dict[str, Any]]) -> float | None:

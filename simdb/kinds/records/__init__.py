@@ -252,7 +252,7 @@ class Record(Kind, frozen=True):
         large_bucket: records that share a key of one rule beyond which there is a warning, since
             each of them is compared with each: 1,000 records are half a million pairs.
         rule_budget: pairs that one rule may propose of a collection, beyond which ``pairs`` and
-            ``groups`` by the rules refuse, naming it; None for any number.
+            ``groups`` by the rules refuse, naming it; None for any number. ``join`` does not ask.
     """
 
     fields: Sequence[Field]
