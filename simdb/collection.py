@@ -577,8 +577,9 @@ class CollectionView:
             resume, budget: as for ``pairs``; what is one to one cannot be resumed.
 
         Raises:
-            ConfigurationError: the kinds of items differ; while iterating: what is to be one to one
-                has no room in memory.
+            ConfigurationError: the kinds of items differ; a rule proposes more pairs than
+                ``Record.rule_budget`` of the other; while iterating: what is to be one to one has
+                no room in memory.
             KeyNotFoundError: while iterating: a key of ``apart`` is not stored.
             WrongTypeError: the other is not a collection.
             OperationInterruptedError: while iterating: the budget is spent.
@@ -592,6 +593,7 @@ class CollectionView:
         with self._sides(other) as (left, right):
             require_alike(left.settings, right.settings)
             method = _method(right, "join", asked, resume, left=left)
+            _require_candidates(right, method, left)
         kept_apart = list(apart)
         if kept_apart and not one_to_one:
             raise ConfigurationError("apart= is of a join with one_to_one=True")
@@ -1279,10 +1281,10 @@ def _require_open(opened: Opened) -> None:
     opened.reader.transaction.require_open()
 
 
-def _require_candidates(opened: Opened, method: Method) -> None:
+def _require_candidates(opened: Opened, method: Method, left: Opened | None = None) -> None:
     """Refuse what proposes more pairs than its settings permit, if buckets are what answers."""
     if method.name == Buckets.name:
-        stats.require_candidates(opened)
+        stats.require_candidates(opened, left)
 
 
 def require_whole(

@@ -671,11 +671,15 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return {}
 
     def require_candidates(
-        self, family: Family, signatures: Callable[[], Iterator[UInt16s]]
+        self,
+        family: Family,
+        signatures: Callable[[], Iterator[UInt16s]],
+        probes: Callable[[], Iterator[UInt16s]] | None = None,
     ) -> None:
         """Raise ConfigurationError if more pairs would be candidates than the settings permit.
 
-        Asked before all pairs of a collection are looked for by its buckets; ``signatures`` as for
+        Asked before all pairs of a collection are looked for by its buckets, or those with the
+        items of another one, which ``probes`` signs by the same family; ``signatures`` as for
         ``candidate_stats``.
         """
 

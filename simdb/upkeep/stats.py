@@ -12,8 +12,9 @@ from simdb.arrays import UInt16s
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
+from simdb.opened.signer import Signer
 from simdb.storage.collection.manifest import open_postings
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.tables.runs import HEADER_SIZE, POSTING_BYTES, RunDirectory
 from simdb.storage.tables.views import RunView, largest_bucket
 
@@ -77,12 +78,23 @@ def describe(opened: Opened) -> dict[str, Any]:
     }
 
 
-def require_candidates(opened: Opened) -> None:
-    """Raise ConfigurationError if the index proposes more pairs than the settings permit."""
+def require_candidates(opened: Opened, left: Opened | None = None) -> None:
+    """Raise ConfigurationError if the index proposes more pairs than the settings permit.
+
+    Pairs of the collection, or with the items of another one.
+    """
     if opened.signer.family is not None:
         opened.settings.kind.require_candidates(
-            opened.signer.family, partial(_signatures, opened.reader)
+            opened.signer.family,
+            partial(_signatures, opened.reader),
+            None if left is None else partial(_signed, left, opened.signer),
         )
+
+
+def _signed(left: Opened, signer: Signer) -> Iterator[UInt16s]:
+    """Sign the items of a collection as those of another one are."""
+    for batch in live_batches(left.reader, weights=signer.items.weights):
+        yield signer.sign(batch.items, left.resources.pool()).signatures
 
 
 def _signatures(collection: CollectionReader) -> Iterator[UInt16s]:

@@ -244,6 +244,16 @@ def test_what_rules_propose_is_counted_planned_audited_and_refused_beyond_a_budg
         for question in (people.pairs, people.groups, partial(people.groups, method="star")):
             with pytest.raises(ConfigurationError, match=refusal):
                 question()
+        # Of another seed: each of two names is near to four, the third is equal to one.
+        others = database.collection("others", kind, threshold=0.01, seed=5)
+        others.add_many(enumerate([*rows[:1], {"name": "smithsonx", "town": "z"}, *rows[4:]]))
+        with pytest.raises(ConfigurationError, match="name within 2 edits proposes 9 pairs, more"):
+            others.join(people)
+        with pytest.raises(ConfigurationError, match="name within 2 edits proposes 9 pairs, more"):
+            people.join(others)
+        for collection in (people, others):
+            collection.rebuild(kind.changed(rule_budget=9))
+        assert len(list(others.join(people))) == 9 + 4
         people.rebuild(kind.changed(rule_budget=6))
         assert len(list(people.pairs())) == 8
         by_edits, by_town = people.self_audit(sample=6).rules  # each pair from both its sides

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 import numpy as np
 from msgspec import Meta
 
-from simdb.arrays import Bools, UInt16s
+from simdb.arrays import Bools, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold, exact_fraction
 from simdb.kinds.base import (
@@ -45,6 +45,7 @@ from simdb.kinds.records.rules import (
     certain_loss,
     key_count_of,
     listed,
+    proposed_between,
     proposed_pairs,
     require_transformations,
     rule_of,
@@ -251,8 +252,9 @@ class Record(Kind, frozen=True):
             given means as in MMDS 3.8.2: one field that is scored must be equal, whichever.
         large_bucket: records that share a key of one rule beyond which there is a warning, since
             each of them is compared with each: 1,000 records are half a million pairs.
-        rule_budget: pairs that one rule may propose of a collection, beyond which ``pairs`` and
-            ``groups`` by the rules refuse, naming it; None for any number. ``join`` does not ask.
+        rule_budget: pairs that one rule may propose of a collection, or of two, beyond which
+            ``pairs``, ``groups`` and ``join`` by the rules refuse, naming it; None for any number.
+            With it ``join`` signs the left items twice, and holds their signatures at first.
     """
 
     fields: Sequence[Field]
@@ -416,7 +418,8 @@ class Record(Kind, frozen=True):
         """
         assert isinstance(family, RecordFamily)
         rules, warnings = [], []
-        for words, counted in self._proposed(family, signatures):
+        for words, keys in self._keys_of_rules(family, signatures):
+            counted = proposed_pairs(keys)
             rules.append({"rule": words, **counted})
             if counted["largest"] > self.large_bucket:
                 is_equality = all(isinstance(part, Equal) for part in self.rules[len(rules) - 1])
@@ -431,24 +434,29 @@ class Record(Kind, frozen=True):
         return {"rules": rules, "warnings": warnings}
 
     def require_candidates(
-        self, family: Family, signatures: Callable[[], Iterator[UInt16s]]
+        self,
+        family: Family,
+        signatures: Callable[[], Iterator[UInt16s]],
+        probes: Callable[[], Iterator[UInt16s]] | None = None,
     ) -> None:
         if self.rule_budget is None:
             return
         assert isinstance(family, RecordFamily)
-        for words, counted in self._proposed(family, signatures):
-            if counted["pairs"] > self.rule_budget:
-                raise ConfigurationError(self._beyond_budget(words, counted["pairs"]))
+        signed = [] if probes is None else list(probes())
+        for number, (words, keys) in enumerate(self._keys_of_rules(family, signatures)):
+            if probes is None:
+                pairs = proposed_pairs(keys)["pairs"]
+            else:
+                pairs = proposed_between(_keys_of_rule(family, signed, number), keys)
+            if pairs > self.rule_budget:
+                raise ConfigurationError(self._beyond_budget(words, pairs))
 
-    def _proposed(
+    def _keys_of_rules(
         self, family: RecordFamily, signatures: Callable[[], Iterator[UInt16s]]
-    ) -> Iterator[tuple[str, dict[str, int]]]:
-        """Yield each rule in words, and what it proposes."""
+    ) -> Iterator[tuple[str, UInt64s]]:
+        """Yield each rule in words, and the keys of all records."""
         for number, rule in enumerate(self.rules):
-            columns = family.columns[number]
-            nothing = np.empty((0, columns.stop - columns.start), np.uint64)
-            parts = [family.keys_of_rule(rows, number) for rows in signatures()]
-            yield " and ".join(map(str, rule)), proposed_pairs(np.concatenate([nothing, *parts]))
+            yield " and ".join(map(str, rule)), _keys_of_rule(family, signatures(), number)
 
     def _beyond_budget(self, words: str, pairs: int) -> str:
         return (
@@ -505,3 +513,10 @@ class Record(Kind, frozen=True):
 
     def shown_item(self, item: Mapping[str, object]) -> str:
         return "; ".join(f"{name}: {value}" for name, value in item.items())
+
+
+def _keys_of_rule(family: RecordFamily, signatures: Iterable[UInt16s], number: int) -> UInt64s:
+    """Return the keys of one rule, of all signatures."""
+    columns = family.columns[number]
+    nothing = np.empty((0, columns.stop - columns.start), np.uint64)
+    return np.concatenate([nothing, *(family.keys_of_rule(rows, number) for rows in signatures)])

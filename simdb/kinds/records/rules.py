@@ -724,6 +724,32 @@ def common_keys(left: UInt64s, right: UInt64s) -> Int64s:
     return common
 
 
+def proposed_between(keys: UInt64s, others: UInt64s) -> int:
+    """Count the pairs of two tables that a rule makes candidates, as ``proposed_pairs`` of one."""
+    ones, begins, sizes, rows = _buckets(keys)
+    values, other_begins, other_sizes, other_rows = _buckets(others)
+    _, own, its = np.intersect1d(ones, values, assume_unique=True, return_indices=True)
+    meetings = np.concatenate([[0], np.cumsum(sizes[own] * other_sizes[its])])
+    total = int(meetings[-1])
+    if keys.shape[1] == 1 or not total:
+        return total
+    sampled = np.unique(np.linspace(0, total - 1, SAMPLED_MEETINGS).astype(np.int64))
+    buckets = np.searchsorted(meetings, sampled, side="right") - 1
+    place, more = np.divmod(sampled - meetings[buckets], other_sizes[its[buckets]])
+    left = rows[begins[own[buckets]] + place]
+    right = other_rows[other_begins[its[buckets]] + more]
+    return round(total * float(np.mean(1 / common_keys(keys[left], others[right]))))
+
+
+def _buckets(keys: UInt64s) -> tuple[UInt64s, Int64s, Int64s, Int64s]:
+    """Return the keys that rows have, where each begins in the rows, how often, and rows by key."""
+    rows, columns = np.nonzero(keys)
+    values = keys[rows, columns]
+    order = np.argsort(values, kind="stable")
+    distinct, begins, sizes = np.unique(values[order], return_index=True, return_counts=True)
+    return distinct, begins, sizes, rows[order]
+
+
 def proposed_pairs(keys: UInt64s) -> dict[str, int]:
     """Count what a rule makes candidates of, by the keys of all records, (n, keys).
 
@@ -731,11 +757,7 @@ def proposed_pairs(keys: UInt64s) -> dict[str, int]:
     ``pairs`` are candidates. Where pairs may share several keys they meet as often: their number is
     that of all meetings by the mean of 1 / keys shared, over all or over 32,768 meetings.
     """
-    rows, columns = np.nonzero(keys)
-    values = keys[rows, columns]
-    order = np.argsort(values, kind="stable")
-    rows, values = rows[order], values[order]
-    sizes = np.unique_counts(values).counts
+    _, begins, sizes, rows = _buckets(keys)
     meetings = np.concatenate([[0], np.cumsum(sizes * (sizes - 1) // 2)])
     pairs = total = int(meetings[-1])
     if keys.shape[1] > 1 and total:
@@ -745,7 +767,6 @@ def proposed_pairs(keys: UInt64s) -> dict[str, int]:
         later = ((1 + np.sqrt(1 + 8 * place.astype(np.float64))) / 2).astype(np.int64)
         later -= later * (later - 1) // 2 > place
         later += later * (later + 1) // 2 <= place
-        begins = np.cumsum(sizes) - sizes
         left = rows[begins[buckets] + place - later * (later - 1) // 2]
         right = rows[begins[buckets] + later]
         pairs = round(total * float(np.mean(1 / common_keys(keys[left], keys[right]))))
