@@ -177,14 +177,14 @@ def set_up(environment: Path, base: str | Path, group: str | None) -> None:
         complete(environment, group)
 
 
-def make(environment: Path, base: str | Path) -> None:
-    """Make an environment with pip alone, by another Python."""
+def make(environment: Path, base: str | Path, *packages: str) -> None:
+    """Make an environment with pip and some packages, by another Python."""
     say(f"Setting up {environment} (once, and again when pyproject.toml changes)")
     python = python_of(environment)
     # Without pip in it, an earlier set-up was cut short: venv then completes what is there.
     if not python.exists() or run(python, "-c", "import pip"):
         require(base, "-m", "venv", environment)
-    install(environment, "--upgrade", OLDEST_PIP)
+    install(environment, "--upgrade", OLDEST_PIP, *packages)
 
 
 def complete(environment: Path, group: str | None) -> None:
@@ -210,9 +210,8 @@ def run_tests(arguments: list[str]) -> int:
 
     is_new = not is_set_up(ENVIRONMENT, "test")
     if is_new:
-        make(ENVIRONMENT, sys.executable)
         project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
-        install(ENVIRONMENT, *project["project"]["dependencies"])
+        make(ENVIRONMENT, sys.executable, *project["project"]["dependencies"])
     with ThreadPoolExecutor() as pool:
         compiled = [pool.submit(checked, *one) for one in COMPILING]
         if is_new:
