@@ -104,6 +104,8 @@ class Asked(NamedTuple):
                 f"measure must be one of {known}, not {str(wanted)!r}, which depends on the order "
                 "of two items; join() has a left and a right one"
             )
+        if verb == "groups" and wanted is not SetSimilarity.JACCARD:
+            raise ConfigurationError(f"groups() has one measure; leave out {str(wanted)!r}")
         bound: Bound | None = None
         if threshold is None and max_distance is None:
             pass  # the bound of the collection
@@ -323,7 +325,8 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
     if settings.kind.has_symbols:
         remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
     if question.verb != "add":  # which takes neither a guarantee nor a recall
-        remedies.append(Remedy("guarantee", "exact", "misses nothing"))
+        if not settings.kind.estimates:
+            remedies.append(Remedy("guarantee", "exact", "misses nothing"))
         if not isnan(recall):
             remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
     asked = question.min_recall

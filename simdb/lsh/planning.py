@@ -259,11 +259,10 @@ def _enough(
 
 
 def _larger_budget(threshold: Fraction, request: PlanRequest, least: float, family: Curve) -> str:
-    """Name the budget that would do with two rows a band or more, if there is one."""
+    """Name the budget of what would be planned with all rows that there can be, if anything."""
     request = replace(request, row_budget=MAXIMUM_FUNCTIONS)
     enough, _ = _enough(threshold, request, MAXIMUM_FUNCTIONS, least, family)
-    sizes = [choice.signature_rows for choice in enough if choice.rows > 1 or request.rows == 1]
-    return f"give row_budget={min(sizes)}, " if sizes else ""
+    return f"give row_budget={min(enough, key=_cost).signature_rows}, " if enough else ""
 
 
 def _choices(

@@ -184,7 +184,13 @@ def test_an_empty_collection_is_explained(database):
 
 @pytest.mark.parametrize(
     ("verb", "more"),
-    [("dedupe", {}), ("join", {}), ("search", {"run": True}), ("pairs", {"other": 1})],
+    [
+        ("dedupe", {}),
+        ("join", {}),
+        ("search", {"run": True}),
+        ("pairs", {"other": 1}),
+        ("groups", {"measure": "overlap"}),
+    ],
 )
 def test_questions_that_cannot_be_explained_say_so(database, verb, more):
     collection = database.collection("t", simdb.Text())

@@ -85,6 +85,9 @@ def test_what_is_exact_cannot_be_had_of_estimates(collection):
             call()
         assert [remedy.argument for remedy in why.value.remedies] == ["guarantee"]
     assert "exact" in collection.explain("pairs").refused
+    with pytest.raises(simdb.ThresholdTooLowError) as too_low:
+        collection.pairs(0.1)
+    assert "guarantee" not in {remedy.argument for remedy in too_low.value.remedies}
 
 
 def test_other_kinds_estimate_nothing(tmp_path):

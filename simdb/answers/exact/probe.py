@@ -160,8 +160,11 @@ _bounds = lru_cache(maxsize=256)(Criterion.bounds)
 
 
 def bounds_of(criterion: Criterion, size: int, largest_stored: int) -> Bounds:
-    """Tabulate what stored sets of every size must have; from the cache if it was done before."""
+    """Tabulate what stored sets of every size must have; from the cache if it was done before.
+
+    A cached table ends at a power of two, which many probes share: at the largest size that a low
+    threshold allows it would have billions of rows.
+    """
     if size > CACHED_SIZE:
         return criterion.bounds(size, largest_stored)
-    largest = criterion.largest_size(size)
-    return _bounds(criterion, size, largest_stored if largest is None else largest)
+    return _bounds(criterion, size, 1 << largest_stored.bit_length())

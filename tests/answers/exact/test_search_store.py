@@ -127,10 +127,11 @@ def test_an_index_of_all_symbols_serves_every_threshold(tmp_path: Path) -> None:
     sets = corpus(6, Fraction(1, 2))
     with exact_store(tmp_path / "s", floor=0.6, containment=True) as collection:
         collection.add_many(list(enumerate(sets)))
-        for probe in sets[::6]:
-            expected = matches_of([*sets], probe, Fraction(1, 20))
-            found = collection.search(probe, threshold="1/20", guarantee="exact")
-            assert {match.key for match in found} == set(expected)
+        for low in (Fraction(1, 20), Fraction(1, 10**12)):
+            for probe in sets[::6]:
+                expected = matches_of([*sets], probe, low)
+                found = collection.search(probe, threshold=low, guarantee="exact")
+                assert {match.key for match in found} == set(expected)
 
 
 def test_an_unknown_measure_is_refused(tmp_path: Path) -> None:
