@@ -61,9 +61,10 @@ class Curve(ABC):
     def unrelated(self, value: float) -> float:
         """Return the collision probability of unrelated items, where similar ones are at a value.
 
-        Planning weighs the false candidates between there and the value; nan states none.
+        Planning weighs the false candidates between there and the value. By default unrelated items
+        never agree.
         """
-        return math.nan
+        return 0.0
 
     def sensitivity(self, near: float, far: float) -> Sensitivity:
         """State how a base function tells items at a near distance from those at a far one.
@@ -174,6 +175,10 @@ class UnstatedCurve(Curve):
         """Return nan."""
         return math.nan
 
+    def unrelated(self, value: float) -> float:
+        """Return nan."""
+        return math.nan
+
 
 @dataclass(frozen=True, slots=True)
 class CertainCurve(Curve):
@@ -186,6 +191,10 @@ class CertainCurve(Curve):
     def probability(self, value: float) -> float:
         """Return 1 above, else nan."""
         return 1.0 if value > self.above else math.nan
+
+    def unrelated(self, value: float) -> float:
+        """Return nan."""
+        return math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +209,10 @@ class WithinCurve(Curve):
         """Return 1 within the bound, nan beyond."""
         is_within = value <= self.bound if self.falls else value >= self.bound
         return 1.0 if is_within else math.nan
+
+    def unrelated(self, value: float) -> float:
+        """Return nan."""
+        return math.nan
 
 
 def line_probability(distance: float, bucket_width: float) -> float:

@@ -8,7 +8,7 @@ from math import isnan
 import pytest
 
 from simdb.errors import ConfigurationError
-from simdb.lsh.curves import CertainCurve, JaccardCurve, SumCurve, UnstatedCurve
+from simdb.lsh.curves import CertainCurve, Curve, JaccardCurve, SumCurve, UnstatedCurve
 from simdb.lsh.planning import Plan, PlanRequest, plan
 
 
@@ -51,3 +51,19 @@ def test_false_candidates_are_the_mean_of_the_curve_below_the_threshold():
     middles = (0.8 * (step + 0.5) / steps for step in range(steps))
     mean = sum(1 - (1 - value**6) ** 16 for value in middles) / steps
     assert chosen.false_candidates() == pytest.approx(mean, rel=1e-4)
+
+
+class OneOfTen(Curve):
+    """A curve of one's own that states what it must and nothing else."""
+
+    falls = True
+    row_budget = 256
+
+    def probability(self, value):
+        return max(0.0, 1 - value / 10)
+
+
+def test_a_curve_that_says_nothing_of_unrelated_items_is_planned():
+    chosen = plan(Fraction(1), PlanRequest(), OneOfTen())
+    assert chosen.expected_recall(Fraction(1)) >= 0.99
+    assert chosen.false_candidates() < 0.5
