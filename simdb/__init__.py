@@ -85,6 +85,7 @@ from simdb.kinds import (
     Within,
     WordShingles,
 )
+from simdb.kinds.records.proposal import Proposal, propose_record
 from simdb.lsh.amplification import And, Or
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan, RulePlan, plan, plan_exact, plan_rules
@@ -173,6 +174,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Progress",
+    "Proposal",
     "ReadOnlyError",
     "Record",
     "Remedy",
@@ -208,6 +210,7 @@ __all__ = [
     "plan",
     "plan_exact",
     "plan_rules",
+    "propose_record",
     "repair",
     "restore",
 ]

@@ -10,6 +10,7 @@ tables that do not fit there is ``add_many`` of a collection, which reads batch 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sys
 import tempfile
@@ -28,12 +29,14 @@ from simdb.collection import Collection, CollectionView, DedupeMeasure, OnBad, O
 from simdb.database import open_database
 from simdb.errors import UsageError
 from simdb.exact.thresholds import ThresholdLike
-from simdb.kinds import Kind, Text
+from simdb.kinds import Kind, Record, Text
+from simdb.kinds.records.proposal import propose_record
 from simdb.results import Key, Outcome, Pairs
 
 Names = str | Sequence[str]
 Show = Literal["kept", "all"]
 COLLECTION = "documents"
+SAMPLED_ROWS = 5_000  # of each table, by which settings are proposed
 
 
 def dedupe(
@@ -152,7 +155,9 @@ def link(
             and bound are then those of both, if they are not given.
         item, key: columns of ``left``, as for ``dedupe``; and of ``right`` too, unless
             ``right_item`` or ``right_key`` name others there.
-        kind, threshold, max_distance, on_bad: as for ``pairs``.
+        kind, threshold, max_distance, on_bad: as for ``pairs``. Of several columns without a kind
+            it is proposed (``propose_record``); without a threshold weights are learnt, and rows
+            that match with a probability of one half are linked.
         one_to_one, apart: as for ``Collection.join``.
 
     Returns:
@@ -161,6 +166,7 @@ def link(
 
     Raises:
         UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.
+        ConfigurationError: nothing can be proposed, or learnt.
     """
     bound = _bound(threshold, max_distance)
     columns = (
@@ -174,19 +180,37 @@ def link(
         kind = kind or stored[0].kind
         measure = "max_distance" if kind.is_distance else "threshold"
         bound = bound or _bound(**{measure: getattr(stored[0], measure)})
-    tables = []
+    given = [
+        data if isinstance(data, CollectionView) else _Table(data, named)
+        for data, named in zip((left, right), columns, strict=True)
+    ]
+    tables = [one for one in given if isinstance(one, _Table)]
+    learns = kind is None and not any(isinstance(one.item, str) for one in columns)
+    if learns:
+        kind = _proposed(tables)
     with ExitStack() as opened:
         sides: list[CollectionView] = []
-        for data, named in zip((left, right), columns, strict=True):
-            if isinstance(data, CollectionView):
-                sides.append(data)
-                continue
-            tables.append(_Table(data, named))
-            target = opened.enter_context(_collection_for(tables[-1], kind, bound))
-            target.add_many(tables[-1].rows(), on_bad=on_bad)
-            sides.append(target)
+        made: list[Collection] = []
+        for one in given:
+            if isinstance(one, _Table):
+                made.append(opened.enter_context(_collection_for(one, kind, bound)))
+                made[-1].add_many(one.rows(), on_bad=on_bad)
+            sides.append(made[-1] if isinstance(one, _Table) else one)
+        if learns and not bound:
+            weights = made[0].learn(other=made[1])
+            bound = {"threshold": weights.threshold()}
+            for one in made:
+                one.rebuild(weights.kind, **bound)
         found = sides[0].join(sides[1], one_to_one=one_to_one, apart=apart, **bound)
         return tables[0].made_of(found)
+
+
+def _proposed(tables: Sequence[_Table]) -> Record:
+    """Return settings for records of two tables, by rows that lie evenly in them."""
+    items = [[item for _, item in table.rows() if isinstance(item, Mapping)] for table in tables]
+    left, right = (rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items)
+    found = propose_record(left, right, rows=(len(items[0]), len(items[1])))
+    return found.kind.counted([*left, *right])
 
 
 def _bound(

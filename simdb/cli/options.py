@@ -461,4 +461,5 @@ def _described(text: str) -> dict[str, Any]:
         raise ConfigurationError(f"{where}: not JSON: {error}") from None
     if not isinstance(described, dict):
         raise ConfigurationError(f"{where}: not a JSON object")
+    described.pop("about", None)  # what a file says of itself
     return described

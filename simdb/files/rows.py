@@ -115,6 +115,8 @@ class ReadingOptions:
         metadata: whether rows of tables need their metadata.
         below: of inputs that were found in a folder or by a pattern, their paths below it, which
             tell the columns of a table that is partitioned.
+        any_fields: which fields there are is not known yet: rows may lack those of the item, and
+            ``RowReader.fields`` reads them all.
     """
 
     text_fields: tuple[str, ...] = ("text",)
@@ -137,6 +139,7 @@ class ReadingOptions:
     raw: bool = True
     metadata: bool = True
     below: Mapping[str, str] = field(default_factory=dict)
+    any_fields: bool = False
 
     def __post_init__(self) -> None:
         if not self.text_fields:

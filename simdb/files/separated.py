@@ -161,16 +161,21 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
         """
         if self.options.delimiter is not None:
             return
-        wanted = {*self.options.text_fields, self.options.id_field} - {None}
+        wanted = set(self._wanted())
         begin = self._stream.peek().decode(self.options.encoding, "replace").lstrip("\ufeff\r\n")
         for mark in dict.fromkeys([self.delimiter, *_DELIMITERS]):
             header = next(csv.reader(io.StringIO(begin, newline=""), delimiter=mark), [])
-            if wanted <= set(header):
+            if wanted <= set(header) and len(header) > self.options.any_fields:
                 if mark != self.delimiter:
                     told = "a tab" if mark == "\t" else repr(mark)
                     self.notes.append(f"{self.source}: {told} separates its fields, by its header")
                 self.delimiter = mark
                 return
+
+    def _wanted(self) -> list[str]:
+        """Return the fields that the header must name."""
+        named = (*self.options.text_fields, self.options.id_field)
+        return [] if self.options.any_fields else [name for name in named if name is not None]
 
     def _take_header(self, line: int, raw: bytes, problem: str | None) -> None:
         """Read the names of the fields; without them no row can be read, so here it ends."""
@@ -181,8 +186,8 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
             problem = problem or str(error)
         if problem is None and len(set(names)) < len(names):
             problem = "the header names a field twice"
-        for name in (*self.options.text_fields, self.options.id_field):
-            if problem is None and name is not None and name not in names:
+        for name in self._wanted():
+            if problem is None and name not in names:
                 known = ", ".join(map(repr, names))
                 problem = f"the header has no field {name!r}; it has {known}"
         if problem is not None:

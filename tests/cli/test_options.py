@@ -75,6 +75,8 @@ def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
             named = f"{number // 2:x}" * 9
             person = {"name": named, "town": named, "street": named, "year": number}
             people.add(number, person)
+    table = tmp_path / "people.csv"
+    table.write_text("id,name\n1,ann smith\n2,bob miller\n")
     commands: dict[str, list[object]] = {
         "add": [store, "news", rows, "--on-existing", "skip", "--id-field", "id"],
         "audit": [store, "news"],
@@ -89,6 +91,7 @@ def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
         "identical": [tmp_path],
         "join": [store, "news", "news", "-o", tmp_path / "joined.parquet"],
         "learn": [store, "people"],
+        "link": [table, table, "-o", tmp_path / "m.csv", "--threshold", 0.9],
         "load": [tmp_path / "dumped", tmp_path / "loaded.simdb"],
         "pairs": [store, "news"],
         "rebuild": [store, "news"],

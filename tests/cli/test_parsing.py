@@ -49,6 +49,7 @@ COMMANDS = [
     "explain",
     "join",
     "learn",
+    "link",
     "identical",
 ]
 GUIDE = Path(__file__).parents[2] / "docs" / "command-line.md"

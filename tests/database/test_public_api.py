@@ -67,6 +67,7 @@ NAMES = [
     "Plan",
     "Problem",
     "Progress",
+    "Proposal",
     "ReadOnlyError",
     "Record",
     "Remedy",
@@ -102,6 +103,7 @@ NAMES = [
     "plan",
     "plan_exact",
     "plan_rules",
+    "propose_record",
     "repair",
     "restore",
 ]

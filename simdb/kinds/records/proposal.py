@@ -1,0 +1,309 @@
+"""Settings of records proposed from the data: how columns are compared, and rules of candidates.
+
+What a column holds is told by a sample of its values: numbers, digits of one length, how many words
+they are, how many of them differ. Its rule is the most forgiving one that proposes few enough pairs
+of two tables; columns whose values too many records share make rules of two.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from simdb.arrays import UInt16s
+from simdb.errors import BadItemError, ConfigurationError
+from simdb.kinds.records import (
+    MOST_FIELDS,
+    Alike,
+    Edits,
+    Equal,
+    Field,
+    Part,
+    Record,
+    RecordFamily,
+    Rule,
+    Within,
+)
+from simdb.kinds.records.items import RecordItems, read_number
+
+Row: TypeAlias = Mapping[str, Any]
+
+PAIRS_A_ROW = 20  # that a rule may propose
+MOST_RULES = 16
+WORDS_OF_A_TEXT = 4  # on average, from which on a value is a set of words
+FEW_VALUES = 20
+SHARE_OF_NUMBERS = 0.95
+DIGITS_OF_A_CODE = 4
+YEARS = range(1500, 2200)
+_TEXT = ("lowercase", "unaccented", "alphanumeric")
+_RULES_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Settings that were proposed for two tables of records.
+
+    Attributes:
+        kind: the settings; words are not counted yet (``Record.counted``).
+        reasons: why each field is compared as it is.
+        left_out: why a column that both tables have is no field.
+        pairs: how many pairs each rule proposes of the tables, about, by the words for it.
+    """
+
+    kind: Record
+    reasons: Mapping[str, str]
+    left_out: Mapping[str, str]
+    pairs: Mapping[str, float]
+
+
+def propose_record(
+    left: Sequence[Row],
+    right: Sequence[Row],
+    *,
+    rows: tuple[int, int] | None = None,
+    fields: Collection[Field] = (),
+    candidates: Sequence[Any] = (),
+) -> Proposal:
+    """Propose settings of records by which two tables can be linked.
+
+    Long texts are compared by their words, rare ones counting more, short ones by what is mistyped,
+    numbers by their difference, codes and dates by their digits. The same rows give the same
+    settings. Weights are 100 each: ``Collection.learn`` finds better ones.
+
+    Args:
+        left, right: rows of each table, all or a sample, without their keys; all columns that both
+            have are looked at.
+        rows: how many rows the tables have; those given without it.
+        fields: of some columns how they are compared, in the place of a proposal.
+        candidates: the rules, in the place of a proposal.
+
+    Raises:
+        ConfigurationError: the tables share no column with values in both, ``fields`` names another
+            column, or no rule proposes few enough pairs.
+        BadItemError: a value does not fit how its field is compared.
+
+    >>> people = [{"name": f"name {n:x}{n * n}", "born": 1900 + n % 90} for n in range(500)]
+    >>> propose_record(people, people).reasons
+    {'name': 'short texts', 'born': 'numbers'}
+    """
+    shared = _shared(left, right)
+    chosen = {field.name: field for field in fields}
+    unknown = next((name for name in chosen if name not in shared), None)
+    if unknown is not None:
+        known = ", ".join(map(repr, shared)) or "none"
+        raise ConfigurationError(f"both tables have no column {unknown!r}; they share {known}")
+    made: list[Field] = []
+    reasons: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for name in shared:
+        sides = [[row[name] for row in side if _is_there(row.get(name))] for side in (left, right)]
+        problem = _problem(sides, is_chosen=name in chosen)
+        if problem is not None:
+            left_out[name] = problem
+            continue
+        field, reason = (chosen[name], "as given") if name in chosen else _field(name, sides)
+        made.append(field)
+        reasons[name] = reason
+    if not made:
+        told = "; ".join(f"{name!r} {problem}" for name, problem in left_out.items())
+        raise ConfigurationError(f"the tables share no column to compare{told and ': ' + told}")
+    if len(made) > MOST_FIELDS:
+        raise ConfigurationError(
+            f"the tables share {len(made)} columns, more than the {MOST_FIELDS} fields of a record"
+        )
+    named = reasons.keys()
+    samples = [
+        [{name: row[name] for name in row if name in named} for row in side]
+        for side in (left, right)
+    ]
+    estimate = _Estimate(tuple(made), samples, rows or (len(left), len(right)))
+    if candidates:
+        given = Record(made, candidates)
+        return Proposal(given, reasons, left_out, dict(estimate.of(given.rules)))
+    rules = _rules(estimate)
+    words = {" and ".join(map(str, rule)): pairs for rule, pairs in rules.items()}
+    return Proposal(Record(made, list(rules)), reasons, left_out, words)
+
+
+def _shared(left: Sequence[Row], right: Sequence[Row]) -> list[str]:
+    """Return the names of columns that both have, in the order of the first."""
+    names = [dict.fromkeys(chain.from_iterable(side)) for side in (left, right)]
+    return [name for name in names[0] if name in names[1]]
+
+
+def _is_there(value: Any) -> bool:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return False
+    return bool(str(value).strip())
+
+
+def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
+    """Return why a column is no field, by its values that are there; None if it is one."""
+    if not all(sides):
+        without = [
+            side for side, values in zip(("left", "right"), sides, strict=True) if not values
+        ]
+        return f"has no value in the {' and the '.join(without)} table"
+    both = [*chain.from_iterable(sides)]
+    if not is_chosen and any(isinstance(value, bool | list | dict | bytes) for value in both):
+        return "holds neither texts nor numbers"
+    if not is_chosen and len({str(value) for value in both}) == 1:
+        return "is the same everywhere"
+    return None
+
+
+def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
+    """Propose how a column is compared, and say what it holds."""
+    values = [*chain.from_iterable(sides)]
+    if all(isinstance(value, datetime.date) for value in values):
+        return Field(name, compare="date", tolerance=31), "dates"
+    texts = [str(value) for value in values]
+    numbers = _numbers(name, values)
+    is_plain = not any(isinstance(value, float) for value in values)
+    digits = ["".join(filter(str.isdigit, text)) for text in texts]
+    marks = sum(sum(map(str.isalnum, text)) for text in texts)
+    if is_plain and sum(map(len, digits)) >= 0.95 * max(1, marks) and not _measures(texts, numbers):
+        size = sum(map(len, digits)) / len(digits)
+        if size >= DIGITS_OF_A_CODE:
+            tolerance = max(2, round(size / 2))
+            field = Field(name, compare="levenshtein", tolerance=tolerance, prepare="digits")
+            return field, "codes or dates, by their digits"
+    if numbers is not None:
+        return _number_field(name, numbers, len(values) - len(numbers))
+    if not is_plain:
+        raise ConfigurationError(
+            f"the column {name!r} has texts and numbers with a fraction: say how it is compared"
+        )
+    return _text_field(name, [list(map(str, side)) for side in sides])
+
+
+def _number_field(name: str, numbers: Sequence[float], others: int) -> tuple[Field, str]:
+    low, high = np.quantile(numbers, [0.25, 0.75]).tolist()
+    is_whole = all(map(float.is_integer, numbers))
+    tolerance = max((high - low) / 4, 2.0 if is_whole else abs(high) / 50 or 1.0)
+    rounded = min(max(float(f"{tolerance:.2g}"), 1e-6), 1e6)
+    field = Field(name, compare="numeric", tolerance=rounded, invalid="missing")
+    return field, f"numbers; {others:,} other values are missing ones" if others else "numbers"
+
+
+def _text_field(name: str, sides: Sequence[Sequence[str]]) -> tuple[Field, str]:
+    texts = [*chain.from_iterable(sides)]
+    words = Counter(len(text.split()) for text in texts)
+    if sum(count * times for count, times in words.items()) / len(texts) >= WORDS_OF_A_TEXT:
+        return Field(name, compare="cosine", prepare=_TEXT), "long texts, by their words"
+    distinct = [set(map(str.lower, side)) for side in sides]
+    few = max(map(len, distinct)) <= min(FEW_VALUES, len(texts) / 10)
+    if few and distinct[0] & distinct[1]:
+        return Field(name, compare="exact", prepare=_TEXT), "few different values"
+    with_digits = sum(any(map(str.isdigit, text)) for text in texts)
+    if words[1] >= 0.8 * len(texts) and with_digits <= 0.05 * len(texts):
+        return Field(name, compare="jaro-winkler", prepare=_TEXT), "names"
+    tolerance = max(2, min(20, round(sum(map(len, texts)) / len(texts) / 2)))
+    return Field(name, compare="levenshtein", tolerance=tolerance, prepare=_TEXT), "short texts"
+
+
+def _numbers(name: str, values: Sequence[Any]) -> list[float] | None:
+    """Return the values that are numbers; None where too many are none."""
+    numbers = []
+    for value in values:
+        with suppress(BadItemError):
+            number = read_number(name, value)
+            if number is not None:
+                numbers.append(float(number))
+    return numbers if len(numbers) >= SHARE_OF_NUMBERS * len(values) else None
+
+
+def _measures(texts: Sequence[str], numbers: Sequence[float] | None) -> bool:
+    """Whether numbers say how much or when, as years do; codes and dates have a length."""
+    if numbers is None:
+        return False
+    if all(number in YEARS for number in numbers) or not all(map(float.is_integer, numbers)):
+        return True
+    (_, most), *_ = Counter(map(len, texts)).most_common(1)
+    return most < 0.9 * len(texts)
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+
+class _Estimate:
+    """How many pairs rules propose of two tables, by samples of them."""
+
+    def __init__(
+        self, fields: tuple[Field, ...], samples: Sequence[Sequence[Row]], rows: tuple[int, int]
+    ) -> None:
+        self.fields = fields
+        self.most = PAIRS_A_ROW * sum(rows)
+        self._samples = samples
+        self._times = rows[0] * rows[1] / max(1, len(samples[0]) * len(samples[1]))
+
+    def of(self, rules: Sequence[Rule]) -> Iterator[tuple[str, float]]:
+        """Yield each rule in words, and its pairs; those that share several keys count as often."""
+        for begin in range(0, len(rules), _RULES_AT_ONCE):
+            some = rules[begin : begin + _RULES_AT_ONCE]
+            kind = Record(self.fields, some).counted(chain.from_iterable(self._samples))
+            items, family = RecordItems(kind), RecordFamily(kind, b"")
+            signed = [
+                family.sign(items.features(list(map(items.encode, rows)))) for rows in self._samples
+            ]
+            for number, rule in enumerate(some):
+                meetings = _meetings(family, signed, number)
+                yield " and ".join(map(str, rule)), self._times * meetings
+
+    def fitting(self, rules: Sequence[Rule]) -> dict[Rule, float]:
+        """Return the rules that propose few enough pairs, and any, with their number."""
+        counted = zip(rules, self.of(rules), strict=True)
+        return {rule: pairs for rule, (_, pairs) in counted if 0 < pairs <= self.most}
+
+
+def _meetings(family: RecordFamily, signed: Sequence[UInt16s], number: int) -> int:
+    known = []
+    for signatures in signed:
+        keys = family.keys_of_rule(signatures, number)
+        known.append(np.unique(keys[keys != 0], return_counts=True))
+    (left, left_counts), (right, right_counts) = known
+    _, ones, others = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+    return int(left_counts[ones] @ right_counts[others])
+
+
+def _rules(estimate: _Estimate) -> dict[Rule, float]:
+    """Return rules of one field each, and of two for fields that make none alone."""
+    ladders = {field.name: _ladder(field) for field in estimate.fields}
+    fitting = estimate.fitting([(part,) for parts in ladders.values() for part in parts])
+    chosen: dict[Rule, float] = {}
+    others = []
+    for parts in ladders.values():
+        rule = next(((part,) for part in parts if (part,) in fitting), None)
+        if rule is None:
+            others.append(parts[-1])
+        else:
+            chosen[rule] = fitting[rule]
+    pairs = estimate.fitting([*combinations(others, 2)])
+    chosen |= dict(sorted(pairs.items(), key=lambda one: one[1]))
+    if not chosen and len(others) > 2:
+        chosen = estimate.fitting([tuple(others)])
+    if not chosen:
+        raise ConfigurationError(
+            f"no rule proposes some pairs, and at most {estimate.most:,}: give the rules"
+        )
+    return {rule: chosen[rule] for rule in [*chosen][:MOST_RULES]}
+
+
+def _ladder(field: Field) -> list[Part]:
+    """Return rules for a field alone, the most forgiving one first."""
+    name = field.name
+    if field.compare == "cosine":
+        return [Alike(name, 0.4, recall=1), Alike(name, 0.6, recall=1), Equal(name)]
+    if field.compare == "numeric":
+        return [Within(name, field.tolerance)]
+    if field.compare in ("levenshtein", "jaro-winkler") and field.prepare != ("digits",):
+        return [Edits(name, 1), Equal(name)]
+    return [Equal(name)]

@@ -1,0 +1,110 @@
+"""Two tables linked by one command, which proposes and learns what it needs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import failed, run
+
+COLUMNS = ("id", "name", "street", "town", "note")
+MATCHES = {(str(number), f"r{number}") for number in range(60, 120)}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Two tables of 120 people, of whom 60 are in both, half of them with a letter wrong."""
+    chance = random.Random(3)
+    folder = tmp_path_factory.mktemp("tables")
+    rows = []
+    for number in range(180):
+        name, street = (
+            "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(2)
+        )
+        rows.append([str(number), name, street, f"town {number % 40}", ""])
+    wrong = [[f"r{row[0]}", "x" * (place % 2) + row[1], *row[2:]] for place, row in enumerate(rows)]
+    for table, some, mark in (("left", rows[:120], ","), ("right", wrong[60:], ";")):
+        with (folder / f"{table}.csv").open("w", newline="") as file:
+            csv.writer(file, delimiter=mark).writerows([COLUMNS, *some])
+    with (folder / "right.jsonl").open("w") as file:
+        for row in wrong[60:]:
+            told = dict(zip(("key", *COLUMNS[1:]), row, strict=True))
+            file.write(json.dumps(told) + "\n")
+    return folder
+
+
+def found_in(file: Path) -> set[tuple[str, str]]:
+    with file.open() as lines:
+        return {(row["left"], row["right"]) for row in csv.DictReader(lines)}
+
+
+def test_tables_are_linked_as_they_are_and_again_by_the_settings_that_were_chosen(tables, tmp_path):
+    output, settings = tmp_path / "matches.csv", tmp_path / "settings.json"
+    told = run("link", tables / "left.csv", tables / "right.csv", "-o", output, "--one-to-one",
+               "--save-settings", settings)  # fmt: skip
+    assert told.exit_code == 0, told.stderr
+    assert found_in(output) == MATCHES
+    assert output.read_text().splitlines()[0] == "left,right,similarity"
+    assert "left.csv: 120 rows, keys in the column 'id'" in told.stderr
+    assert "field 'name': jaro-winkler (names)" in told.stderr
+    assert "column 'note' is left out: it has no value in the left and the right" in told.stderr
+    assert "rule name within 1 edit: about" in told.stderr
+    assert "they match from similarity" in told.stderr
+    assert json.loads(settings.read_text())["about"]
+    again = tmp_path / "again.tsv"
+    told = run("link", tables / "left.csv", tables / "right.jsonl", "-o", again, "--one-to-one",
+               "--settings", settings, "--right-id-field", "key")  # fmt: skip
+    assert told.exit_code == 0, told.stderr
+    assert again.read_text() == output.read_text().replace(",", "\t")
+
+
+def test_rules_comparisons_and_a_threshold_can_be_given(tables, tmp_path):
+    told = run("link", tables / "left.csv", tables / "right.csv", "-o", tmp_path / "m.jsonl",
+               "--rule", "street+town", "--rule", '[{"by": "edits", "field": "name", "edits": 2}]',
+               "--compare", "street=exact", "--threshold", "0.9", "--json")  # fmt: skip
+    assert told.exit_code == 0, told.stderr
+    assert json.loads(told.stdout)["threshold"] == 0.9
+    found = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
+    assert {(pair["left"], pair["right"]) for pair in found} == MATCHES
+
+
+def test_a_row_is_in_one_pair_and_no_two_that_are_apart_are(tables, tmp_path):
+    (tmp_path / "apart.tsv").write_text("100\tr100\n")
+    told = run("link", tables / "left.csv", tables / "right.csv", "-o", tmp_path / "m.csv",
+               "--rule", "town", "--threshold", "0.3", "--one-to-one",
+               "--apart", tmp_path / "apart.tsv")  # fmt: skip
+    assert told.exit_code == 0, told.stderr
+    found = found_in(tmp_path / "m.csv")
+    assert MATCHES - found == {("100", "r100")}
+    assert len({left for left, _ in found}) == len({right for _, right in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--id-field", "town"], "the column 'town' does not tell all rows apart; --id-field"),
+        (["--id-field", "x"], "there is no column 'x'; there are id, name, street, town, note"),
+        (["--rule", "[1"], "--rule [1: not JSON"),
+        (["--compare", "name=exact:many"], "the tolerance 'many' is not a number"),
+        (["--compare", "age=exact"], "both tables have no column 'age'; they share 'name'"),
+        (["--settings", '{"fields": ["age"]}'], "there is no column 'age' of the settings"),
+        (["--settings", "{}", "--rule", "name"], "--settings contradicts --rule and --compare"),
+        (["--probability", "1"], "--probability must be between 0 and 1"),
+        (["--threshold", "0.5", "--probability", "0.5"], "contradict each other"),
+        (["--settings", '{"fields": ["name"]}'], "no weights can be learnt"),
+    ],
+)
+def test_what_cannot_be_linked_is_said(tables, tmp_path, options, problem):
+    output = tmp_path / "m.csv"
+    assert problem in failed("link", tables / "left.csv", tables / "right.csv", "-o", output,
+                             *options)  # fmt: skip
+    assert not output.exists()
+
+
+def test_a_table_that_can_be_read_but_once_is_refused(tables, tmp_path):
+    told = failed("link", "-", tables / "right.csv", "-o", tmp_path / "m.csv")
+    assert "tables are read twice" in told

@@ -1,0 +1,81 @@
+"""Settings of records are proposed by what columns hold, and refused where nothing fits."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+import simdb
+
+NAMES = ["ann", "bob", "cleo", "dora", "emil", "fritz", "gustav", "hanna"]
+
+
+def row(number: int) -> dict[str, object]:
+    name = "".join(NAMES[number // 8**place % 8] for place in range(3))
+    return {
+        "name": name,
+        "title": f"on {name} and the {name[::-1]} of all {number}",
+        "street": f"{number} {name} road",
+        "phone": f"(0{number % 7}) {number * 7919:07d}",
+        "born": datetime.date(2000, 1, 1) + datetime.timedelta(number),
+        "year": 1900 + number % 100,
+        "price": f"{number % 90}.5" if number else "n/a",
+        "state": ["nsw", "vic"][number % 2],
+        "empty": None,
+        "same": "x",
+        "left only" if number < 100 else "right only": 1,
+    }
+
+
+LEFT, RIGHT = [row(number) for number in range(100)], [row(number) for number in range(100, 200)]
+
+
+def test_a_column_is_compared_by_what_it_holds_and_has_a_rule_that_is_not_too_large():
+    found = simdb.propose_record(LEFT, [*RIGHT, *LEFT[:50]], rows=(1_000, 1_000))
+    assert {field.name: field.compare for field in found.kind.fields} == {
+        "name": "jaro-winkler",
+        "title": "cosine",
+        "street": "levenshtein",
+        "phone": "levenshtein",
+        "born": "date",
+        "year": "numeric",
+        "price": "numeric",
+        "state": "exact",
+    }
+    assert found.reasons["price"] == "numbers; 2 other values are missing ones"
+    assert found.left_out == {
+        "empty": "has no value in the left and the right table",
+        "same": "is the same everywhere",
+        "left only": "is the same everywhere",
+    }
+    assert {"phone", "born"} <= found.pairs.keys()
+    assert "state" not in found.pairs  # half of all pairs
+    assert all(0 < pairs <= 40_000 for pairs in found.pairs.values())
+    assert list(found.pairs) == [" and ".join(map(str, rule)) for rule in found.kind.rules]
+
+
+def test_what_is_given_overrules_the_proposal():
+    field = simdb.Field("year", compare="numeric", tolerance=3)
+    found = simdb.propose_record(LEFT, LEFT, fields=[field], candidates=["phone"])
+    assert found.kind.fields[5] == field
+    assert found.kind.rules == ((simdb.Equal("phone"),),)
+
+
+@pytest.mark.parametrize(
+    ("right", "named", "problem"),
+    [
+        ([{"other": "a"}], {}, "the tables share no column to compare$"),
+        ([{"empty": "a"}], {}, "'empty' has no value in the left table"),
+        (RIGHT, {"fields": [simdb.Field("age")]}, "both tables have no column 'age'; they share"),
+        ([{"state": "nsw"}] * 99 + [{"state": "vic"}], {}, "no rule proposes some pairs"),
+        (
+            [{"price": 0.5}] + [{"price": "x"}] * 20,
+            {},
+            "'price' has texts and numbers with a fraction",
+        ),
+    ],
+)
+def test_what_cannot_be_proposed_is_said(right, named, problem):
+    with pytest.raises(simdb.ConfigurationError, match=problem):
+        simdb.propose_record(LEFT, right, **named)
