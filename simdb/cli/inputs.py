@@ -264,8 +264,8 @@ class InputOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleOptions(InputOptions):
-    """How inputs are read that are measured and not stored: the keys do not matter."""
+class UnstoredInputs(InputOptions):
+    """How inputs are read that no store is to keep: without metadata, and without a bad row."""
 
     integer_keys: bool = False
     metadata_field: str | None = None

@@ -16,14 +16,13 @@ import typer
 import simdb
 from simdb.cli.dedupe import Places
 from simdb.cli.feed import Feed
-from simdb.cli.inputs import InputOptions, content_seed, require_no_input
+from simdb.cli.inputs import UnstoredInputs, content_seed, require_no_input
 from simdb.cli.options import Apart, KindOptions, rational
 from simdb.cli.output import ProgressBar, Working, counted, measured, note
 from simdb.errors import ConfigurationError, KeyExistsError, UsageError
 from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there
-from simdb.files.rows import MadeKeys
 from simdb.files.tables import write_table
 from simdb.files.writing import (
     TABLES,
@@ -49,7 +48,7 @@ _ABOUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class LinkedInputs(InputOptions):
+class LinkedInputs(UnstoredInputs):
     """How the two tables are read."""
 
     text_field: list[str] | None = None
@@ -60,18 +59,8 @@ class LinkedInputs(InputOptions):
         ),
     ] = None
     pattern: str | None = None
-    integer_keys: bool = False  # that of ``Apart``
     elements: Literal["auto", "integers", "strings"] | None = None
     separator: str | None = None
-    metadata_field: str | None = None
-    columns: list[str] | None = None
-    make_keys: MadeKeys | None = None
-    key_prefix: str | None = None
-    other_keys: bool = False
-    ratings: str | None = None
-    rating_field: str | None = None
-    on_bad: Literal["error", "skip"] = "error"
-    bad: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

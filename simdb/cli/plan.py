@@ -18,7 +18,7 @@ import typer
 import simdb
 from simdb.cli.create import index_in_words
 from simdb.cli.feed import Feed
-from simdb.cli.inputs import InputOptions, SampleOptions
+from simdb.cli.inputs import InputOptions, UnstoredInputs
 from simdb.cli.options import Bound, KindOptions, PlanOptions, rational
 from simdb.cli.output import AsJson, print_json, print_table
 from simdb.errors import MissingExtraError, UsageError
@@ -58,7 +58,7 @@ def plan(
         ),
     ] = None,
     described: KindOptions,
-    reading: SampleOptions,
+    reading: UnstoredInputs,
     bound: Bound,
     wanted: PlanOptions,
     points: Annotated[

@@ -14,7 +14,7 @@ import typer
 import simdb
 from simdb import arrow
 from simdb.cli.feed import noted
-from simdb.cli.inputs import InputOptions, SampleOptions, set_from
+from simdb.cli.inputs import InputOptions, UnstoredInputs, set_from
 from simdb.cli.options import IntegerKeys, Question, key_from
 from simdb.cli.output import (
     Answering,
@@ -98,7 +98,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeOptions(SampleOptions):
+class ProbeOptions(UnstoredInputs):
     """How --input is read."""
 
     pattern: str | None = None
