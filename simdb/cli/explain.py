@@ -10,17 +10,17 @@ import typer
 
 from simdb.cli.options import IntegerKeys, Question, key_from
 from simdb.cli.output import Telling, counted, print_json, print_table
-from simdb.cli.stores import StoredCollection
+from simdb.cli.stores import OneOrTwo
 from simdb.errors import UsageError
 from simdb.results import Explanation
 
 
 def explain(
     *,
-    stored: StoredCollection,
+    stored: OneOrTwo,
     verb: Annotated[
-        Literal["search", "pairs", "groups"],
-        typer.Argument(metavar="search|pairs|groups", help="The command that would be given."),
+        Literal["search", "pairs", "groups", "join"],
+        typer.Argument(metavar="search|pairs|groups|join", help="The command that would be given."),
     ],
     question: Question,
     measure: Annotated[
@@ -42,9 +42,12 @@ def explain(
     """
     if run and verb == "search" and key is None:
         raise UsageError("to run a search, say what to search for with --key")
-    with stored.viewed() as source:
+    with stored.both() as (source, partner):
+        if (verb == "join") != (partner is not None):
+            raise UsageError("a join, and nothing else, is with another collection: --right NAME")
         item = None if key is None else source.get(key_from(key, integer_keys=integer_keys)).item
-        told = source.explain(verb, item, measure=measure, run=run, **question.of(source.kind))
+        asked = question.of(source.kind if partner is None else partner.kind)
+        told = source.explain(verb, item, other=partner, measure=measure, run=run, **asked)
     if telling.as_json:
         print_json(_plain(told))
     else:

@@ -46,6 +46,17 @@ def test_a_search_is_run_for_a_stored_item(store):
     assert "--key" in failed("explain", store, "hashes", "search", "--run")
 
 
+def test_a_join_is_with_another_collection_and_nothing_else_is(store):
+    with simdb.open(store) as database:
+        others = database.collection("others", simdb.Bits(64), max_distance=4, seed=1)
+        others.add_many((number, number**5 ^ 1) for number in range(0, 50, 5))
+    joined = done("explain", store, "hashes", "join", "--right", "others", "--run", "--json").stdout
+    pairs = done("join", store, "hashes", "others", "--exact").stdout.splitlines()
+    assert json.loads(joined)["answers"] == len(pairs) >= 10
+    assert "--right" in failed("explain", store, "hashes", "join")
+    assert "--right" in failed("explain", store, "hashes", "pairs", "--right", "others")
+
+
 def test_what_is_not_known_is_null(tmp_path):
     with simdb.open(tmp_path / "r.simdb") as database:
         kind = simdb.Fingerprint(100, 100)
