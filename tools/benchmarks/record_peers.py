@@ -152,21 +152,29 @@ def settings_of(name: str, table: dict[str, Settings]) -> Settings:
     return table.get(name, table["people"])
 
 
+def _frames(task: Task) -> list[Any]:
+    """The one or two tables of a task, prepared."""
+    pandas = importlib.import_module("pandas")
+    rows_of_each = [rows for rows in (task.left, task.right) if rows is not None]
+    return [pandas.DataFrame(task.prepared(rows)) for rows in rows_of_each]
+
+
+def _blocked(library: Any, rules: Iterable[Sequence[str]], tables: list[Any]) -> Any:
+    """The candidates of recordlinkage: pairs that agree in all columns of a rule."""
+    index = library.Index()
+    for rule in rules:
+        index.block(list(rule))
+    return index.index(*tables)
+
+
 def run_recordlinkage(task: Task) -> dict[str, Any]:
     """Blocks by the rules, compares, and adds up the weighted similarities."""
-    library, pandas = importlib.import_module("recordlinkage"), importlib.import_module("pandas")
+    library = importlib.import_module("recordlinkage")
     methods, threshold = settings_of(task.name, RECORDLINKAGE)
-    tables = [
-        pandas.DataFrame(task.prepared(rows))
-        for rows in (task.left, task.right)
-        if rows is not None
-    ]
+    tables = _frames(task)
 
     def link() -> Any:
-        index = library.Index()
-        for rule in task.rules:
-            index.block(list(rule))
-        candidates = index.index(*tables)
+        candidates = _blocked(library, task.rules, tables)
         compare = library.Compare()
         for name, (method, _) in methods.items():
             if method == "exact":
@@ -192,21 +200,14 @@ def run_documented_recordlinkage(task: Task) -> dict[str, Any]:
 
     The score of a pair is the mean of its features, which the documentation holds a threshold to.
     """
-    library, pandas = importlib.import_module("recordlinkage"), importlib.import_module("pandas")
+    library = importlib.import_module("recordlinkage")
     similar, equal = settings_of(task.name, DOCUMENTED_RECORDLINKAGE)
     is_of_people = task.name not in DOCUMENTED_RECORDLINKAGE
     rules: EqualColumns = (("given_name",),) if is_of_people else task.rules
-    tables = [
-        pandas.DataFrame(task.prepared(rows))
-        for rows in (task.left, task.right)
-        if rows is not None
-    ]
+    tables = _frames(task)
 
     def link() -> Any:
-        index = library.Index()
-        for rule in rules:
-            index.block(list(rule))
-        candidates = index.index(*tables)
+        candidates = _blocked(library, rules, tables)
         compare = library.Compare()
         for name in similar:
             compare.string(name, name, method="jarowinkler", threshold=DOCUMENTED_BOUND, label=name)
