@@ -24,8 +24,8 @@ from pathlib import Path
 MODULES = (
     *("ingest", "doors", "pipelines", "growth", "latency", "memory"),
     *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
-    *("set_ingest", "bits", "vectors", "exact_methods", "questions", "strings"),
-    "method_peers",
+    *("set_ingest", "bits", "vectors", "exact_methods", "questions", "hashes"),
+    *("strings", "method_peers"),
     *("fingerprints", "records"),
 )
 LARGE_COUNT = 1_000_000

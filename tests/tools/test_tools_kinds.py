@@ -14,6 +14,7 @@ from simdb.kinds.fingerprints import SquaresFamily
 from tools.benchmarks import (
     bits,
     exact_methods,
+    hashes,
     method_peers,
     print_stores,
     questions,
@@ -24,7 +25,7 @@ from tools.benchmarks.print_stores import SquareStatistics
 from tools.benchmarks.registry import Bench, Figure
 from tools.print_rates import packed, simulated_rates
 
-MODULES = (bits, vectors, exact_methods, strings, method_peers, print_stores, questions)
+MODULES = (bits, vectors, exact_methods, strings, method_peers, print_stores, questions, hashes)
 GIVEN = ("ann", "anna", "hanna", "jon", "john", "joan")
 
 
@@ -79,6 +80,18 @@ def test_scanning_a_store_finds_exactly_the_vectors_of_a_tanimoto_similarity(tmp
         assert found[0].similarity == 1.0
         # What is similar to the vector without a set bit is nothing, not even itself.
         assert not collection.search(packed[-1], guarantee="exact")
+
+
+def test_many_hashes_are_judged_by_bytes_and_medians_and_all_planted_ones_found(bench, monkeypatch):
+    for name, few in (("MANY", 400), ("SEARCHES", 3), ("UNTIL_FILTERED", 4), ("PLANTED", 20)):
+        monkeypatch.setattr(hashes, name, few)
+    hashes.hashes_of_64_bits(bench)
+    figures = by_name(bench)
+    assert figures["planted within 4 that are found"].value == 1
+    assert (figures["index, bytes a hash"].value or 0) > 8
+    medians = [figure.value for name, figure in figures.items() if name.startswith("search of")]
+    assert len(medians) == 4
+    assert all(medians)
 
 
 def test_bits_are_judged_by_the_time_of_reading_and_by_faiss(bench, monkeypatch):
