@@ -657,6 +657,12 @@ def keys_column(keys: Sequence[Key | None]) -> Any:
     return arrow.array(keys, arrow.int64() if kinds == {int} else arrow.string())
 
 
+def json_column(values: Sequence[Any]) -> Any:
+    """Return values as a column of JSON text; None is null."""
+    texts = [None if value is None else json.dumps(value, default=str) for value in values]
+    return library().array(texts, library().string())
+
+
 def numbers(values: npt.NDArray[np.int64]) -> Any:
     """Return an array of NumPy as one of Arrow: ``pyarrow.array`` would import pandas for it."""
     arrow = library()

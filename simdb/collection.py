@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,7 @@ from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
+from simdb.opened.where import Accepts, Chosen, Where, read_where
 from simdb.ragged import distinct_of
 from simdb.results import (
     AddReport,
@@ -69,6 +70,7 @@ from simdb.results import (
     Pair,
     Pairs,
     Progress,
+    Since,
     Stats,
 )
 from simdb.storage.collection.reader import CollectionReader
@@ -81,12 +83,32 @@ from simdb.upkeep.weigh import PairEvidence, Weights
 from simdb.work import Work
 
 DELETED_AT_ONCE = 10_000
+MOST_ITEMS = 2**32  # no item has this number, or a higher one
 OnExisting = Literal["error", "skip", "replace"]
 OnDuplicate = Literal["keep", "skip"]
 OnBad = Literal["error", "skip"]
 DedupeMeasure = Literal["jaccard", "containment"]
 # What policies of adding the choices of ``dedupe`` are.
 _OF_DEDUPE: dict[str, add.OnExisting] = {"error": "same", "keep": "leave", "replace": "update"}
+
+
+class _Among(NamedTuple):
+    """Which items a question is about, and whether its answer carries their metadata."""
+
+    accepts: Accepts | None
+    metadata: bool
+
+    @classmethod
+    def read(cls, where: Where | None, metadata: bool) -> _Among:  # noqa: FBT001 - as it was given
+        """Read what a caller asks; WrongTypeError, ConfigurationError: ``where`` is no filter."""
+        return cls(None if where is None else read_where(where), metadata)
+
+    def of(self, opened: Opened) -> Opened:
+        """Return a collection as the question sees it."""
+        if self.accepts is None and not self.metadata:
+            return opened
+        only = None if self.accepts is None else Chosen(self.accepts, opened.reader)
+        return replace(opened, only=only, with_metadata=self.metadata)
 
 
 class CollectionView:
@@ -307,6 +329,8 @@ class CollectionView:
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
         measure: str = "jaccard",
+        where: Where | None = None,
+        metadata: bool = False,
     ) -> Matches:
         """Find the stored items that are similar to an item.
 
@@ -329,6 +353,11 @@ class CollectionView:
                 the stored item that the probe contains), ``"probe-in-stored"`` or ``"overlap"``
                 (the larger of these two shares); by all but the first, without an exact index that
                 serves it, every item is compared.
+            where: only stored items with such metadata: values by name, all of which an item must
+                have (``{"source": "web"}``; a set stands for any of its values, None for what an
+                item lacks), or a function of metadata, None where an item has none. Decided before
+                the answer is cut to ``limit``.
+            metadata: let each match carry the metadata of its item.
 
         Returns:
             Matches by falling similarity, equal ones in order of insertion.
@@ -337,7 +366,7 @@ class CollectionView:
             ThresholdTooLowError: no index serves the threshold; the message names the remedy.
         """
         asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
-        return self._search_many([item], limit, asked)[0]
+        return self._search_many([item], limit, asked, _Among.read(where, metadata))[0]
 
     def search_many(
         self,
@@ -350,6 +379,8 @@ class CollectionView:
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
         measure: str = "jaccard",
+        where: Where | None = None,
+        metadata: bool = False,
     ) -> Answers:
         """Search for each of several items in one snapshot; see ``search``.
 
@@ -357,13 +388,15 @@ class CollectionView:
             items: what to look for; of a table, the column that ``item`` names.
         """
         asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
-        return Answers(self._search_many(arrow.items_of(items, item), limit, asked))
+        given = arrow.items_of(items, item)
+        return Answers(self._search_many(given, limit, asked, _Among.read(where, metadata)))
 
     def _search_many(
-        self, items: Iterable[object], limit: int | None, asked: Asked
+        self, items: Iterable[object], limit: int | None, asked: Asked, among: _Among
     ) -> list[Matches]:
         require_whole("limit", limit, 1)
-        with self._opened() as opened:
+        with self._opened() as whole:
+            opened = among.of(whole)
             method = _method(opened, "search", asked)
             encoded = list(map(opened.signer.items.encode, items))
             return method.search_many(opened, encoded, limit)
@@ -377,6 +410,8 @@ class CollectionView:
         min_recall: float | None = None,
         measure: str = "jaccard",
         since: int | None = None,
+        where: Where | None = None,
+        metadata: bool = False,
         resume: str | None = None,
         budget: int | None = None,
     ) -> Pairs:
@@ -398,7 +433,10 @@ class CollectionView:
                 which takes quadratic time.
             measure: ``"jaccard"``, or ``"dice"``, ``"cosine"`` or ``"overlap"``, by which answers
                 are exact, as with ``guarantee="exact"``.
-            since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned.
+            since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned; ``Pair.sides``
+                then tells pairs of two later items from those with an earlier one.
+            where: only pairs of two items with such metadata, as for ``search``.
+            metadata: let pairs carry the metadata of both items.
             resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
                 the same arguments. Pairs that are done are not compared again; in memory, all items
                 are loaded again, else the postings are read again. By Jaccard similarity only.
@@ -419,14 +457,18 @@ class CollectionView:
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
             if since is None:
                 _require_candidates(opened, method)
-        return self._streamed(None, method, budget, first)
+        since_both = None if first is None else Since(first, first, of_one=True)
+        among = _Among.read(where, metadata)
+        return self._streamed(None, method, budget, (among, among), since=since_both)
 
     def _streamed(
         self,
         other: CollectionView | None,
         method: Method,
         budget: int | None,
-        since: int | None = None,
+        among: tuple[_Among, _Among],
+        *,
+        since: Since | None = None,
         apart: list[tuple[Key, Key]] | None = None,
     ) -> Pairs:
         """Return pairs that are found as they are asked for; without another one, of this one.
@@ -436,30 +478,47 @@ class CollectionView:
         require_whole("budget", budget, 1)
         work = Work(budget)
         return Pairs(
-            partial(self._answered, other, method, since or 0, work, apart),
+            partial(
+                self._answered,
+                other,
+                method,
+                among=among,
+                since=since,
+                work=work,
+                apart=apart,
+            ),
             method.promise(self._known.settings.kind),
             method.recall,
             work=work,
             token=method.resume,
             is_distance=self._known.settings.kind.is_distance,
             since=since,
+            with_metadata=among[0].metadata,
         )
 
     def _answered(
         self,
         other: CollectionView | None,
         method: Method,
-        since: int,
+        *,
+        among: tuple[_Among, _Among],
+        since: Since | None,
         work: Work,
         apart: list[tuple[Key, Key]] | None,
     ) -> Iterator[AnsweredBatch]:
-        with self._sides(other, work) as (left, right):
+        with self._sides(other, work) as (whole, other_whole):
+            left = among[0].of(whole)
+            right = left if other is None else among[1].of(other_whole)
             if apart is not None:
-                yield from entities.assigned(method, left, right, apart)
-                return
-            pairs = method.pairs(left, since=since) if other is None else method.join(left, right)
-            for batch in methods.answered(method, left, right, pairs):
-                yield batch
+                found = entities.assigned(method, left, right, apart)
+            else:
+                first = 0 if since is None else since.right
+                pairs = (
+                    method.pairs(left, since=first) if other is None else method.join(left, right)
+                )
+                found = methods.answered(method, left, right, pairs)
+            for batch, known, token in found:
+                yield (batch if since is None else since.among(batch)), known, token
                 _require_open(left)
                 _require_open(right)
 
@@ -473,6 +532,8 @@ class CollectionView:
         method: Clusters = "chain",
         apart: Iterable[tuple[Key, Key]] = (),
         earlier: Groups | bytes | None = None,
+        where: Where | None = None,
+        metadata: bool = False,
         budget: int | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> Groups:
@@ -501,6 +562,9 @@ class CollectionView:
                 ``apart``; or its ``state()``, which may be kept in a file. Only pairs of items that
                 came since are looked for, and only the groups that these, deleted items or another
                 ``apart`` touch are made anew. The answer is that of a call without it.
+            where: only items with such metadata, as for ``search``: no other connects them. Not
+                with ``earlier``.
+            metadata: let groups carry the metadata of their items.
             budget: as for ``pairs``; items that are connected already are not looked at again.
             progress: called now and then.
 
@@ -519,8 +583,12 @@ class CollectionView:
         kept_apart = list(apart)
         work = Work(budget)
         asked = Asked(threshold, max_distance, guarantee, min_recall)
+        among = _Among.read(where, metadata)
+        if where is not None and earlier is not None:
+            raise ConfigurationError("groups that go on from earlier ones are of all items")
         if method != "chain" or kept_apart or earlier is not None:
-            with self._opened(work) as opened:
+            with self._opened(work) as whole:
+                opened = among.of(whole)
                 answering = _method(opened, "pairs", asked)
                 if earlier is None:
                     _require_candidates(opened, answering)
@@ -528,13 +596,15 @@ class CollectionView:
                     answering, opened, method, kept_apart, earlier=earlier, progress=progress
                 )
                 return entities.groups(made, answering, opened)
-        with self._opened(work) as opened:
-            answering = _method(opened, "groups", asked)
+        with self._opened(work) as whole:
+            opened = among.of(whole)
+            answering = _method(opened, "groups" if where is None else "pairs", asked)
             _require_candidates(opened, answering)
-            found = answering.groups(opened, progress)
+            found = methods.connected(answering, opened, progress)
             keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
+            told = methods.metadata_of_groups(opened, found)
         promised = answering.promise(self._known.settings.kind)
-        return Groups(keys, promised, answering.recall, work.looked_at)
+        return Groups(keys, promised, answering.recall, work.looked_at, metadata=told)
 
     def join(
         self,
@@ -547,6 +617,11 @@ class CollectionView:
         measure: str = "jaccard",
         one_to_one: bool = False,
         apart: Iterable[tuple[Key, Key]] = (),
+        since: int | None = None,
+        other_since: int | None = None,
+        where: Where | None = None,
+        other_where: Where | None = None,
+        metadata: bool = False,
         resume: str | None = None,
         budget: int | None = None,
     ) -> Pairs:
@@ -574,6 +649,12 @@ class CollectionView:
                 with the largest sum of similarities (a distance d of at most D counts 1 - d / 2D).
                 All pairs are held in memory, and none is given before all are found.
             apart: pairs of keys, left and right, that are never the same: none is chosen.
+            since, other_since: only the pairs of an item that this, or the other, collection has
+                since then; ``Pair.sides`` tells which of the two. All are looked for, whatever the
+                one that is not given, of which no item counts as new.
+            where, other_where: only pairs of items of this, or of the other, collection with such
+                metadata, as for ``search``. One to one is then chosen among these.
+            metadata: as for ``pairs``.
             resume, budget: as for ``pairs``; what is one to one cannot be resumed.
 
         Raises:
@@ -599,7 +680,13 @@ class CollectionView:
             raise ConfigurationError("apart= is of a join with one_to_one=True")
         if one_to_one and resume is not None:
             raise ConfigurationError("what is one to one depends on all pairs: leave out resume=")
-        return self._streamed(other, method, budget, apart=kept_apart if one_to_one else None)
+        marks = [MOST_ITEMS if mark is None else read_since(mark) for mark in (since, other_since)]
+        told = None
+        if since is not None or other_since is not None:
+            told = Since(marks[0], marks[1], of_one=False)
+        among = _Among.read(where, metadata), _Among.read(other_where, metadata)
+        kept = kept_apart if one_to_one else None
+        return self._streamed(other, method, budget, among, since=told, apart=kept)
 
     def score(self, pairs: Iterable[tuple[Key, Key]], other: CollectionView | None = None) -> Pairs:
         """Compare pairs of stored items that come from elsewhere, as candidates are compared.

@@ -130,7 +130,8 @@ def pairs(
     with _collection_for(table, kind, bound, store, collection) as target:
         on_existing: OnExisting = "error" if store is None else "skip"
         report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
-        return table.made_of(target.pairs(since=report.since, **bound))
+        since = None if store is None else report.since
+        return table.made_of(target.pairs(since=since, **bound))
 
 
 def link(

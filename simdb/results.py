@@ -6,9 +6,10 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import repeat
+from functools import partial
+from itertools import chain, repeat
 from math import isnan, nan
-from typing import Any, Literal, Protocol, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -18,11 +19,14 @@ from simdb.errors import ConfigurationError, Remedy
 from simdb.ragged import ByteStrings, distinct_of
 from simdb.work import Work
 
+T = TypeVar("T")
 Key: TypeAlias = str | int
 # Many keys: numbers, the UTF-8 of texts, or some of both.
 KeyColumn: TypeAlias = Int64s | ByteStrings | list[Key]
 Guarantee: TypeAlias = Literal["exact", "probable", "estimate"]
 Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
+Sides: TypeAlias = Literal["new-new", "old-new", "new-old"]
+Metadata: TypeAlias = Mapping[str, Any] | None
 
 
 class Tabular(ABC):
@@ -90,12 +94,14 @@ class Match(_Measured):
         similarity: the true similarity of the two; None where the collection measures distances.
         distance: the true distance of the two; None where the collection measures similarities.
         estimated: the similarity is not the true one but an estimate, by signatures alone.
+        metadata: of the item, where they were asked for and it has some.
     """
 
     key: Key
     similarity: float | None = None
     distance: float | None = None
     estimated: bool = False
+    metadata: Metadata = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,8 @@ class Matches(Tabular, Sequence[Match]):
     def to_arrow(self) -> Any:
         """Return the matches as a ``pyarrow.Table``: ``key``, and ``similarity`` or ``distance``.
 
+        If any has metadata also these, as JSON text.
+
         The schema's metadata has the promise, as that of ``Pairs.to_arrow``.
 
         Raises:
@@ -159,7 +167,10 @@ class Answers(list[Matches], Tabular):
 def _columns_of_matches(matches: Sequence[Match]) -> dict[str, Any]:
     measured = "distance" if matches and matches[0].similarity is None else "similarity"
     values = np.array([match.value for match in matches], np.float64)
-    return {"key": arrow.keys_column([match.key for match in matches]), measured: values}
+    columns = {"key": arrow.keys_column([match.key for match in matches]), measured: values}
+    if any(match.metadata is not None for match in matches):
+        columns["metadata"] = arrow.json_column([match.metadata for match in matches])
+    return columns
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -171,6 +182,9 @@ class Pair(_Measured):
         similarity, distance: the true one of the two; the other, which the collection does not
             measure, is None.
         estimated: the similarity is not the true one but an estimate, by signatures alone.
+        sides: of pairs that came since some state, which of the two did: ``"new-new"``,
+            ``"old-new"`` (the right one) or ``"new-old"``. None of other pairs.
+        left_metadata, right_metadata: of the items, where they were asked for and one has some.
     """
 
     left: Key
@@ -178,6 +192,9 @@ class Pair(_Measured):
     similarity: float | None = None
     distance: float | None = None
     estimated: bool = False
+    sides: Sides | None = None
+    left_metadata: Metadata = None
+    right_metadata: Metadata = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +270,12 @@ class Group:
     Attributes:
         representative: the one inserted first; by the method ``"star"`` the centre.
         keys: of all its items, the representative first, then by insertion.
+        metadata: of each item, where they were asked for; else none.
     """
 
     representative: Key
     keys: tuple[Key, ...]
+    metadata: tuple[Metadata, ...] = ()
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -635,8 +654,19 @@ class RepairReport:
 # Looks up the keys of ascending item numbers.
 KeysOf: TypeAlias = Callable[[UInt32s], KeyColumn]
 
-# Batches, what looks up the keys of their left and of their right items, a token to go on after.
-PairSource = Callable[[], Iterator[tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]]]
+# Looks up their metadata.
+MetadataOf: TypeAlias = Callable[[UInt32s], list[Metadata]]
+
+
+class Lookup(NamedTuple):
+    """What looks up what ascending item numbers of a collection stand for."""
+
+    keys: KeysOf
+    metadata: MetadataOf
+
+
+# Batches, what looks their left and their right items up, a token to go on after.
+PairSource = Callable[[], Iterator[tuple[PairBatch, tuple[Lookup, Lookup], str | None]]]
 
 
 class Pairs(Tabular):
@@ -659,10 +689,12 @@ class Pairs(Tabular):
         work: Work,
         token: str | None,
         is_distance: bool = False,
-        since: int | None = None,
+        since: Since | None = None,
+        with_metadata: bool = False,
     ) -> None:
         self._source = source
         self._since = since
+        self._with_metadata = with_metadata
         self._work = work
         self._measured = "distance" if is_distance else "similarity"
         self.token = token
@@ -690,8 +722,13 @@ class Pairs(Tabular):
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield one ``Pair`` after the other."""
-        for batch, keys_of, token in self._source():
-            yield from _with_keys(self._marked(batch), *keys_of)
+        for batch, lookups, token in self._source():
+            columns: dict[str, Sequence[Any]] = {}
+            if self._since is not None:
+                columns["sides"] = self._since.sides(batch)
+            if self._with_metadata:
+                columns |= dict(zip(_OF_SIDES, _metadata(batch, *lookups), strict=True))
+            yield from _with_keys(self._marked(batch), *lookups, columns)
             self.token = token
 
     def batches(self) -> Iterator[PairBatch]:
@@ -710,9 +747,10 @@ class Pairs(Tabular):
     def to_arrow(self) -> Any:
         """Return the pairs as a ``pyarrow.Table``: ``left``, ``right`` and the measured value.
 
-        Keys are int64 or texts. Under ``simdb`` the metadata of the schema has, as JSON, the
-        guarantee, the expected recall at the threshold, and of pairs that came with later items
-        ``since`` and ``new``, the side that is always one of these.
+        Keys are int64 or texts; of pairs that came with later items ``sides`` tells which of the
+        two did, and metadata that were asked for are JSON text. Under ``simdb`` the metadata of the
+        schema has, as JSON, the guarantee, the expected recall at the threshold, and of pairs of
+        ``pairs`` that came with later items ``since`` and ``new``, the side that is always one.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -726,19 +764,63 @@ class Pairs(Tabular):
         Raises:
             MissingExtraError, UsageError: as ``to_arrow``, the latter also while reading.
         """
-        none = {"left": [], "right": [], self._measured: np.empty(0)}
-        since = {} if self._since is None else {"since": self._since, "new": "right"}
-        return arrow.reader(self._columns(), none, {**_promised(self), **since})
+        none: dict[str, Any] = {"left": [], "right": [], self._measured: np.empty(0)}
+        told: dict[str, Any] = {}
+        if self._since is not None:
+            none["sides"] = arrow.library().array([], arrow.library().string())
+            told = self._since.told()
+        if self._with_metadata:
+            none |= {name: arrow.json_column([]) for name in _OF_SIDES}
+        return arrow.reader(self._columns(), none, {**_promised(self), **told})
 
     def _columns(self) -> Iterator[dict[str, Any]]:
         """Yield the pairs as columns by name, one batch after the other."""
-        for batch, keys_of, token in self._source():
+        for batch, lookups, token in self._source():
             left, right = (
-                arrow.taken(keys, places) for keys, places in _keys_and_places(batch, *keys_of)
+                arrow.taken(keys, places) for keys, places in _keys_and_places(batch, *lookups)
             )
             measured = getattr(batch, self._measured)
-            yield {"left": left, "right": right, self._measured: measured}
+            columns = {"left": left, "right": right, self._measured: measured}
+            if self._since is not None:
+                names = arrow.library().array(_SIDES, arrow.library().string())
+                columns["sides"] = names.take(arrow.numbers(self._since.places(batch)))
+            if self._with_metadata:
+                for name, metadata in zip(_OF_SIDES, _metadata(batch, *lookups), strict=True):
+                    columns[name] = arrow.json_column(metadata)
+            yield columns
             self.token = token
+
+
+_SIDES: tuple[Sides, ...] = ("new-new", "old-new", "new-old")
+_OF_SIDES = "left_metadata", "right_metadata"
+
+
+class Since(NamedTuple):
+    """From which item numbers on items are new, of either side of pairs that have a new one."""
+
+    left: int
+    right: int
+    of_one: bool  # both sides are of one collection
+
+    def places(self, batch: PairBatch) -> Int64s:
+        """Return of each pair which of ``_SIDES`` it is; 3 of two old items."""
+        left_new, right_new = batch.left >= self.left, batch.right >= self.right
+        return np.where(left_new, np.where(right_new, 0, 2), np.where(right_new, 1, 3))
+
+    def sides(self, batch: PairBatch) -> list[Sides]:
+        """Return which items of each pair are new."""
+        return [_SIDES[place] for place in self.places(batch).tolist()]
+
+    def among(self, batch: PairBatch) -> PairBatch:
+        """Return the pairs with a new item."""
+        new = (batch.left >= self.left) | (batch.right >= self.right)
+        return batch if new.all() else batch.select(np.flatnonzero(new))
+
+    def told(self) -> dict[str, Any]:
+        """Return it as the metadata of a schema have it."""
+        if self.of_one:
+            return {"since": self.right, "new": "right"}
+        return {"since": self.left, "other_since": self.right}
 
 
 def listed(keys: KeyColumn) -> list[Key]:
@@ -748,30 +830,53 @@ def listed(keys: KeyColumn) -> list[Key]:
     return keys if isinstance(keys, list) else keys.tolist()
 
 
-def _keys_and_places(
-    batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf
-) -> Iterator[tuple[KeyColumn, Int64s]]:
-    """Yield keys, and where among them those of the left items are, and of the right ones.
+def _found_and_places(
+    batch: PairBatch, left: Callable[[UInt32s], T], right: Callable[[UInt32s], T]
+) -> Iterator[tuple[T, Int64s]]:
+    """Yield what is looked up, and where among it that of the left items is, and of the right ones.
 
-    Each is looked up once; of one collection those of both sides at once.
+    Each is looked up once; of one collection that of both sides at once.
     """
-    if left_keys is right_keys:
+    if left is right:
         distinct, places = distinct_of(np.concatenate([batch.left, batch.right]))
-        keys = left_keys(distinct)
-        yield keys, places[: len(batch)]
-        yield keys, places[len(batch) :]
+        found = left(distinct)
+        yield found, places[: len(batch)]
+        yield found, places[len(batch) :]
         return
-    for numbers, keys_of in ((batch.left, left_keys), (batch.right, right_keys)):
+    for numbers, look_up in ((batch.left, left), (batch.right, right)):
         distinct, places = distinct_of(numbers)
-        yield keys_of(distinct), places
+        yield look_up(distinct), places
 
 
-def _with_keys(batch: PairBatch, left_keys: KeysOf, right_keys: KeysOf) -> list[Pair]:
-    """Look the keys of a batch up."""
+def _keys_and_places(
+    batch: PairBatch, left: Lookup, right: Lookup
+) -> Iterator[tuple[KeyColumn, Int64s]]:
+    return _found_and_places(batch, left.keys, right.keys)
+
+
+def _metadata(batch: PairBatch, left: Lookup, right: Lookup) -> Iterator[list[Metadata]]:
+    """Yield the metadata of the left items of pairs, and of the right ones."""
+    for found, places in _found_and_places(batch, left.metadata, right.metadata):
+        yield [found[place] for place in places.tolist()]
+
+
+def _with_keys(
+    batch: PairBatch, left: Lookup, right: Lookup, others: Mapping[str, Sequence[Any]]
+) -> list[Pair]:
+    """Look the keys of a batch up; ``others`` are further columns."""
     lefts, rights = (
         map(listed(keys).__getitem__, places.tolist())
-        for keys, places in _keys_and_places(batch, left_keys, right_keys)
+        for keys, places in _keys_and_places(batch, left, right)
     )
+    if others:
+        is_distance = batch.is_of_distances
+        measured, values = (
+            ("distance", batch.distance) if is_distance else ("similarity", batch.similarity)
+        )
+        made = partial(Pair, estimated=batch.estimated)
+        names = "left", "right", measured, *others
+        rows = zip(lefts, rights, values.tolist(), *others.values(), strict=True)
+        return [made(**dict(zip(names, row, strict=True))) for row in rows]
     if batch.is_of_distances:
         return [Pair(*pair) for pair in zip(lefts, rights, repeat(None), batch.distance.tolist())]
     columns = (lefts, rights, batch.similarity.tolist())
@@ -813,8 +918,10 @@ class Groups(Tabular):
         objective: float | None = None,
         contradictions: Iterable[Pair] = (),
         made: Resumable | None = None,
+        metadata: list[list[Metadata]] | None = None,
     ) -> None:
         self._keys = keys
+        self._metadata = metadata
         self.made = made
         self.looked_at = looked_at
         self.guarantee = guarantee
@@ -843,7 +950,8 @@ class Groups(Tabular):
     def to_arrow(self) -> Any:
         """Return the groups as a ``pyarrow.Table``, a row a member: ``representative``, ``key``.
 
-        The schema's metadata has the promise, as that of ``Pairs.to_arrow``, method and objective.
+        Metadata that were asked for are JSON text. The schema's metadata has the promise, as that
+        of ``Pairs.to_arrow``, method and objective.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -851,8 +959,11 @@ class Groups(Tabular):
         sizes = list(map(len, self._keys))
         places = np.repeat(np.cumsum([0, *sizes[:-1]]) if sizes else [], sizes).astype(np.int64)
         members = arrow.keys_column([key for keys in self._keys for key in keys])
+        columns = {"representative": members.take(arrow.numbers(places)), "key": members}
+        if self._metadata is not None:
+            columns["metadata"] = arrow.json_column(list(chain.from_iterable(self._metadata)))
         return arrow.table(
-            {"representative": members.take(arrow.numbers(places)), "key": members},
+            columns,
             {**_promised(self), "method": self.method, "objective": self.objective},
         )
 
@@ -862,8 +973,9 @@ class Groups(Tabular):
 
     def __iter__(self) -> Iterator[Group]:
         """Yield the groups by the insertion of their first items."""
-        for keys in self._keys:
-            yield Group(keys[0], tuple(keys))
+        for place, keys in enumerate(self._keys):
+            metadata = () if self._metadata is None else tuple(self._metadata[place])
+            yield Group(keys[0], tuple(keys), metadata)
 
 
 def _promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:

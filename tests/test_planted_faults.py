@@ -414,8 +414,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/method.py",
-        "left_keys if left is right else partial(key_column, right.reader)",
-        "left_keys",
+        "partial(key_column, right.reader), partial(metadata_column, right.reader)",
+        "known.keys, partial(metadata_column, right.reader)",
         "tests/answers/test_join.py -k memory",
     ),
     Fault(

@@ -10,7 +10,6 @@ import io
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -22,8 +21,9 @@ from simdb.answers.method import (
     Method,
     ProgressCallback,
     answered,
-    key_column,
     keys_of_numbers,
+    lookups,
+    metadata_of_groups,
     number_of,
 )
 from simdb.arrays import Float64s, UInt32s
@@ -182,8 +182,7 @@ def assigned(
     allowed = np.isin(SimilarPairs.packed_of(batch.left, batch.right), never, invert=True)
     batch = batch.select(np.flatnonzero(allowed))
     chosen = one_to_one(batch.left, batch.right, scale.weights(batch))
-    keys = partial(key_column, left.reader), partial(key_column, right.reader)
-    yield batch.select(chosen), keys, None
+    yield batch.select(chosen), lookups(left, right), None
 
 
 def grouped(
@@ -255,6 +254,7 @@ def groups(made: Grouped, method: Method, opened: Opened) -> Groups:
             )
         ],
         made=made,
+        metadata=metadata_of_groups(opened, found),
     )
 
 

@@ -8,11 +8,11 @@ that would cost.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from simdb.results import (
     Guarantee,
     Key,
     KeyColumn,
-    KeysOf,
+    Lookup,
     Match,
     Matches,
     PairBatch,
@@ -38,15 +38,21 @@ from simdb.results import (
     listed,
 )
 from simdb.storage.collection.reader import FEW, CollectionReader
-from simdb.storage.tables.layout import decode_user_key, decode_user_keys, encode_user_key
+from simdb.storage.tables.layout import (
+    Document,
+    decode_user_key,
+    decode_user_keys,
+    encode_user_key,
+    unpack,
+)
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 # A batch of pairs by item number, in values as the index has them, and the token to go on after it.
 Batches: TypeAlias = Iterator[tuple[PairBatch, str | None]]
 
-# The same in values as callers know them, with what looks up the keys of each side.
-AnsweredBatch: TypeAlias = tuple[PairBatch, tuple[KeysOf, KeysOf], str | None]
+# The same in values as callers know them, with what looks up the keys and metadata of each side.
+AnsweredBatch: TypeAlias = tuple[PairBatch, tuple[Lookup, Lookup], str | None]
 
 WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
 
@@ -135,7 +141,10 @@ class Method(ABC):
         kind = opened.settings.kind
         if not met.size:
             return Matches((), self.promise(kind), self.recall, compared)
-        best = met[np.argsort(self.bound.order(values[met]), kind="stable")][:limit].tolist()
+        ranked = met[np.argsort(self.bound.order(values[met]), kind="stable")]
+        if opened.only is not None:
+            ranked = ranked[opened.only.first(numbers[ranked], limit)]
+        best = ranked[:limit].tolist()
         if documents is None:
             read = dict(opened.reader.documents_of(np.sort(numbers[best]), whole=False))
             if len(read) < len(best):
@@ -155,6 +164,9 @@ class Method(ABC):
             rows = list(map(Match, keys, chosen_values.tolist()))
         if kind.estimates:
             rows = [replace(row, estimated=True) for row in rows]
+        if opened.with_metadata:
+            told = zip(rows, chosen, strict=True)
+            rows = [replace(row, metadata=metadata_of(document)) for row, document in told]
         return Matches(tuple(rows), self.promise(kind), self.recall, compared)
 
     def matches_of_many(
@@ -171,6 +183,8 @@ class Method(ABC):
         """
         probes, numbers, values = found
         order = np.lexsort((numbers, probes))
+        if opened.only is not None:
+            order = order[opened.only.among(numbers[order])]
         probes, numbers, values = probes[order], numbers[order], values[order]
         distinct, places = np.unique(numbers, return_inverse=True)
         documents = dict(opened.reader.documents_of(distinct, whole=False))
@@ -229,20 +243,68 @@ class Forest:
         return np.split(members, cuts) if members.size else []
 
 
+def connected(
+    method: Method, opened: Opened, progress: ProgressCallback | None = None
+) -> list[UInt32s]:
+    """Find the groups of items connected by similar pairs of those that the question is about."""
+    if opened.only is None:
+        return method.groups(opened, progress)
+    forest = Forest(opened.reader.manifest.next_number)
+    for batch, _ in method.pairs(opened):
+        chosen = _chosen(batch, opened, opened)
+        forest.connect(chosen.left, chosen.right)
+        if progress is not None:
+            progress(Progress("comparing", opened.work.looked_at, None))
+    return forest.groups()
+
+
+def metadata_of_groups(
+    opened: Opened, found: Sequence[UInt32s]
+) -> list[list[Mapping[str, Any] | None]] | None:
+    """Return the metadata of the items of groups, None where they are not asked for."""
+    if not opened.with_metadata:
+        return None
+    distinct, places = distinct_of(np.concatenate([np.empty(0, np.uint32), *found]))
+    metadata = metadata_column(opened.reader, distinct)
+    told = [metadata[place] for place in places.tolist()]
+    ends = np.cumsum([0, *map(len, found)]).tolist()
+    return [told[begin:end] for begin, end in pairwise(ends)]
+
+
 # -- pairs -------------------------------------------------------------------------------------
 
 
 def answered(
     method: Method, left: Opened, right: Opened, batches: Batches
 ) -> Iterator[AnsweredBatch]:
-    """Turn pairs into what callers see; of one collection ``left`` and ``right`` are the same."""
-    left_keys = partial(key_column, left.reader)
-    right_keys = left_keys if left is right else partial(key_column, right.reader)
+    """Turn pairs into what callers see; of one collection ``left`` and ``right`` are the same.
+
+    Those with an item that the question is not about are left out.
+    """
+    known = lookups(left, right)
     for inner, token in batches:
         batch = inner
         if method.measure is SetSimilarity.JACCARD:
             batch = outer_pairs(left.settings.kind, inner)
-        yield batch, (left_keys, right_keys), token
+        yield _chosen(batch, left, right), known, token
+
+
+def lookups(left: Opened, right: Opened) -> tuple[Lookup, Lookup]:
+    """Return what looks up keys and metadata of either side; of one collection it is the same."""
+    known = Lookup(partial(key_column, left.reader), partial(metadata_column, left.reader))
+    if left is right:
+        return known, known
+    return known, Lookup(partial(key_column, right.reader), partial(metadata_column, right.reader))
+
+
+def _chosen(batch: PairBatch, left: Opened, right: Opened) -> PairBatch:
+    """Leave out the pairs with an item that the question is not about."""
+    for numbers, side in (("left", left), ("right", right)):
+        if side.only is not None and len(batch):
+            accepted = side.only.among(getattr(batch, numbers))
+            if not accepted.all():
+                batch = batch.select(np.flatnonzero(accepted))
+    return batch
 
 
 def outer_pairs(kind: Kind, batch: PairBatch) -> PairBatch:
@@ -282,6 +344,22 @@ def keys_of_numbers(collection: CollectionReader, numbers: UInt32s) -> list[Key]
     distinct, places = distinct_of(numbers)
     keys = listed(key_column(collection, distinct))
     return [keys[place] for place in places.tolist()]
+
+
+def metadata_of(document: Document) -> Mapping[str, Any] | None:
+    """Return the metadata of a document, None where it has none."""
+    return unpack(document.metadata) if len(document.metadata) else None
+
+
+def metadata_column(
+    collection: CollectionReader, numbers: UInt32s
+) -> list[Mapping[str, Any] | None]:
+    """Look up the metadata of ascending item numbers; KeyNotFoundError if one is not stored."""
+    found, encoded = collection.metadata_of(numbers)
+    if found.size < numbers.size:
+        missing = int(np.delete(numbers, found)[0])
+        raise KeyNotFoundError(f"item number {missing} is not stored")
+    return [unpack(one) if one else None for one in encoded]
 
 
 def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from simdb import arrow
 from simdb.answers.compare import compare_batch_with_stored, read_items
-from simdb.answers.method import AnsweredBatch, key_column, number_of, outer_pairs
+from simdb.answers.method import AnsweredBatch, lookups, number_of, outer_pairs
 from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.opened.opened import Opened
 from simdb.results import Key, PairBatch
@@ -47,8 +46,7 @@ def scored(
     KeyNotFoundError: a key is not stored.
     """
     kind = right.settings.kind
-    left_keys = partial(key_column, left.reader)
-    keys_of = left_keys, left_keys if left is right else partial(key_column, right.reader)
+    known = lookups(left, right)
     for begin in range(0, len(pairs), SCORED_AT_ONCE):
         part = pairs[begin : begin + SCORED_AT_ONCE]
         ones, others = (
@@ -60,4 +58,4 @@ def scored(
         _, compared = compare_batch_with_stored(right, items, rows, others)
         right.work.compared += len(part)
         batch = PairBatch.of(ones, others, compared.values(), is_distance=kind.is_distance)
-        yield outer_pairs(kind, batch), keys_of, None
+        yield outer_pairs(kind, batch), known, None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from simdb.cli.options import Apart, Budget, Question
+from simdb.cli.options import Apart, Budget, Carrying, Question
 from simdb.cli.output import (
     Answering,
     counted,
@@ -21,6 +21,7 @@ from simdb.cli.output import (
 )
 from simdb.cli.stores import StoredCollection
 from simdb.files.writing import written_together
+from simdb.results import Group
 
 
 def groups(
@@ -41,6 +42,7 @@ def groups(
             "from: only new items are compared.",
         ),
     ] = None,
+    among: Carrying,
     budget: Budget = None,
     telling: Answering,
 ) -> None:
@@ -51,7 +53,7 @@ def groups(
     few similar items are apart and few others together.
 
     One a line, separated by tabs: how many, the representative (the first inserted), the others.
-    With --json one object a line: representative, keys.
+    With --json one object a line: representative, keys, and metadata where these are asked for.
     """
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
@@ -62,13 +64,13 @@ def groups(
             earlier=earlier,
             budget=budget,
             progress=bar.callback,
-            **question.of(kind),
+            **{**question.of(kind), **among.given()},
         )
     kept = None if state is None else found.state()
     for pair in found.contradictions:
         names = f"{shown_key(pair.left)} and {shown_key(pair.right)}"
         note(f"{names} are kept apart, but {next(iter(measured(pair)))} {pair.value:.6f}")
-    lines = ({"representative": one.representative, "keys": list(one.keys)} for one in found)
+    lines = (_told(group) for group in found)
     rows = telling.write(lines, lambda: found.to_arrow().to_reader())
     if rows is None:
         for group, line in zip(found, lines, strict=True):
@@ -87,3 +89,9 @@ def groups(
         told = f"{told}; cost {found.objective:,.6g}"
         made["objective"] = found.objective
     telling.told(rows or 0, f"{told}; {promise(found, kind)}", **promised(found), **made)
+
+
+def _told(group: Group) -> dict[str, Any]:
+    """Return a group as programs have it."""
+    told = {"representative": group.representative, "keys": list(group.keys)}
+    return told | ({"metadata": list(group.metadata)} if group.metadata else {})

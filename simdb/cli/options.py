@@ -240,6 +240,62 @@ class OtherIndexOptions(IndexOptions):
 
 
 @dataclass(frozen=True, slots=True)
+class Where:
+    """Which items a question is about."""
+
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="NAME=VALUE",
+            help="Only items with such metadata. Of one name, either value will do; several names "
+            "must all hold.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        filter_from("--where", self.where)
+
+    def given(self) -> dict[str, Any]:
+        """Return what was given as a method of a collection takes it."""
+        return {"where": filter_from("--where", self.where)}
+
+
+@dataclass(frozen=True, slots=True)
+class Carrying(Where):
+    """Which items a question is about, and whether the answer carries their metadata."""
+
+    metadata: Annotated[
+        bool, typer.Option("--metadata", help="Answer with the metadata of the items, too.")
+    ] = False
+
+    def given(self) -> dict[str, Any]:
+        """Return what was given as a method of a collection takes it."""
+        return {**Where.given(self), "metadata": self.metadata}
+
+
+def filter_from(option: str, given: list[str] | None) -> Callable[[Any], bool] | None:
+    """Return the filter on metadata that some NAME=VALUE are; None where there are none.
+
+    A value is the text, or the number or what else of JSON it spells.
+    """
+    if not given:
+        return None
+    found: dict[str, list[Any]] = {}
+    for one in given:
+        name, sign, text = one.partition("=")
+        if not (name and sign):
+            raise UsageError(f"{option} takes NAME=VALUE, as source=web, not {one!r}")
+        values = found.setdefault(name, [])
+        values.append(text)
+        with suppress(ValueError, RecursionError):
+            values.append(json.loads(text))
+    return lambda metadata: all(
+        (metadata or {}).get(name) in values for name, values in found.items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Apart:
     """What is never the same."""
 

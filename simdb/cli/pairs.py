@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from simdb.cli.options import Budget, Question
+from simdb.cli.options import Budget, Carrying, Question
 from simdb.cli.output import (
     Answering,
     ProgressBar,
@@ -20,8 +21,9 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import StoredCollection
+from simdb.files.writing import printable
 from simdb.kinds import Kind
-from simdb.results import Pairs
+from simdb.results import Pair, Pairs
 
 Resume = Annotated[
     str | None,
@@ -45,18 +47,21 @@ def pairs(
         int | None,
         typer.Option("--since", metavar="N", help="Only pairs that came with items added since."),
     ] = None,
+    among: Carrying,
     resume: Resume = None,
     budget: Budget = None,
     telling: Answering,
 ) -> None:
     """Print all pairs of similar items.
 
-    One a line, separated by tabs: similarity or distance, the earlier inserted item, the later.
-    With --json one object a line: left, right, and similarity or distance. If an exact answer is
-    interrupted or fails, the token to go on with, by --resume, is printed on standard error.
+    One a line, separated by tabs: similarity or distance, the earlier inserted item, the later;
+    with --since also new-new or old-new. With --json one object a line: left, right, similarity or
+    distance, and, where they are asked for, sides, left_metadata and right_metadata. If an exact
+    answer is interrupted or fails, the token to go on with, by --resume, is printed on standard
+    error.
     """
     with stored.viewed() as source, telling.bar() as bar:
-        asked = question.of(source.kind)
+        asked = {**question.of(source.kind), **among.given()}
         found = source.pairs(measure=measure, since=since, resume=resume, budget=budget, **asked)
         show_pairs(found, source.kind, telling, bar)
 
@@ -68,7 +73,7 @@ def show_pairs(
 
     What ends an answer early says how to go on.
     """
-    lines = ({"left": pair.left, "right": pair.right, **measured(pair)} for pair in found)
+    lines = (_told(pair) for pair in found)
     count = telling.write(
         bar.each("pairs", lines), found.to_reader, told=lambda count: bar.advance("pairs", count)
     )
@@ -87,10 +92,9 @@ def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar) -> int:
                 sys.stdout.flush()  # a token must not stand for what could not be written
                 token, again = found.token, 0
             if telling.as_json:
-                print_json_line({"left": pair.left, "right": pair.right, **measured(pair)})
+                print_json_line(_told(pair))
             else:
-                left, right = shown_key(pair.left), shown_key(pair.right)
-                print(f"{pair.value:.6f}\t{left}\t{right}")
+                print("\t".join(_in_words(pair)))
             count += 1
             again += 1
         sys.stdout.flush()
@@ -103,6 +107,23 @@ def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar) -> int:
             note(hint)
         raise
     return count
+
+
+def _told(pair: Pair) -> dict[str, Any]:
+    """Return a pair as programs have it."""
+    told = {"left": pair.left, "right": pair.right, **measured(pair)}
+    beside = {name: getattr(pair, name) for name in ("sides", "left_metadata", "right_metadata")}
+    return told | {name: value for name, value in beside.items() if value is not None}
+
+
+def _in_words(pair: Pair) -> list[str]:
+    """Return the fields of a pair as people have them."""
+    fields = [f"{pair.value:.6f}", shown_key(pair.left), shown_key(pair.right)]
+    if pair.sides is not None:
+        fields.append(pair.sides)
+    if pair.left_metadata is not None or pair.right_metadata is not None:
+        fields += [printable(json.dumps(one)) for one in (pair.left_metadata, pair.right_metadata)]
+    return fields
 
 
 def _how_to_go_on(token: str | None, again: int) -> list[str]:

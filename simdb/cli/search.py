@@ -15,7 +15,7 @@ import simdb
 from simdb import arrow
 from simdb.cli.feed import noted
 from simdb.cli.inputs import InputOptions, UnstoredInputs, set_from
-from simdb.cli.options import IntegerKeys, Question, key_from
+from simdb.cli.options import IntegerKeys, Question, Where, key_from
 from simdb.cli.output import (
     Answering,
     counted,
@@ -121,13 +121,15 @@ def search(
             help="Of similarity; without an exact index that serves it, all are compared.",
         ),
     ] = "jaccard",
+    among: Where,
     reading: ProbeOptions,
     telling: Answering,
 ) -> None:
     """Print the stored items that are similar to a given one.
 
-    The most similar come first. With --json one object a line: key, and similarity or distance.
-    Of a file with several rows each is searched for, and every answer names its row as the probe.
+    The most similar come first. With --json one object a line: key, similarity or distance, and the
+    metadata of items that have some. Of a file with several rows each is searched for, and every
+    answer names its row as the probe.
     """
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
@@ -140,17 +142,18 @@ def search(
     asked = limit if limit is None or own is None else limit + 1
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
+        wanted = {**question.of(kind), **among.given(), "measure": measure}
         answers: list[simdb.Matches] = []
 
         def found() -> Iterator[tuple[Key | None, simdb.Match]]:
             for probe, item in bar.each("searching", given.probes(source, reading)):
-                answer = source.search(item, limit=asked, measure=measure, **question.of(kind))
+                answer = source.search(item, limit=asked, metadata=True, **wanted)
                 answers[:] = [answer]
                 matches = [match for match in answer if own is None or match.key != own]
                 yield from ((probe, match) for match in matches[:limit])
 
         lines = (
-            {**({} if probe is None else {"probe": probe}), "key": match.key, **measured(match)}
+            {**({} if probe is None else {"probe": probe}), "key": match.key, **_told(match)}
             for probe, match in found()
         )
         count = telling.write(lines, lambda: _reader(list(lines), kind))
@@ -175,8 +178,16 @@ def _reader(lines: list[dict[str, Any]], kind: Kind) -> Any:
         for name in ("probe", "key")
         if name == "key" or any(name in line for line in lines)
     }
-    values = np.array([line[measure] for line in lines], np.float64)
-    return arrow.table({**columns, measure: values}).to_reader()
+    columns[measure] = np.array([line[measure] for line in lines], np.float64)
+    if any("metadata" in line for line in lines):
+        columns["metadata"] = arrow.json_column([line.get("metadata") for line in lines])
+    return arrow.table(columns).to_reader()
+
+
+def _told(match: simdb.Match) -> dict[str, Any]:
+    """Return what programs have of a match beside its key."""
+    told: dict[str, Any] = measured(match)
+    return told if match.metadata is None else {**told, "metadata": match.metadata}
 
 
 def _print_matches(

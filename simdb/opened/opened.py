@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from simdb.errors import DatabaseClosedError, ReadOnlyError
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.signer import Signer
+from simdb.opened.where import Chosen
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file import environment as environments
 from simdb.storage.file.environment import Environment, ReadTransaction, WriteTransaction
@@ -78,6 +79,8 @@ class Opened:
     reader: CollectionReader
     resources: Resources = field(default_factory=Resources)
     work: Work = field(default_factory=Work)  # of the present answer, with its budget
+    only: Chosen | None = None  # the items that the present question is about, if not all
+    with_metadata: bool = False  # matches of the present answer carry theirs
 
     @property
     def size_class(self) -> int:

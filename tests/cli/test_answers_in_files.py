@@ -56,7 +56,7 @@ def test_pairs_are_a_table_with_its_promise(store, tmp_path, ending):
         (("pairs", "news"), ["left", "right", "similarity"], 1),
         (("join", "news", "others"), ["left", "right", "similarity"], 5),
         (("groups", "news"), ["representative", "key"], 2),
-        (("search", "news", "--key", "a"), ["key", "similarity"], 1),
+        (("search", "news", "--key", "a"), ["key", "similarity", "metadata"], 1),
         (("search", "news", "--text", "nothing like it at all"), ["key", "similarity"], 0),
     ],
 )

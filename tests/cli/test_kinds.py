@@ -53,7 +53,7 @@ def test_a_search_takes_every_form_of_probe(case, store, tmp_path):
     item = case.plain[0]
     by_key = lines_of("search", store, "c", "--key", 1, "--integer-keys", *case.bound_options)
     assert [match["key"] for match in by_key] == [6]
-    assert set(by_key[0]) == {"key", case.measured}
+    assert set(by_key[0]) == {"key", case.measured, "metadata"}
     found = lines_of("search", store, "c", "--item", json.dumps(item))
     assert [match["key"] for match in found] == [1, 6]
     assert found[1] == by_key[0]

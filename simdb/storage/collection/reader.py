@@ -317,6 +317,18 @@ class CollectionReader:
         sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offsets) for part in parts)])
         return np.concatenate(positions), ByteStrings(values, offsets_of(sizes))
 
+    def metadata_of(self, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
+        """Return the positions in ascending item numbers of those stored, and encoded metadata.
+
+        Every record is verified; empty bytes stand for no metadata.
+        """
+        positions, metadata = [np.empty(0, np.int64)], []
+        for block, wanted, places in self.documents.locate(numbers):
+            cut = _cut_records(block, places)
+            positions.append(wanted)
+            metadata += _metadata(self, cut)
+        return np.concatenate(positions), metadata
+
     def live_documents(self) -> Iterator[Document]:
         """Yield the documents of live items in the order of their numbers."""
         self.load_tombstones()
@@ -494,6 +506,19 @@ def _items(collection: CollectionReader, cut: _Records, some: slice) -> list[byt
         body = layout.unpacked(number, memoryview(items[place]), flags, size, collection.codec)
         items[place] = bytes(body[:size])
     return items
+
+
+def _metadata(collection: CollectionReader, cut: _Records) -> list[bytes]:
+    """Return the encoded metadata of records."""
+    bounds = zip(cut.ends.tolist(), cut.stops.tolist(), strict=True)
+    metadata = [bytes(cut.data[begin:end]) for begin, end in bounds]
+    for place in np.flatnonzero(cut.flags).tolist():
+        frame = cut.data[cut.bodies[place] : cut.stops[place]]
+        columns = (cut.numbers, cut.flags, cut.item_sizes)
+        number, flags, size = (int(column[place]) for column in columns)
+        body = layout.unpacked(number, frame, flags, size, collection.codec)
+        metadata[place] = bytes(body[size:])
+    return metadata
 
 
 def _cut_records(block: Block, places: Int64s) -> _Records:
