@@ -26,6 +26,7 @@ Where to look:
   ``groups``, ``join``; ``rebuild``, ``self_audit``. ``CollectionView``: one of a snapshot.
 - ``Match``, ``Pair``, ``Group``, ``Entry``, ``Outcome``, ``AddReport``: what they return.
 - ``plan``, ``plan_exact``: what an index will find, and take, before it is made.
+- ``Recipe``: what a collection is made by, to make the same elsewhere.
 - ``repair``: all that can be read of a damaged file. ``restore``: a backup in a store's place.
 - ``SimdbError``: what every error derives from; many name their ``Remedy``.
 """
@@ -89,6 +90,7 @@ from simdb.kinds.records.proposal import Proposal, propose_record
 from simdb.lsh.amplification import And, Or
 from simdb.lsh.planning import Plan
 from simdb.planning import ExactPlan, RulePlan, plan, plan_exact, plan_rules
+from simdb.recipe import Recipe
 from simdb.recovery.repair import repair
 from simdb.recovery.restore import restore
 from simdb.results import (
@@ -176,6 +178,7 @@ __all__ = [
     "Progress",
     "Proposal",
     "ReadOnlyError",
+    "Recipe",
     "Record",
     "Remedy",
     "RepairReport",

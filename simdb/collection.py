@@ -55,6 +55,7 @@ from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
 from simdb.opened.where import Accepts, Chosen, Where, read_where
 from simdb.ragged import distinct_of
+from simdb.recipe import Recipe
 from simdb.results import (
     AddReport,
     Answers,
@@ -170,6 +171,14 @@ class CollectionView:
     def recall(self) -> Fraction:
         """The share of pairs at the threshold that its index was planned to find."""
         return self._present.settings.recall
+
+    def recipe(self) -> Recipe:
+        """Return what it is made by, apart from its items: settings, secret and bound.
+
+        ``Database.collection(name, recipe=...)`` makes the same collection of other items, also in
+        another store; ``simdb.steps`` signs and compares by it without one.
+        """
+        return self._present.settings.recipe
 
     def __repr__(self) -> str:
         return f"<simdb collection {self._name!r} of {self._handle.path}>"

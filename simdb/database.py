@@ -19,8 +19,17 @@ from simdb.kinds.base import plan_request
 from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import USUAL_RECALL
 from simdb.opened import catalogue
+from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Handle
-from simdb.opened.request import IndexRequest, new_settings, require_absent, require_same
+from simdb.opened.request import (
+    UNASKED,
+    IndexRequest,
+    new_settings,
+    require_absent,
+    require_same,
+    settings_by,
+)
+from simdb.recipe import Recipe
 from simdb.recovery import dump
 from simdb.recovery.dump import DumpedPart
 from simdb.recovery.untrusted import require_sound
@@ -158,6 +167,7 @@ class Database:
         false_candidates: ThresholdLike = 1,
         cascade: Construction | None = None,
         compression: Literal["zstd"] | None = None,
+        recipe: Recipe | None = None,
     ) -> Collection:
         """Open a collection, or create it if there is none of that name.
 
@@ -187,35 +197,52 @@ class Database:
             compression: ``"zstd"`` keeps items and metadata compressed, each by itself, with a
                 dictionary that is trained on the first batch of 256 KiB or more. Answers are the
                 same; not for kinds whose items all have one size.
+            recipe: what another collection is made by (``Collection.recipe``, ``simdb.Recipe.of``),
+                its secret too, in the place of ``kind`` and all settings but ``compression``.
 
         Raises:
-            ConfigurationError: it exists with other settings; ``rebuild`` changes them.
+            ConfigurationError: it exists with other settings, which ``rebuild`` changes; or a
+                setting is given beside a recipe.
             CollectionNotFoundError: it does not exist, and no kind is given.
         """
-        if kind is None:
-            with self._handle.read() as transaction:
-                catalogue.require_settings(transaction, name)
-            return self[name]
         plan = plan_request(
             recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
         )
         asked = IndexRequest(
             threshold, max_distance, plan, sketch, seed, exact_floor, containment, compression
         )
+        if recipe is not None:
+            if kind is not None or asked != replace(UNASKED, compression=compression):
+                raise ConfigurationError(
+                    "a recipe has the kind and all settings: give none of them beside it, and make "
+                    "another recipe for other ones (simdb.Recipe.of)"
+                )
+            wanted = settings_by(recipe, name, compression)
+            require_same(self._present_or_created(wanted), wanted, seeded=True)
+            return self[name]
+        if kind is None:
+            with self._handle.read() as transaction:
+                catalogue.require_settings(transaction, name)
+            return self[name]
         wanted = new_settings(name, kind, asked)
-        with self._handle.read() as transaction:
-            present = catalogue.settings_of(transaction, name)
-        if present is None:
-            with self._handle.write() as transaction:
-                # Another process may have been first.
-                present = catalogue.settings_of(transaction, name)
-                present = present or catalogue.create(transaction, wanted)
-        elif recall is None and present.recall == USUAL_RECALL != wanted.recall:
+        present = self._present_or_created(wanted)
+        if recall is None and present.recall == USUAL_RECALL != wanted.recall:
             # Also where a new collection of the kind would have another one.
             plan = replace(plan, is_usual=False)
             wanted = new_settings(name, kind, replace(asked, plan=plan))
         require_same(present, wanted, seeded=seed is not None)
         return self[name]
+
+    def _present_or_created(self, wanted: CollectionSettings) -> CollectionSettings:
+        """Return the settings of the collection of a name, which is made if there is none."""
+        with self._handle.read() as transaction:
+            present = catalogue.settings_of(transaction, wanted.name)
+        if present is None:
+            with self._handle.write() as transaction:
+                # Another process may have been first.
+                present = catalogue.settings_of(transaction, wanted.name)
+                present = present or catalogue.create(transaction, wanted)
+        return present
 
     def create_collection(
         self,

@@ -31,6 +31,7 @@ def plan(
     row_budget: int | None = None,
     false_candidates: ThresholdLike = 1,
     cascade: Construction | None = None,
+    items: int | None = None,
 ) -> Plan:
     """Choose bands and rows for a threshold, as ``Database.collection`` does.
 
@@ -46,6 +47,9 @@ def plan(
             which costs a comparison; the mean over all similarities below.
         cascade: of AND and OR, in the place of bands and rows (MMDS 3.6.3); the plan has its
             ``fixed_points`` and its ``sensitivity``.
+        items: how many there will be. Items that have nothing to do with each other meet by
+            chance, and each meets the more the more there are (``Plan.chance_meetings``): the plan
+            then takes as many rows as it needs that an item meets at most two so.
 
     Raises:
         ConfigurationError: a value is out of range, or no plan, or the cascade, reaches the recall.
@@ -55,7 +59,13 @@ def plan(
     (16, 6)
     """
     request = plan_request(
-        recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
+        recall,
+        false_candidates,
+        bands=bands,
+        rows=rows,
+        row_budget=row_budget,
+        cascade=cascade,
+        items=items,
     )
     return planning.plan(Threshold.parse(threshold).fraction, request)
 

@@ -136,6 +136,20 @@ def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return offsets
 
 
+def slices_of(weights: npt.NDArray[np.int64], most: int) -> Iterator[slice]:
+    """Cut consecutive things into slices of about so much weight; what is heavier stands alone."""
+    if weights.size == 1:
+        yield slice(0, 1)
+        return
+    ends = np.cumsum(weights)
+    begin = 0
+    while begin < weights.size:
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield slice(begin, end)
+        begin = end
+
+
 def read_only(array: Array) -> Array:
     """Return a view that is not to be written to: kernels are compiled for either kind of array."""
     view = array.view()

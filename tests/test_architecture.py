@@ -17,9 +17,10 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BOTTOM = {"arrays", "arrow", "errors", "ragged", "results", "unfinished", "work", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
+OF_ITEMS = {"batches", "kinds", "recipe"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
 ROOMS = ("opened", "answers", "ingest", "upkeep", "recovery")
-BELOW_ROOMS = {"kinds", "linkage", "storage"} | MATHEMATICS | BOTTOM
+BELOW_ROOMS = {"linkage", "storage"} | OF_ITEMS | MATHEMATICS | BOTTOM
 
 # What each part of simdb may import of simdb, besides itself. "" is the package: the public names.
 ALLOWED_IMPORTS = {
@@ -37,6 +38,8 @@ ALLOWED_IMPORTS = {
     "linkage": {"arrays", "errors"},
     "storage": {"kernels"} | BOTTOM,
     "kinds": MATHEMATICS | BOTTOM,
+    "recipe": {"kinds"} | MATHEMATICS | BOTTOM,
+    "batches": {"kinds", "recipe"} | MATHEMATICS | BOTTOM,
     **{room: {*ROOMS[:place]} | BELOW_ROOMS for place, room in enumerate(ROOMS)},
     "planning": {"kinds", "storage"} | MATHEMATICS | BOTTOM,
     "collection": {*ROOMS[:-1]} | BELOW_ROOMS,
@@ -53,6 +56,7 @@ ALLOWED_IMPORTS = {
         "lsh",
         "planning",
         "recovery",
+        "recipe",
         "recovery.repair",
     }
     | {"starting", "upkeep"}

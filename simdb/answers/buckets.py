@@ -15,7 +15,6 @@ import numpy as np
 
 from simdb import kernels
 from simdb.answers.compare import (
-    COMPARED_BYTES,
     PAIRS_COMPARED,
     compare_batch_with_stored,
     compare_probe_with_stored,
@@ -24,24 +23,32 @@ from simdb.answers.compare import (
 )
 from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Forest, Method, ProgressCallback
-from simdb.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
+from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
+from simdb.batches.compare import COMPARED_BYTES
+from simdb.batches.meeting import (
+    LARGE_BUCKET,
+    BucketSlice,
+    are_shared,
+    by_class,
+    by_signature,
+    candidate_pairs,
+    slice_of,
+)
+from simdb.batches.signer import Agreement, Signed, Signer
 from simdb.errors import CorruptionError
 from simdb.kinds import Compared
-from simdb.lsh.family import BucketKeys, polynomial_base
+from simdb.lsh.family import BucketKeys
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Agreement, Signed, Signer
+from simdb.ragged import slices_of
 from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
 from simdb.storage.file.environment import WriteTransaction
-from simdb.storage.tables.blocks import slices_of
-from simdb.storage.tables.runs import order_of
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 from simdb.work import Work
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from simdb.kernels.buckets import BucketItems, BucketMembers
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
 SHARE_OF_SIGNED = 64  # of the memory setting, for signatures and keys; an eighth of their bytes
@@ -54,11 +61,8 @@ MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, abo
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBES_AT_ONCE = 2_000  # items of the left collection
 PROBED_AT_ONCE = 1_024  # items
-LARGE_BUCKET = 64  # entries
 # Seconds: a key is looked up in a run, an entry is swept, two signatures of a bucket are compared.
 KEY_IN_RUN, ENTRY_SWEPT, PAIR_MET = 2e-7, 3e-8, 2e-8
-# Base of a polynomial and a final word; signatures are keyed by the secret of the store already.
-_CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF58476D1CE4E5B9)
 
 NumberPairs: TypeAlias = tuple[UInt32s, UInt32s]
 
@@ -185,7 +189,7 @@ class Buckets(Method):
     def _connect(
         self, opened: Opened, part: BucketSlice, forest: Forest, *, only_first: bool
     ) -> None:
-        by_group = _by_class(part.buckets, forest.roots(part.numbers).astype(np.int64))
+        by_group = by_class(part.buckets, forest.roots(part.numbers).astype(np.int64))
         needed = opened.signer.agreement(self.bound)
         for one, other in candidate_pairs(
             part._replace(buckets=by_group),
@@ -232,7 +236,7 @@ class Buckets(Method):
     def _candidates_of_all(self, opened: Opened) -> Iterator[NumberPairs]:
         needed = opened.signer.agreement(self.bound)
         at_once = _pairs_at_once(opened)
-        for part in map(_by_signature, bucket_slices(opened)):
+        for part in map(by_signature, bucket_slices(opened)):
             for one, other in candidate_pairs(part, needed, opened.work, at_once=at_once):
                 yield np.minimum(one, other), np.maximum(one, other)
 
@@ -445,7 +449,7 @@ def _arranged(
     places = None if known is None else reader.bands.perhaps_stored(queries, known)
     if places is not None:
         queries, owners = queries[places], owners[places]
-    order = order_of(queries)
+    order = kernels.runs.order_of(queries)
     return queries[order], owners[order]
 
 
@@ -523,14 +527,6 @@ def stored_signatures(reader: CollectionReader, numbers: UInt32s) -> tuple[UInt1
 # -- sweeping: which items share a bucket? ----------------------------------------------------
 
 
-class BucketSlice(NamedTuple):
-    """The buckets of a range of keys that have two members or more."""
-
-    numbers: UInt32s  # item numbers, ascending; members are places in them
-    buckets: BucketMembers  # the members of each by class, or else ascending
-    items: BucketItems
-
-
 def bucket_slices(opened: Opened) -> Iterator[BucketSlice]:
     """Sweep the buckets of all live items in the order of their keys."""
     reader = opened.reader
@@ -542,107 +538,7 @@ def bucket_slices(opened: Opened) -> Iterator[BucketSlice]:
             yield _slice(opened, keys[in_buckets], columns[0][in_buckets])
 
 
-def are_shared(keys: UInt64s) -> Bools:
-    """Tell of sorted keys which are there more than once."""
-    same = keys[1:] == keys[:-1]
-    shared = np.zeros(keys.size, np.bool_)
-    shared[1:] = same
-    shared[:-1] |= same
-    return shared
-
-
 def _slice(opened: Opened, keys: UInt64s, entries: UInt32s) -> BucketSlice:
-    signer, kernel = opened.signer, kernels.buckets
     numbers, members = np.unique(entries, return_inverse=True)
     signatures, _ = stored_signatures(opened.reader, numbers)
-    begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    bands = np.zeros(begins.size, np.int32)
-    own = BucketKeys.none(0)
-    if signer.band_words:
-        bands = _bands_of(signer, keys[begins], signatures[members[begins]])
-    else:
-        own = signer.bucket_keys(signatures).sorted_within()
-    groups = np.zeros(own.values.size, np.uint8) if own.groups is None else own.groups
-    return BucketSlice(
-        numbers,
-        kernel.BucketMembers(
-            np.append(begins, keys.size), members, np.arange(1, keys.size + 1), keys[begins], bands
-        ),
-        kernel.BucketItems(
-            signatures, signer.band_words, own.values, own.offsets, groups, own.every_group
-        ),
-    )
-
-
-def _bands_of(signer: Signer, keys: UInt64s, signatures: UInt16s) -> Int32s:
-    """Tell of each bucket which band of its first member it is of."""
-    of_first = signer.bucket_keys(signatures)
-    if of_first.values.size == keys.size * signer.settings.bands:
-        is_band = of_first.values.reshape(keys.size, -1) == keys[:, np.newaxis]
-        if is_band.any(axis=1).all():
-            bands: Int32s = is_band.argmax(axis=1).astype(np.int32)
-            return bands
-    raise CorruptionError(
-        "buckets and signatures contradict each other; run 'simdb check', then rebuild"
-    )
-
-
-def candidate_pairs(
-    part: BucketSlice, needed: Agreement, work: Work, *, only_first: bool = False, at_once: int
-) -> Iterator[tuple[UInt32s, UInt32s]]:
-    """List the candidates of a slice, ``at_once`` at a time, by their item numbers.
-
-    Pairs within a class are left out, and those whose signatures do not agree as is needed.
-    ``only_first`` lists the pairs of the first member of each bucket, in every bucket they share.
-    """
-    buckets = part.buckets
-    if only_first:  # no band is before the first one: no pair is left to an earlier band's bucket
-        buckets = buckets._replace(bands=np.zeros_like(buckets.bands))
-    cursor = np.full(3, -1, np.int64)
-    written = at_once
-    while written == at_once:
-        left, right = np.empty(at_once, np.int64), np.empty(at_once, np.int64)
-        counts = np.zeros(2, np.int64)
-        written = kernels.buckets.bucket_pairs(
-            buckets, part.items, needed.words, only_first, cursor, left, right, counts
-        )
-        left, right = left[:written], right[:written]
-        signatures = part.items.signatures
-        if needed.family is not None:
-            agreeing = needed.holds(signatures[left], signatures[right])
-            left, right = left[agreeing], right[agreeing]
-        work.note(int(counts[0]))
-        work.too_unlike += int(counts[1]) + written - left.size
-        yield part.numbers[left], part.numbers[right]
-
-
-def _by_class(
-    buckets: BucketMembers, classes: Int64s, *, in_first_band: bool = False
-) -> BucketMembers:
-    """Sort the members of each bucket by class, so that pairs within a class are left out.
-
-    Those in buckets of the first band are not left out if ``in_first_band`` says so.
-    """
-    sizes = np.diff(buckets.starts)
-    bucket_of = np.repeat(np.arange(sizes.size), sizes)
-    members = buckets.members[np.lexsort((classes[buckets.members], bucket_of))]
-    own = classes[members]
-    last = np.append((bucket_of[1:] != bucket_of[:-1]) | (own[1:] != own[:-1]), members.size > 0)
-    if in_first_band:
-        last |= np.repeat(buckets.bands == 0, sizes)
-    ends = np.flatnonzero(last) + 1
-    return buckets._replace(members=members, ends=np.repeat(ends, np.diff(ends, prepend=0)))
-
-
-def _by_signature(part: BucketSlice) -> BucketSlice:
-    """Take items of equal signatures as classes if a bucket is large.
-
-    Their pairs are all of the first band, so that buckets of later bands need not look at each:
-    equal items would be met in every band. Different signatures are one class with a probability
-    below 2^-50, as different bands are one bucket.
-    """
-    if not part.items.band_words or int(np.diff(part.buckets.starts).max()) <= LARGE_BUCKET:
-        return part
-    hashed = kernels.sketches.bucket_keys(part.items.signatures, 1, *_CLASS_HASH)
-    classes = np.unique(hashed[:, 0], return_inverse=True)[1]
-    return part._replace(buckets=_by_class(part.buckets, classes, in_first_band=True))
+    return slice_of(opened.signer, numbers, signatures, keys, members)

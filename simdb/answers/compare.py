@@ -8,17 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simdb.arrays import Float64s, Int64s, UInt8s, UInt32s
+from simdb.batches.compare import COMPARED_BYTES, compare_items
+from simdb.batches.signer import Signer
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Compared, Items
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signer
-from simdb.ragged import cut_rows
+from simdb.ragged import cut_rows, slices_of
 from simdb.storage.collection.reader import CollectionReader, live_batches
-from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.layout import Document
 
-COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 PAIRS_COMPARED = 131_072  # at once, of items that are slow to prepare
 
 
@@ -50,7 +49,10 @@ def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s, boun
 
 def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memoryview]) -> Compared:
     """Compare one item, whose features are given, with many."""
-    slices = slices_of(signer.items.weights(items), COMPARED_BYTES)
+    weights = signer.items.weights(items)
+    if int(weights.sum()) <= COMPARED_BYTES:
+        return signer.measure.compare_probe(probe, signer.features(items))
+    slices = slices_of(weights, COMPARED_BYTES)
     parts = (signer.features(items[some]) for some in slices)
     return Compared.together([signer.measure.compare_probe(probe, part) for part in parts])
 
@@ -93,22 +95,6 @@ def compare_batch_with_stored(
     everything = np.concatenate([np.empty(0, np.int64), *compared_places])
     order = np.argsort(everything, kind="stable")
     return everything[order], Compared(compared.numerators[order], compared.denominators[order])
-
-
-def compare_items(
-    signer: Signer, items: Sequence[bytes | memoryview], left: Int64s, right: Int64s
-) -> Compared:
-    """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
-    used, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    chosen = [items[place] for place in used.tolist()]
-    left, right = np.split(places, 2)
-    weights = signer.items.weights(chosen)
-    parts = list(slices_of(weights[left] + weights[right], COMPARED_BYTES))
-    if len(parts) == 1:
-        return signer.measure.compare_pairs(signer.features(chosen), left, right)
-    return Compared.together(
-        [compare_items(signer, chosen, left[part], right[part]) for part in parts]
-    )
 
 
 def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:

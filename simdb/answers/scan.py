@@ -14,9 +14,9 @@ import numpy as np
 from simdb.answers.compare import Ranked, live_features
 from simdb.answers.method import Batches, Method
 from simdb.arrays import UInt32s
+from simdb.batches.signer import Signer
 from simdb.kinds import Compared, Measure
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signer
 from simdb.ragged import Ragged
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import LiveBatch, live_batches

@@ -21,6 +21,7 @@ COMMANDS = {
     "Questions": ("search", "pairs", "join", "groups", "score"),
     "Settings, and what they lead to": (
         "plan",
+        "recipe",
         "explain",
         "audit",
         "calibrate",

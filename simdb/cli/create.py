@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -15,6 +16,8 @@ from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
 from simdb.kinds import Kind
 from simdb.planning import expected_weight
+
+_NOTHING = (KindOptions(), Bound(), IndexOptions())
 
 
 def create(
@@ -36,6 +39,12 @@ def create(
         Literal["zstd"] | None,
         typer.Option("--compression", help="Keep items and metadata compressed (not)."),
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe", metavar="FILE", help="Kind, settings and secret that simdb recipe printed."
+        ),
+    ] = None,
     telling: Telling,
 ) -> None:
     """Create a collection, and the store where there is none.
@@ -44,6 +53,16 @@ def create(
     already is refused. The threshold is 0.8 (4/9 for bags whose union is the sum); items that are
     compared by distance have an index only with --max-distance, else all are compared with all.
     """
+    if recipe is not None:
+        if exact_only or containment or (described, bound, index) != _NOTHING:
+            raise UsageError("--recipe has the kind and all settings: give none beside it")
+        made = simdb.Recipe.from_json(Path(recipe).read_text(encoding="utf-8"))
+        with stored.opened(create=True) as database:
+            if stored.name in database.collection_names():
+                raise UsageError(f"collection {stored.name!r} exists")
+            created = database.collection(stored.name, recipe=made, compression=compression)
+            _tell(telling, stored, created)
+        return
     kind = described.new()
     if exact_only and index.exact_floor is None:
         raise UsageError("--exact-only needs --exact-floor")
@@ -56,9 +75,13 @@ def create(
         created = database.create_collection(
             stored.name, kind, containment=containment, compression=compression, **settings
         )
-        told = f"created collection {created.name} in {stored.path}: {indexes_of(created)}"
-        telling.tell(report_of(created), told)
+        _tell(telling, stored, created)
         _warn_of_weight(created, containment=containment)
+
+
+def _tell(telling: Telling, stored: StoredCollection, created: simdb.Collection) -> None:
+    told = f"created collection {created.name} in {stored.path}: {indexes_of(created)}"
+    telling.tell(report_of(created), told)
 
 
 def report_of(collection: simdb.CollectionView) -> dict[str, Any]:

@@ -54,7 +54,9 @@ def plan(
     items: Annotated[
         int | None,
         typer.Option(
-            "--items", min=1, help="Of records: how many there will be; those measured without it."
+            "--items",
+            min=1,
+            help="How many there will be: more meet by chance. Of records: not those measured.",
         ),
     ] = None,
     described: KindOptions,
@@ -80,8 +82,8 @@ def plan(
     with inputs, how many pairs each rule proposes.
     """
     chosen = described.new()
-    if items is not None and (exact or not inputs):
-        raise UsageError("--items is of records whose rules are measured on inputs")
+    if items is not None and exact:
+        raise UsageError("--items is of buckets, and of rules: an exact index grows evenly")
     if not exact:
         if inputs and not chosen.has_rules:
             raise UsageError("inputs are measured with --exact, or of records, only")
@@ -98,11 +100,11 @@ def plan(
                 as_json=as_json,
             )
             return
-        request = PlanRequest(**wanted.given(), is_usual=wanted.recall is None)
+        request = PlanRequest(**wanted.given(), is_usual=wanted.recall is None, items=items)
         planned = _planned(chosen, bound, request)
         if plot is not None:
             _draw(Path(plot), planned)
-        _show_planned(planned, points, as_json=as_json)
+        _show_planned(planned, points, items, as_json=as_json)
         return
     if plot is not None:
         raise UsageError("--plot draws the curve of a probable index, not of one with --exact")
@@ -245,8 +247,9 @@ def _draw(path: Path, planned: _Planned) -> None:
     draw_curve(path, curve, title, planned.axis)
 
 
-def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
+def _show_planned(planned: _Planned, points: int, items: int | None, *, as_json: bool) -> None:
     plan = planned.plan
+    met = None if items is None else plan.chance_meetings(items)
     measured, bounded_by = planned.axis
     values = [planned.end * number / (points - 1) for number in range(points)]
     curve = [(value, float(plan.expected_recall(value))) for value in values]
@@ -263,6 +266,7 @@ def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
                 "cascade": None if plan.cascade is None else str(plan.cascade),
                 "keys": plan.keys,
                 "expected_recall": expected,
+                "chance_meetings": met,
                 "fixed_points": plan.fixed_points(),
                 "sensitivity": told,
                 "curve": listed,
@@ -274,6 +278,8 @@ def _show_planned(planned: _Planned, points: int, *, as_json: bool) -> None:
         print(f"no recall can be stated at the {bounded_by}: simdb audit measures it")
     else:
         print(f"expected recall at the {bounded_by} {planned.bound:g}: {expected:.6f}")
+    if met is not None:
+        print(f"others that an item meets by chance, of {items:,}: {met:.3g}")
     if sensitivity is not None:
         print(_in_words(plan.fixed_points(), sensitivity))
     if known:

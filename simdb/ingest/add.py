@@ -18,16 +18,18 @@ import numpy as np
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import ProgressCallback
 from simdb.arrays import Float64s
+from simdb.batches.deciding import Decisions
+from simdb.batches.signer import Prefixes, Signed, Signer, Signing
 from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
-from simdb.ingest.dedupe import Decisions, Deduplicator
+from simdb.ingest.dedupe import Deduplicator
 from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
+from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Known, Opened, WriteAccess
-from simdb.opened.signer import Prefixes, Signed, Signer, Signing, current_epoch
 from simdb.ragged import ByteStrings
 from simdb.results import Action, AddReport, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings

@@ -18,13 +18,13 @@ import numpy as np
 from simdb.answers.exact.whole import contained_in_kept
 from simdb.answers.method import ProgressCallback, keys_of_numbers
 from simdb.arrays import Int64s
+from simdb.batches.signer import Signer
 from simdb.errors import DatabaseBusyError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.ingest.add import AddPolicy, OutcomesCallback, Tally, delete_keys, load
 from simdb.ingest.rows import BATCH_ITEMS
-from simdb.opened.catalogue import secret_of
 from simdb.opened.opened import Known, Opened, Resources, WriteAccess
-from simdb.opened.signer import Signer
+from simdb.recipe import secret_of
 from simdb.results import AddReport, Key, Outcomes
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.tables.layout import encode_user_key

@@ -18,10 +18,9 @@ from simdb.arrays import UInt8s
 from simdb.ingest.rows import RowBatch
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.opened import WriteAccess
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, slices_of
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.writer import CollectionWriter
-from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.layout import ALONE, BY_DICTIONARY, Packed
 from simdb.zstandard import Codec
 

@@ -14,11 +14,13 @@ from itertools import chain
 
 import numpy as np
 
+from simdb import kernels
 from simdb.answers.exact.memory import sampled_order
 from simdb.arrays import Int64s, UInt32s, UInt64s
+from simdb.batches.signer import Epoch, Prefixes, Signed, Signer
 from simdb.kinds.base import Stored
 from simdb.opened import catalogue
-from simdb.opened.signer import Epoch, Prefixes, Signed, Signer, current_epoch, open_epoch
+from simdb.opened.epochs import current_epoch, open_epoch
 from simdb.storage.collection.manifest import (
     COLUMNS,
     ITEM,
@@ -34,7 +36,7 @@ from simdb.storage.collection.manifest import (
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import WriteTransaction
-from simdb.storage.tables.runs import RunWriter, order_of
+from simdb.storage.tables.runs import RunWriter
 
 FIRST_TABLE = 10_000  # live items at which the first table of frequent symbols is made
 WORSE = 4  # a new epoch begins when postings scanned have risen to so many times the lowest
@@ -95,7 +97,7 @@ def _order_of_keys(keys: UInt64s, lowest_rank: np.uint64) -> Int64s:
     """
     frequent = keys >= lowest_rank
     parts = np.flatnonzero(~frequent), np.flatnonzero(frequent)
-    return np.concatenate([places[order_of(keys[places])] for places in parts])
+    return np.concatenate([places[kernels.runs.order_of(keys[places])] for places in parts])
 
 
 def insert(

@@ -15,10 +15,9 @@ from simdb.arrays import Int64s
 from simdb.errors import BadItemError, UsageError
 from simdb.kinds import Items
 from simdb.kinds.base import Stored
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, slices_of
 from simdb.results import Key
 from simdb.storage.tables import layout
-from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.layout import encode_user_key, encode_user_keys
 
 BATCH_ITEMS = 10_000

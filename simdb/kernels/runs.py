@@ -331,3 +331,11 @@ def gather_column(
         values[row] = load_uint32(
             column_addresses[chunk], column * counts[chunk] + np.int64(positions[row])
         )
+
+
+def order_of(keys: UInt64s) -> Int64s:
+    """Return the places of keys by rising key, equal ones in their order."""
+    order = np.empty(keys.size, np.int64)
+    if not sort_by_key(keys, order):
+        order = np.argsort(keys, kind="stable")
+    return order

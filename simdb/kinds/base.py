@@ -781,11 +781,14 @@ def plan_request(
     rows: int | None,
     row_budget: int | None,
     cascade: Construction | None,
+    items: int | None = None,
 ) -> PlanRequest:
     """Read what a caller asks of a plan; ConfigurationError: a value is out of range."""
     least = USUAL_RECALL if recall is None else Threshold.parse(recall, name="recall").fraction
     most = Threshold.parse(false_candidates, name="false_candidates").fraction
-    return PlanRequest(least, bands, rows, row_budget, most, cascade, is_usual=recall is None)
+    return PlanRequest(
+        least, bands, rows, row_budget, most, cascade, is_usual=recall is None, items=items
+    )
 
 
 def name_of(kind: type[Kind]) -> str:

@@ -66,6 +66,13 @@ class Curve(ABC):
         """
         return 0.0
 
+    def chance(self, value: float) -> float:
+        """Return the collision probability of items that have to do with each other by chance only.
+
+        Their meetings in buckets grow with the square of the items; by default ``unrelated``.
+        """
+        return self.unrelated(value)
+
     def sensitivity(self, near: float, far: float) -> Sensitivity:
         """State how a base function tells items at a near distance from those at a far one.
 
@@ -93,6 +100,10 @@ class JaccardCurve(Curve):
     def unrelated(self, value: float) -> float:
         """Return 0: unrelated sets share nothing."""
         return 0.0
+
+    def chance(self, value: float) -> float:
+        """Return 1/20: what texts of one language share in their shingles."""
+        return 0.05
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ JACCARD = JaccardCurve()
 USUAL_RECALL = Fraction(99, 100)
 _MOST_BANDS = 128
 _MOST_ROWS = 128
+MOST_BY_CHANCE = 2  # items that an item meets, where their number is known: one pair an item
 _BYTES_A_BAND = 12  # a bucket entry: key and item number
 _BYTES_A_ROW = 2  # a stored row
 
@@ -114,6 +115,16 @@ class Plan:
         """
         return self.family.sensitivity(near, far).amplified(self.construction)
 
+    def chance_meetings(self, items: int) -> float:
+        """Return how many of so many items share a bucket with an item by chance, about.
+
+        Items of which a base function agrees as ``Curve.chance`` says: of sets those that share a
+        twentieth. It grows with the number of items, and each is a comparison in vain; nan where
+        the family states no probability.
+        """
+        chance = self.family.chance(float(self.threshold))
+        return items * float(self.construction.probability(chance))
+
     def false_candidates(self) -> float:
         """Return the probability that a pair that is not similar enough is a candidate.
 
@@ -136,6 +147,8 @@ class PlanRequest:
     # Taken as given, if it finds enough; the rest but the recall is then not to be asked for.
     cascade: Construction | None = None
     is_usual: bool = False  # nobody asked for the recall: a kind may take another one
+    # How many there will be: then an item meets at most two others by chance.
+    items: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("bands", "rows", "row_budget"):
@@ -148,6 +161,9 @@ class PlanRequest:
                 raise ConfigurationError(
                     f"{name} is {value:,}, more than the {MAXIMUM_FUNCTIONS:,} of a signature"
                 )
+        if self.items is not None and (type(self.items) is not int or self.items < 1):
+            problem = f"items must be a whole number of at least 1, not {self.items!r}"
+            raise ConfigurationError(problem)
         if self.cascade is None:
             return
         if not isinstance(self.cascade, Construction):
@@ -222,7 +238,31 @@ def plan(
             f"signature; {best.bands} bands of {best.rows} rows have "
             f"{best.false_candidates():.4f}: ask for more, lower the recall, or raise row_budget"
         )
+    if request.items is not None:
+        return _plan_for_many(threshold, request, budget, least, family)
     return min(few, key=_cost)
+
+
+def _plan_for_many(
+    threshold: Fraction, request: PlanRequest, budget: int, least: float, family: Curve
+) -> Plan:
+    """Spend rows, as many as it takes, until an item meets at most two others by chance."""
+    items = request.items or 0
+    while True:
+        enough, _ = _enough(threshold, request, budget, least, family)
+        few = [choice for choice in enough if choice.false_candidates() <= request.false_candidates]
+        rare = [choice for choice in few if not choice.chance_meetings(items) > MOST_BY_CHANCE]
+        if rare and budget == family.row_budget:
+            return min(rare, key=_cost)
+        if rare:
+            return min(rare, key=lambda choice: (choice.signature_rows, choice.rows))
+        if request.row_budget is not None or 2 * budget > MAXIMUM_FUNCTIONS:
+            best = min(choice.chance_meetings(items) for choice in few)
+            raise ConfigurationError(
+                f"with {budget:,} rows of signature an item meets {best:,.0f} of {items:,} others "
+                "by chance: give a larger row_budget, or none, a higher threshold or a lower recall"
+            )
+        budget *= 2
 
 
 def _plan_cascade(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import dataclass, field, fields, replace
-from fractions import Fraction
 from typing import Any
 
 from simdb.errors import (
@@ -15,14 +12,9 @@ from simdb.errors import (
     Remedy,
     StorageError,
     UnknownKindError,
-    UnknownTokeniserError,
     WrongTypeError,
 )
-from simdb.exact.thresholds import Bound, Threshold
-from simdb.kinds import Items, Kind, SketchScheme, restore
-from simdb.lsh.cascades import Cascade, CascadeFamily
-from simdb.lsh.family import Family
-from simdb.lsh.planning import Plan
+from simdb.recipe import Recipe, restored
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
@@ -30,145 +22,46 @@ from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import RunDirectory
 
-SECRET_BYTES = 32
 _COLLECTION_TABLES = (Table.DOCUMENTS, Table.KEYS, Table.MARKS, Table.ITEMS)
 _COLLECTIONS, _OWNERS = 0, 1  # what is numbered: collections; indexes and epochs
 BYTES_A_WORD = 2  # of a stored signature
 COMPRESSIONS = ("zstd",)
-_QUOTIENT = re.compile(r"[0-9]+(/[0-9]+)?")  # as fractions are stored
+# In the order in which they are stored, of which a change would be one of every collection.
+_STORED = (
+    *("number", "kind", "threshold", "recall", "bands", "rows", "sketch", "secret"),
+    *("unicode_version", "exact_floor", "containment", "finds_equal", "key_sources", "cascade"),
+    "compression",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionSettings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionSettings(Recipe):
     """What a collection is: fixed when it is made, changed only by ``rebuild``."""
 
     name: str
     number: int
-    kind: Kind
-    # What its probable index is planned for: a similarity or distance, the floor of the exact index
-    # if there is only that, and the share of pairs there that it is to find.
-    threshold: Fraction
-    recall: Fraction
-    bands: int  # 0 without a probable index, as rows
-    rows: int
-    sketch: SketchScheme
-    secret: bytes  # key of all hashes; drawn at random unless a seed was given
-    unicode_version: str  # of the Python that made it; classes of newer characters may differ
-    exact_floor: Fraction | None = None  # least threshold of the exact index; None without one
-    containment: bool = False  # it posts all symbols, and serves every threshold and measure
-    finds_equal: bool = False  # equal items share a bucket, though the family has none for them
     key_sources: tuple[str, ...] = ()  # where the keys of the rows come from, if anyone has said
-    cascade: Cascade | None = None  # in which of its bands items must agree, if not any one
     compression: str | None = None  # of documents: one of COMPRESSIONS; None without
     # How questions are answered under them; see answers/choose.py. Not part of the settings.
     methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
-    def is_probable(self) -> bool:
-        """Whether there is a probable index."""
-        return self.bands > 0
+    def title(self) -> str:
+        """What messages call them."""
+        return f"collection {self.name!r}"
 
     @property
-    def is_complete(self) -> bool:
-        """Whether that misses nothing within the bound it is planned for."""
-        return self.is_probable and self.kind.misses_nothing(self.recall)
+    def recipe(self) -> Recipe:
+        """What the collection has in common with one of other items that is made as it is."""
+        return Recipe(**{part.name: getattr(self, part.name) for part in fields(Recipe)})
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether there is an exact index."""
-        return self.exact_floor is not None
-
-    @property
-    def bound(self) -> Bound:
-        """What its probable index is planned for, as indexes work with it."""
-        return self.kind.bound_of(self.threshold)
-
-    @property
-    def posted_floor(self) -> Threshold | None:
-        """The floor that says how much of a set the exact index posts; None for all of it."""
-        if self.exact_floor is None or self.containment:
-            return None
-        return Threshold(self.exact_floor)
-
-    @property
-    def plan(self) -> Plan:
-        """The banding with its S-curve; ConfigurationError if there is no probable index."""
-        if not self.is_probable:
-            problem = f"collection {self.name!r} has no probable index"
-            raise ConfigurationError(problem, remedies=[self.kind.index_remedy(self.threshold)])
-        make_curve = self.kind.make_complete_curve if self.is_complete else self.kind.make_curve
-        curve = make_curve(self.threshold)
-        return Plan(self.threshold, self.bands, self.rows, curve, self.cascade)
-
-    def expected_recall(self, bound: Bound) -> float:
-        """Return the share of the pairs at a bound that the probable index finds."""
-        return self.plan.expected_recall(bound.fraction)
-
-    def make_items(self) -> Items:
-        """The codec of its items; UnknownTokeniserError names the collection too."""
-        try:
-            return self.kind.make_items(self.secret)
-        except UnknownTokeniserError as error:
-            raise UnknownTokeniserError(
-                error.name, error.version, f"collection {self.name!r} cannot be used: "
-            ) from error
-
-    def family(self) -> Family | None:
-        """Return the locality-sensitive family of the probable index; None without one."""
-        if not self.is_probable:
-            return None
-        if self.is_complete:
-            return self.kind.make_complete_family(
-                self.threshold, bands=self.bands, rows=self.rows, secret=self.secret
-            )
-        family = self.kind.make_family(
-            self.threshold,
-            bands=self.bands,
-            rows=self.rows,
-            sketch=self.sketch,
-            secret=self.secret,
-        )
-        if self.cascade is not None:
-            return CascadeFamily(family, self.cascade)
-        return self.kind.finding_equals(family) if self.finds_equal else family
-
-    @property
-    def expected_keys(self) -> int:
-        """About how many bucket keys an item has, by which merges are paced."""
-        if self.cascade is not None:
-            return self.cascade.key_count
-        return self.kind.expected_keys(self.bands)
-
-    @property
-    def most_keys(self) -> int:
-        """How many bucket keys an item has at most, by which batches are cut."""
-        if self.cascade is not None:
-            return self.cascade.key_count
-        return self.kind.most_keys(self.bands, self.rows)
-
-    def require_possible_banding(self) -> None:
-        """Raise ValueError for a banding that planning never gives: it would take memory."""
-        bands, rows = self.bands, self.rows
-        whole = type(bands) is int and type(rows) is int
-        if not whole or not (bands == rows == 0 or self.kind.can_have(bands, rows)):
-            kind = type(self.kind).__name__
-            raise ValueError(f"no index of {kind} has {bands!r} bands of {rows!r} rows")
-        if self.cascade is not None and (bands, rows) != (self.cascade.atoms, self.cascade.rows):
-            raise ValueError(f"no cascade {self.cascade} has {bands} bands of {rows} rows")
-
-    def require_possible_bounds(self) -> None:
-        """Raise ValueError for bounds and schemes that nothing is planned for."""
-        floor, largest = self.exact_floor, Fraction(1)
-        if self.kind.is_distance:
-            largest = self.kind.largest_distance
-        elif not self.threshold:
-            raise ValueError("the threshold is 0")
-        if not self.threshold <= largest or not 0 < self.recall <= 1:
-            raise ValueError(f"nothing is planned for {self.threshold} and recall {self.recall}")
-        if floor is not None and not (self.kind.has_symbols and 0 < floor <= 1):
-            raise ValueError(f"no exact index of {type(self.kind).__name__} has the floor {floor}")
-        if self.sketch not in ("fast", "classical") or not isinstance(self.secret, bytes):
-            raise ValueError(f"sketches {self.sketch!r} with such a secret are not known")
+    @classmethod
+    def made_by(
+        cls, recipe: Recipe, name: str, *, number: int = 0, compression: str | None = None
+    ) -> CollectionSettings:
+        """Return the settings of a collection that is made by a recipe."""
+        made = {part.name: getattr(recipe, part.name) for part in fields(Recipe)}
+        return cls(name=name, number=number, compression=compression, **made)
 
     def require_known_compression(self) -> None:
         """Raise ValueError for a compression of another version."""
@@ -177,14 +70,8 @@ class CollectionSettings:
 
     def encode(self) -> bytes:
         """Return the payload of the settings record."""
-        parts = [part.name for part in fields(self) if part.init and part.name != "name"]
-        stored = {part: getattr(self, part) for part in parts}
-        stored["kind"] = self.kind.describe()
-        floor = [] if self.exact_floor is None else ["exact_floor"]
-        for part in ("threshold", "recall", *floor):
-            stored[part] = str(stored[part])
-        if self.cascade is not None:
-            stored["cascade"] = self.cascade.encode()
+        plain = self.plain()
+        stored = {part: plain[part] if part in plain else getattr(self, part) for part in _STORED}
         for later in ("finds_equal", "key_sources", "cascade", "compression"):
             if not stored[later]:  # as in what was made before there was this setting
                 del stored[later]
@@ -195,16 +82,10 @@ class CollectionSettings:
         """Read what ``encode`` stored; CorruptionError if this version does not know it."""
         stored = layout.unpack(payload)
         try:
-            stored["kind"] = restore(stored["kind"])
-            floor = [] if stored["exact_floor"] is None else ["exact_floor"]
-            for part in ("threshold", "recall", *floor):
-                stored[part] = _fraction(stored[part])
-            stored["key_sources"] = tuple(map(str, stored.get("key_sources", ())))
-            if "cascade" in stored:
-                stored["cascade"] = Cascade.decode(stored["cascade"])
-            settings = cls(name=name, **stored)
-            settings.require_possible_banding()
-            settings.require_possible_bounds()
+            values = restored(stored)
+            values["key_sources"] = tuple(map(str, values.get("key_sources", ())))
+            settings = cls(name=name, **values)
+            settings.require_possible()
             settings.require_known_compression()
         except UnknownKindError as error:
             raise UnknownKindError(error.name, f"collection {name!r} cannot be used: ") from error
@@ -213,23 +94,6 @@ class CollectionSettings:
                 f"the settings of collection {name!r} cannot be read: {error}"
             ) from error
         return settings
-
-
-def _fraction(stored: str) -> Fraction:
-    if not _QUOTIENT.fullmatch(stored):  # 1e999999999 would be computed
-        raise ValueError(f"{stored[:60]!r} is no fraction")
-    return Fraction(stored)
-
-
-def secret_of(seed: int | None) -> bytes:
-    """Return a secret: random, or the same one for the same seed."""
-    if seed is None:
-        return os.urandom(SECRET_BYTES)
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise ConfigurationError(f"seed must be a whole number or None, not {seed!r}")
-    import hashlib
-
-    return hashlib.blake2b(str(seed).encode(), person=b"simdb seed", digest_size=32).digest()
 
 
 def check_name(name: object) -> str:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from simdb.batches.signer import Signer
 from simdb.errors import DatabaseClosedError, ReadOnlyError
 from simdb.opened.catalogue import CollectionSettings, present_settings
-from simdb.opened.signer import Signer
 from simdb.opened.where import Chosen
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file import environment as environments

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass, field, replace
 
 from simdb.errors import ConfigurationError, Remedy
-from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
+from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.kinds import Kind, SketchScheme, require
 from simdb.lsh.planning import PlanRequest
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
+from simdb.recipe import Recipe, planned, secret_of
 from simdb.storage.file.environment import ReadTransaction
 
 
@@ -28,83 +28,40 @@ class IndexRequest:
     compression: str | None = None
 
 
+UNASKED = IndexRequest("default", plan=PlanRequest(is_usual=True), containment=False)
+
+
 def new_settings(name: str, kind: Kind, request: IndexRequest) -> CollectionSettings:
     """Return the settings of a new collection; ConfigurationError if it cannot be so."""
     name, kind = catalogue.check_name(name), require(kind)
-    settings = _planned(
-        name,
+    recipe = planned(
         kind,
-        request,
         bound=kind.planned_bound(request.threshold, request.max_distance),
-        secret=catalogue.secret_of(request.seed),
+        plan=request.plan,
+        sketch=request.sketch,
+        secret=secret_of(request.seed),
         floor=kind.parse_floor(request.exact_floor),
+        containment=bool(request.containment),
     )
-    if request.compression is not None:
-        require_compression(kind, request.compression)
-    return replace(settings, compression=request.compression)
+    return settings_by(recipe, name, request.compression)
+
+
+def settings_by(recipe: Recipe, name: str, compression: str | None) -> CollectionSettings:
+    """Return the settings of a new collection that is made by a recipe; errors as above."""
+    if compression is not None:
+        require_compression(recipe.kind, compression)
+    return CollectionSettings.made_by(recipe, catalogue.check_name(name), compression=compression)
 
 
 def require_compression(kind: Kind, compression: str) -> None:
     """Raise ConfigurationError unless the items of a kind can be compressed so."""
     if compression not in catalogue.COMPRESSIONS:
         raise ConfigurationError(f"compression must be 'zstd' or None, not {compression!r}")
-    if kind.make_items(catalogue.secret_of(0)).width:
+    if kind.make_items(secret_of(0)).width:
         raise ConfigurationError(
             f"{kind.plural} are not compressed: all have the same size, and are compared where "
             "they lie"
         )
-
-
-def _planned(
-    name: str,
-    kind: Kind,
-    request: IndexRequest,
-    *,
-    bound: Bound | None,
-    secret: bytes,
-    floor: Threshold | None,
-) -> CollectionSettings:
-    """Return the settings of a collection, bands and rows planned where they are not given.
-
-    Without a bound there is no probable index, without a floor no exact one. Only kinds without
-    symbols can do without both: they are compared with all. ConfigurationError: a value is out
-    of range, no plan reaches the recall, or there would be no index.
-    """
-    sketch = request.sketch
-    if sketch not in ("fast", "classical"):
-        raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
-    if floor is not None and not kind.has_symbols:
-        raise ConfigurationError(f"{kind} has no exact index: exact answers compare with all items")
-    if floor is None and request.containment:
-        raise ConfigurationError("containment=True needs an exact_floor")
-    planned, asked = None, request.plan
-    if bound is not None:
-        asked = kind.settled(bound.fraction, asked)
-        planned = kind.plan(bound.fraction, asked)
-    elif not asked.is_free:
-        what = "bands and rows need" if asked.cascade is None else "a cascade needs"
-        raise ConfigurationError(f"{what} a threshold, or a max_distance")
-    wanted = planned.threshold if planned is not None else floor.fraction if floor else None
-    if wanted is None:
-        if kind.has_symbols:
-            raise ConfigurationError("a collection needs a threshold, an exact_floor, or both")
-        wanted = kind.widest_bound
-    return CollectionSettings(
-        name=name,
-        number=0,
-        kind=kind,
-        threshold=wanted,
-        recall=asked.recall,
-        bands=0 if planned is None else planned.bands,
-        rows=0 if planned is None else planned.rows,
-        sketch=sketch,
-        secret=secret,
-        unicode_version=unicodedata.unidata_version,
-        exact_floor=None if floor is None else floor.fraction,
-        containment=bool(request.containment),
-        finds_equal=kind.may_miss_equals and planned is not None,
-        cascade=None if planned is None else planned.cascade,
-    )
 
 
 def changed_settings(
@@ -148,10 +105,20 @@ def changed_settings(
         floor = Threshold(present.exact_floor)
     if request.containment is None:
         request = replace(request, containment=present.containment and not drop_exact)
-    secret = present.secret if request.seed is None else catalogue.secret_of(request.seed)
-    settings = _planned(present.name, wanted, request, bound=bound, secret=secret, floor=floor)
-    kept = ("number", "key_sources", "compression")
-    return replace(settings, **{name: getattr(present, name) for name in kept})
+    secret = present.secret if request.seed is None else secret_of(request.seed)
+    recipe = planned(
+        wanted,
+        bound=bound,
+        plan=request.plan,
+        sketch=request.sketch,
+        secret=secret,
+        floor=floor,
+        containment=bool(request.containment),
+    )
+    made = CollectionSettings.made_by(
+        recipe, present.name, number=present.number, compression=present.compression
+    )
+    return replace(made, key_sources=present.key_sources)
 
 
 def require_absent(transaction: ReadTransaction, name: str) -> None:

@@ -9,12 +9,13 @@ import numpy as np
 
 from simdb.answers.buckets import stored_signatures
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
+from simdb.batches.signer import Epoch
 from simdb.errors import BadItemError, CorruptionError, SimdbError
 from simdb.ingest.postings import posting_columns
 from simdb.ingest.rows import encode_metadata
 from simdb.lsh.family import BucketKeys, mixed
+from simdb.opened.epochs import open_epoch
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Epoch, open_epoch
 from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
 from simdb.storage.collection.reader import CollectionReader, live_batches

@@ -12,13 +12,13 @@ import numpy as np
 from simdb.answers.exact.memory import sampled_order
 from simdb.answers.method import ProgressCallback
 from simdb.arrays import UInt32s
+from simdb.batches.signer import Epoch, Signed, Signer
 from simdb.errors import DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Known, WriteAccess
-from simdb.opened.signer import Epoch, Signed, Signer
 from simdb.results import Progress
 from simdb.storage.collection.manifest import write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches

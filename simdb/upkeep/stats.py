@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from simdb.arrays import UInt16s
+from simdb.batches.signer import Signer
 from simdb.exact.thresholds import Threshold
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Signer
 from simdb.storage.collection.manifest import open_postings
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.tables.runs import HEADER_SIZE, POSTING_BYTES, RunDirectory

@@ -13,6 +13,7 @@ import pytest
 import simdb
 from simdb.answers import buckets
 from simdb.answers.exact.method import Exact
+from simdb.batches import meeting
 from simdb.errors import ConfigurationError
 from simdb.results import Pairs
 from tests.support.exact_oracle import similar_pairs
@@ -141,7 +142,8 @@ def test_probable_increments_are_those_of_all_probable_pairs(
     share: int, large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(buckets, "NEW_SHARE", share)
-    monkeypatch.setattr(buckets, "LARGE_BUCKET", large)
+    for module in (buckets, meeting):
+        monkeypatch.setattr(module, "LARGE_BUCKET", large)
     monkeypatch.setattr(buckets, "PAIRS_AT_ONCE", 16)
     generator = random.Random(7)
     bases = [generator.sample(range(500), 30) for _ in range(12)]

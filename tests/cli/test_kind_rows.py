@@ -161,7 +161,7 @@ def test_records_come_from_columns(tmp_path):
         {"rule": "town", "records": 2, "largest": 2, "pairs": 1, "expected_pairs": 14950.0}
     ]
     assert "14,950" in done("plan", "--kind", "record", *columns, source, "--items", 300).stdout
-    assert "--items is of records" in run("plan", "--items", 3).stderr
+    assert "--items is of buckets" in run("plan", "--exact", "--items", 3).stderr
     got = lines_of("get", path, "c", 2)[0]
     assert got["item"] == {"name": "Bob", "town": "", "age": ""}
     assert got["metadata"] == {"shop": "y"}

@@ -46,8 +46,8 @@ def test_quiet_stands_before_or_after_the_command(store, tmp_path):
         assert run(*command[:place], "-q", *command[place:]).stderr == ""
 
 
-SILENT = {"get", "stats", "plan"}  # what they print is the answer
-SHORT = {"create", "delete", "explain", "get", "plan", "stats"}  # what they do is one step
+SILENT = {"recipe", "get", "stats", "plan"}  # what they print is the answer
+SHORT = {"create", "delete", "explain", "get", "plan", "recipe", "stats"}  # one step
 
 
 def every_command() -> dict[str, Any]:

@@ -69,6 +69,7 @@ NAMES = [
     "Progress",
     "Proposal",
     "ReadOnlyError",
+    "Recipe",
     "Record",
     "Remedy",
     "RepairReport",

@@ -11,12 +11,12 @@ import pytest
 
 import simdb
 from simdb.answers.exact import memory
+from simdb.batches.signer import Signer
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import add
 from simdb.ingest.rows import read_batches
 from simdb.kinds import Kind
 from simdb.kinds.fingerprints import FingerprintItems
-from simdb.opened.signer import Signer
 from tests.support.record_stores import scored
 
 MEMORY = 16 * 2**20  # of which a batch has 256 KiB, an eighth of the bytes that its rows become

@@ -10,7 +10,8 @@ import pytest
 import simdb
 from simdb.answers import compare as comparing
 from simdb.answers.exact import probe as exact_probing
-from simdb.opened import signer
+from simdb.batches import compare as batch_comparing
+from simdb.opened import epochs
 from simdb.storage.collection.reader import live_batches
 from simdb.upkeep import check as exact_checking
 from tests.support.exact_stores import small_epochs
@@ -26,7 +27,8 @@ def portions(monkeypatch):
     """Make all portions small when called."""
 
     def small() -> None:
-        monkeypatch.setattr(comparing, "COMPARED_BYTES", 200)
+        for module in (comparing, batch_comparing):
+            monkeypatch.setattr(module, "COMPARED_BYTES", 200)
         monkeypatch.setattr(
             live_batches, "__kwdefaults__", {**(live_batches.__kwdefaults__ or {}), "most_items": 3}
         )
@@ -34,7 +36,7 @@ def portions(monkeypatch):
         monkeypatch.setattr(exact_probing, "COMPARED_BYTES", 200)
         monkeypatch.setattr(exact_probing, "REMEMBERED", 2)
         monkeypatch.setattr(exact_probing, "CACHED_SIZE", 3)
-        monkeypatch.setattr(signer, "ORDERS_KEPT", 1)
+        monkeypatch.setattr(epochs, "ORDERS_KEPT", 1)
 
     return small
 
@@ -174,7 +176,8 @@ def test_items_that_are_read_in_parts_are_compared_with_their_own(database, port
     collection.add_many((n, range(n + 1)) for n in range(40))
     numbers = np.array([38, 2, 17, 30, 5, 11, 0, 25], np.uint32)
     portions()
-    monkeypatch.setattr(comparing, "COMPARED_BYTES", 20)
+    for module in (comparing, batch_comparing):
+        monkeypatch.setattr(module, "COMPARED_BYTES", 20)
     with collection._opened() as opened:
         probe = opened.signer.items.encode(range(20))
         places, compared = comparing.compare_batch_with_stored(

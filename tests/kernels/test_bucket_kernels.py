@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from simdb import kernels
-from simdb.answers.buckets import _by_class, are_shared
+from simdb.batches.meeting import are_shared, by_class
 from tests.support.twins import ends_of_classes
 
 Pairs = list[tuple[int, int]]
@@ -98,7 +98,7 @@ def test_the_end_of_a_class_is_where_the_next_begins_or_the_bucket_ends(in_first
     starts, members = np.array([0, 3, 4, 8]), np.array([2, 0, 1, 3, 7, 4, 6, 5])
     bands = np.array([1, 2, 0], np.int32)
     given = kernels.buckets.BucketMembers(starts, members, members, np.empty(0, np.uint64), bands)
-    found = _by_class(given, classes, in_first_band=in_first_band)
+    found = by_class(given, classes, in_first_band=in_first_band)
     assert found.members.tolist() == [0, 1, 2, 3, 4, 7, 6, 5]
     assert found.ends.tolist() == [2, 2, 3, 4, 5, *([6, 7, 8] if in_first_band else [8, 8, 8])]
 

@@ -18,6 +18,7 @@ from simdb.errors import (
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.request import IndexRequest, new_settings
+from simdb.recipe import secret_of
 from simdb.storage.file import environment as environments
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, collection_key, manifest_key
@@ -78,15 +79,15 @@ def test_names_of_other_types_are_refused(name):
 
 
 def test_a_seed_gives_one_secret_and_none_gives_another_each_time():
-    assert catalogue.secret_of(1) == catalogue.secret_of(1) != catalogue.secret_of(2)
-    assert catalogue.secret_of(None) != catalogue.secret_of(None)
-    assert {len(catalogue.secret_of(seed)) for seed in (None, 0, -1, 10**30)} == {32}
+    assert secret_of(1) == secret_of(1) != secret_of(2)
+    assert secret_of(None) != secret_of(None)
+    assert {len(secret_of(seed)) for seed in (None, 0, -1, 10**30)} == {32}
 
 
 @pytest.mark.parametrize("seed", [True, 1.0, "1"])
 def test_a_seed_of_another_type_is_refused(seed):
     with pytest.raises(ConfigurationError):
-        catalogue.secret_of(seed)
+        secret_of(seed)
 
 
 def test_collections_get_numbers_of_their_own(environment):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb.batches.signer import Signer
 from simdb.opened.request import IndexRequest, new_settings
-from simdb.opened.signer import Signer
 
 TEXTS = [b"", *(f"text {number} of a few words".encode() for number in range(40))] * 2
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.batches.signer import Signer
 from simdb.errors import CorruptionError, StorageError
-from simdb.opened.signer import Signer
 from simdb.recovery import untrusted as distrusting
 from tests.support.processes import ended
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb.batches.signer import Signer
 from simdb.opened import catalogue
-from simdb.opened.signer import Signer
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.tables import layout

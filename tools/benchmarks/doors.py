@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.opened.signer import Signed, Signer
+from simdb.batches.signer import Signed, Signer
 from simdb.storage.collection.writer import CollectionWriter, IndexWriter
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import layout

@@ -13,8 +13,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from simdb import kernels
-from simdb.arrays import Bools, Int64s, UInt32s
+from simdb.arrays import UInt32s
+from simdb.batches.deciding import first_identical
+from simdb.batches.signer import Epoch, Signer
 from simdb.errors import CorruptionError
 from simdb.exact import joins
 from simdb.exact.joins import BEGINNING, Place, Workers, in_order
@@ -22,11 +23,11 @@ from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.kinds import Items
+from simdb.opened.epochs import open_epoch
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Epoch, Signer, open_epoch
+from simdb.ragged import slices_of
 from simdb.results import PairBatch
 from simdb.storage.collection.reader import CollectionReader, LiveBatch, chosen_items, live_batches
-from simdb.storage.tables.blocks import slices_of
 
 T = TypeVar("T")
 
@@ -143,16 +144,6 @@ def load(opened: Opened, order: SymbolOrder, *, memory: int) -> Loaded | None:
         if symbols * (opened.reader.manifest.item_bytes / max(1, loaded_bytes)) > most:
             return None
     return Loaded(np.concatenate(numbers), loaded_bytes, ArrangedSets.concatenated(parts))
-
-
-def first_identical(sets: ArrangedSets, takes_part: Bools) -> Int64s:
-    """Find the first set that is identical to each, both of those that take part."""
-    first = np.arange(len(sets))
-    chosen = np.flatnonzero(takes_part)
-    few = sets.select(chosen)
-    same, _ = kernels.order.identical_representatives(few.values, few.offsets)
-    first[chosen] = chosen[same]
-    return first
 
 
 # -- joining -----------------------------------------------------------------------------------

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simdb import kernels
-from simdb.answers.compare import COMPARED_BYTES
-from simdb.answers.exact.memory import Loaded, first_identical, live_sets, stored_items
+from simdb.answers.exact.memory import Loaded, live_sets, stored_items
 from simdb.arrays import Float64s, UInt32s, UInt64s
+from simdb.batches.compare import COMPARED_BYTES
+from simdb.batches.deciding import first_identical
+from simdb.batches.signer import Epoch
 from simdb.errors import ConfigurationError
 from simdb.exact.joins import CHUNK
 from simdb.exact.measures import Criterion
+from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Epoch, current_epoch
+from simdb.ragged import slices_of
 from simdb.results import PairBatch
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
-from simdb.storage.tables.blocks import slices_of
 from simdb.storage.tables.views import RunView
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ import numpy as np
 import xxhash
 
 from simdb import kernels
-from simdb.answers.buckets import are_shared
 from simdb.answers.exact.memory import AtOnce, live_sets, stored_sets
 from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
+from simdb.batches.meeting import are_shared
+from simdb.batches.signer import Epoch
 from simdb.exact.joins import (
     ALONE,
     BEGINNING,
@@ -38,12 +39,12 @@ from simdb.exact.joins import (
 from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
+from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Opened
-from simdb.opened.signer import Epoch, current_epoch
+from simdb.ragged import slices_of
 from simdb.results import PairBatch
 from simdb.storage.collection.manifest import COLUMNS, ITEM, POSITION, SIZE, open_postings
 from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.tables.blocks import slices_of
 
 if TYPE_CHECKING:
     from simdb.kernels.postings import Candidates, Postings

@@ -13,7 +13,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, as_bytes, cut_rows, offsets_of
+from simdb.ragged import ByteStrings, as_bytes, cut_rows, offsets_of, slices_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -29,7 +29,6 @@ from simdb.storage.tables.blocks import (
     ItemBlocks,
     ItemRows,
     Tail,
-    slices_of,
 )
 from simdb.storage.tables.layout import (
     ITEM_NUMBER,

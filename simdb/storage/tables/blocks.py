@@ -46,7 +46,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, slices_of
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
@@ -121,20 +121,6 @@ def record_seeds(owner: bytes, numbers: UInt32s) -> UInt64s:
 def _head_size(records: int) -> int:
     """Return the size of the head of a block of records of varying width."""
     return HEADER_SIZE + 4 * (records + records % 2) + 16 * records
-
-
-def slices_of(weights: Int64s, most: int) -> Iterator[slice]:
-    """Cut consecutive records into slices of about so much weight; what is heavier stands alone."""
-    if weights.size == 1:
-        yield slice(0, 1)
-        return
-    ends = np.cumsum(weights)
-    begin = 0
-    while begin < weights.size:
-        before = ends[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
-        yield slice(begin, end)
-        begin = end
 
 
 def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:

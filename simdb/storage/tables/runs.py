@@ -48,7 +48,7 @@ import msgspec
 import numpy as np
 
 from simdb import kernels
-from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
+from simdb.arrays import UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import layout
@@ -374,14 +374,6 @@ class RunWriter:
         caches = self._transaction.environment.caches
         layout.verify_once(caches, name, lambda: layout.unseal(self._table, key, value))
         return decode_chunk(self._table, key, value, self._column_count)
-
-
-def order_of(keys: UInt64s) -> Int64s:
-    """Return the places of keys by rising key, equal ones in their order."""
-    order = np.empty(keys.size, np.int64)
-    if not kernels.runs.sort_by_key(keys, order):
-        order = np.argsort(keys, kind="stable")
-    return order
 
 
 def due_merges(runs: list[Run]) -> list[list[Run]]:

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb.batches.signer import Epoch, Prefixes
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.lsh.family import SymbolSets
-from simdb.opened.signer import Epoch, Prefixes, open_epoch
+from simdb.opened.epochs import open_epoch
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, open_postings
 from simdb.storage.file import log
 from simdb.storage.tables.layout import Table

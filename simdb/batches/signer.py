@@ -1,7 +1,7 @@
 """From items to features, signatures and bucket keys, in batches and on several threads.
 
-An *epoch* is the order of symbols that an exact index is written in, with the postings written in
-it; ``ingest/postings.py`` says when another one begins.
+An *epoch* is an order of symbols with the number by which an exact index has the postings that are
+written in it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.lsh.family import BucketKeys, Family, SymbolSets
-from simdb.opened.catalogue import CollectionSettings
-from simdb.ragged import Ragged
-from simdb.storage.collection.manifest import EpochManifest, decode_frequent, frequent_record
-from simdb.storage.collection.reader import CollectionReader
-from simdb.storage.file.environment import ReadTransaction
-from simdb.storage.tables.blocks import slices_of
-from simdb.storage.tables.layout import CHECKSUM_SIZE
-from simdb.storage.tables.runs import order_of
+from simdb.ragged import Ragged, slices_of
+from simdb.recipe import Recipe
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
-
-ORDERS_KEPT = 8
-_BY_VALUE = SymbolOrder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +61,6 @@ class Prefixes(Ragged):
         return {"epoch": epoch, "set_sizes": np.concatenate([part.set_sizes for part in parts])}
 
 
-def open_epoch(transaction: ReadTransaction, state: EpochManifest) -> Epoch:
-    """Read an epoch with its order, or take it from the cache.
-
-    Cached by number and checksum, since the number of an epoch that was undone comes again.
-    """
-    if not state.frequent:
-        return Epoch(state.number, _BY_VALUE)
-    record = frequent_record(transaction, state)
-    orders: dict[tuple[int, bytes], Epoch] = transaction.environment.caches.setdefault("orders", {})
-    name = state.number, bytes(record[:CHECKSUM_SIZE])
-    epoch = orders.get(name)
-    if epoch is None:
-        epoch = Epoch(state.number, SymbolOrder(decode_frequent(state, record)))
-        if len(orders) >= ORDERS_KEPT:
-            orders.clear()
-        orders[name] = epoch
-    return epoch
-
-
-def current_epoch(collection: CollectionReader) -> Epoch | None:
-    """Read the epoch that answers, None without an exact index."""
-    exact = collection.manifest.index.exact
-    return None if exact is None else open_epoch(collection.transaction, exact.current)
-
-
 class Signed(NamedTuple):
     """What the index stores of a batch of items.
 
@@ -124,7 +91,7 @@ class Signed(NamedTuple):
     @property
     def order(self) -> Int64s:
         """The places of the bucket keys by rising key, equal ones in their order."""
-        return order_of(self.buckets.values) if self.rising is None else self.rising
+        return kernels.runs.order_of(self.buckets.values) if self.rising is None else self.rising
 
     @classmethod
     def together(cls, parts: Sequence[Signed]) -> Signed:
@@ -138,7 +105,7 @@ class Signed(NamedTuple):
                 np.concatenate([part.comparable for part in parts]),
                 Prefixes.concatenated(prefixes) if prefixes else None,
             )
-        return whole._replace(rising=order_of(whole.buckets.values))
+        return whole._replace(rising=kernels.runs.order_of(whole.buckets.values))
 
 
 class Agreement(NamedTuple):
@@ -160,9 +127,9 @@ class Agreement(NamedTuple):
 
 
 class Signer:
-    """Signs the items of one collection. Safe to use from several threads."""
+    """Signs items by one recipe, as of a collection. Safe to use from several threads."""
 
-    def __init__(self, settings: CollectionSettings) -> None:
+    def __init__(self, settings: Recipe) -> None:
         self.settings = settings
         self.kind = settings.kind
         self.items = settings.make_items()
