@@ -42,7 +42,7 @@ from simdb.errors import (
 )
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
-from simdb.ingest import add, contained
+from simdb.ingest import add, contained, ordered
 from simdb.ingest.add import AddPolicy
 from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
@@ -54,6 +54,7 @@ from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
 from simdb.opened.where import Accepts, Chosen, Where, read_where
+from simdb.policies import Policy, PolicyLike
 from simdb.ragged import distinct_of
 from simdb.recipe import Recipe
 from simdb.results import (
@@ -88,7 +89,7 @@ MOST_ITEMS = 2**32  # no item has this number, or a higher one
 OnExisting = Literal["error", "skip", "replace"]
 OnDuplicate = Literal["keep", "skip"]
 OnBad = Literal["error", "skip"]
-DedupeMeasure = Literal["jaccard", "containment"]
+DedupeMeasure = Literal["jaccard", "containment", "both"]
 # What policies of adding the choices of ``dedupe`` are.
 _OF_DEDUPE: dict[str, add.OnExisting] = {"error": "same", "keep": "leave", "replace": "update"}
 
@@ -1123,6 +1124,8 @@ class Collection(CollectionView):
         on_bad: OnBad = "error",
         on_existing: Literal["error", "keep", "replace"] = "error",
         measure: DedupeMeasure = "jaccard",
+        containment: ThresholdLike | None = None,
+        policy: PolicyLike | None = None,
         progress: Callable[[Progress], None] | None = None,
         outcomes: Callable[[Outcomes], None] | None = None,
     ) -> AddReport:
@@ -1140,6 +1143,12 @@ class Collection(CollectionView):
         kept: the collection must have no items, the symbols of all rows must fit into the memory
         setting (24 bytes each in half of it), and ``outcomes`` is called when all rows are stored.
 
+        A ``policy`` says which row of several like ones is kept: rows are taken in its order, not
+        in that of the input, so that the kept ones are the first maximal set, in that order, in
+        which no two are similar. A stored item goes where a row that is kept is similar to it and
+        better (``Outcome.superseded``); what it had removed in its time does not come back. Rows
+        wait in a file beside the store until all are read, and ``outcomes`` is called at the end.
+
         Args:
             rows, key, item, metadata, progress: as for ``add_many``.
             threshold, max_distance: what is similar enough; the collection's if not given.
@@ -1150,34 +1159,63 @@ class Collection(CollectionView):
                 to another item (``"replace"``). A key that comes twice in the input with different
                 contents is always bad.
             measure: ``"jaccard"`` is the collection's own measure, whichever that is; or
-                ``"containment"``.
+                ``"containment"``; or ``"both"``, which drops what is similar by the first or
+                contained by the second in a row kept before it, under the rules of the second.
+            containment: by ``"both"``, the share that is to be contained; the threshold if not
+                given, which covers similarity.
+            policy: ``"first"``, which is the order of the input; or terms with commas between
+                them, of which the first decides that tells two rows apart: ``longest``,
+                ``shortest``, ``NAME desc`` or ``NAME asc`` by a field of the metadata or of the
+                item, or by ``key``, ``number(NAME)`` or ``length(NAME)`` in place of the name,
+                ``NAME in A|B`` for preferred values. Rows without the field come last. Or a
+                function of an ``Entry``: the row for which it returns the greatest value is kept.
+                By containment it takes the place of falling size.
             outcomes: as for ``add_many``: ``"added"``, ``"replaced"`` and ``"present"`` rows are
                 kept, ``"duplicate"`` ones dropped.
 
         Raises:
             ConfigurationError: by containment, items are of a kind without such a measure, or do
                 not fit into memory.
-            UsageError: by containment, the collection has items.
+            UsageError: by containment, the collection has items; the policy cannot be read, or its
+                values cannot be compared.
+            BadItemError: the policy fails for a row, and bad rows are not to be skipped: nothing is
+                stored (by containment, all rows).
         """
         _require_choice("on_existing", on_existing, tuple(_OF_DEDUPE))
         _require_choice("measure", measure, get_args(DedupeMeasure))
-        by_containment = measure == "containment"
-        policy = AddPolicy(
+        if containment is not None and measure != "both":
+            raise ConfigurationError("containment= is of measure='both'")
+        order = None if policy is None else Policy(policy)
+        order = order if order is not None and order.is_order else None
+        by_containment = measure != "jaccard"
+        bound = None if by_containment else self._duplicate_bound(threshold, max_distance)
+        how = AddPolicy(
             on_existing=_OF_DEDUPE[on_existing],
-            bound=None if by_containment else self._duplicate_bound(threshold, max_distance),
+            bound=bound,
             drop_duplicates=True,
             skip_bad=_skips_bad(on_bad),
         )
         found = arrow.rows_of(rows, key, item, metadata)
-        if not by_containment:
-            return self._load(found, policy, progress, outcomes)
+        if not by_containment and order is None:
+            return self._load(found, how, progress, outcomes)
+        telling: dict[str, Any] = {"progress": progress, "outcomes": outcomes}
+        with self._handle.writing() as access:
+            if not by_containment and order is not None:
+                return ordered.dedupe(access, self._known, how, order, found, **telling)
+            share = self._contained_bound(containment or threshold, max_distance)
+            similar = None
+            if containment is not None:
+                similar = self._contained_bound(threshold, max_distance)
+            rule = contained.Rule(share, similar, order)
+            return contained.dedupe(access, self._known, how, rule, found, **telling)
+
+    def _contained_bound(
+        self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
+    ) -> Threshold:
         asked = Asked(threshold, max_distance, "exact", None, SetSimilarity.STORED_IN_PROBE)
         least = choose(self._present.settings, asked.question("search", self.kind)).bound
         assert isinstance(least, Threshold)
-        with self._handle.writing() as access:
-            return contained.dedupe(
-                access, self._known, policy, least, found, progress=progress, outcomes=outcomes
-            )
+        return least
 
     def note_key_source(self, source: str, *, also: bool = False) -> None:
         """Note where the keys of the rows to come are from, and refuse them if it is elsewhere.

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import date
+from datetime import time as clock
 from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +33,7 @@ from simdb.errors import UsageError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds import Kind, Record, Text
 from simdb.kinds.records.proposal import propose_record
+from simdb.policies import Policy, PolicyLike
 from simdb.results import Key, Outcome, Pairs
 
 Names = str | Sequence[str]
@@ -48,6 +51,8 @@ def dedupe(
     threshold: ThresholdLike | None = None,
     max_distance: ThresholdLike | None = None,
     measure: DedupeMeasure = "jaccard",
+    containment: ThresholdLike | None = None,
+    policy: PolicyLike | None = None,
     show: Show = "kept",
     on_bad: OnBad = "error",
     store: str | os.PathLike[str] | None = None,
@@ -68,7 +73,11 @@ def dedupe(
         threshold: what is similar enough; 0.8 if not given.
         max_distance: the same, of kinds that measure a distance.
         measure: ``"containment"`` removes what is contained in a larger row, wherever that is; a
-            store must then be new.
+            store must then be new; ``"both"`` removes that and what is similar.
+        containment: by ``"both"``, the share that is to be contained.
+        policy: which of like rows is kept, if not the first: as for ``Collection.dedupe``, the
+            fields being columns of the table; to a function all columns are metadata. Of a store
+            only such columns are kept.
         show: ``"kept"`` rows only, or ``"all"`` with two columns more: ``duplicate_of``, the key
             of the first row kept that it is similar to, and their ``similarity`` or ``distance``;
             both are null in rows that are kept.
@@ -88,11 +97,15 @@ def dedupe(
     if show not in ("kept", "all"):
         raise UsageError(f"show must be 'kept' or 'all', not {show!r}")
     bound = _bound(threshold, max_distance)
-    table = _Table(data, Columns.named(key, item, ()))
+    order = None if policy is None else Policy(policy)
+    table = _Table(data, Columns.named(key, item, () if order is None else order.fields or ()))
+    if order is not None and order.fields is None:
+        table = _Table(data, Columns.named(key, item, table.others()))
     planned = bound if measure == "jaccard" else {}  # by containment no index finds anything
     with _collection_for(table, kind, planned, store, collection) as target:
         marks = _Marks()
-        target.dedupe(table.rows(), on_bad=on_bad, measure=measure, outcomes=marks.note, **bound)
+        how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": policy}
+        target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **how, **bound)
         measured = "distance" if target.kind.is_distance else "similarity"
     if show == "kept":
         return table.select(np.array([of is None for of in marks.duplicate_of], np.bool_))
@@ -265,6 +278,11 @@ def _collection_for(
         yield target
 
 
+def _plain(value: Any) -> Any:
+    """Return a value as metadata have it: dates and times as text, which sorts as they do."""
+    return value.isoformat() if isinstance(value, date | clock) else value
+
+
 class _Table:
     """A table of any library, and how one like it is made.
 
@@ -312,7 +330,14 @@ class _Table:
                 if isinstance(names, str)
                 else {name: row.get(name) for name in names}
             )
-            yield (number if self.columns.key is None else row.get(self.columns.key)), item
+            found = (number if self.columns.key is None else row.get(self.columns.key)), item
+            known = self.columns.metadata
+            yield (*found, {name: _plain(row.get(name)) for name in known}) if known else found
+
+    def others(self) -> list[str]:
+        """Return the names of the columns that are not read."""
+        names = self._data.columns if self._library == "pandas" else self._names()
+        return [name for name in map(str, names) if name not in self.columns.names()]
 
     def seed(self) -> int:
         """Return a seed that only the same items give.
@@ -324,7 +349,7 @@ class _Table:
             for batch in self._read.select(self.columns.item_names()).to_batches():
                 digest.update(batch.serialize())
         else:
-            for _, item in self.rows():
+            for _, item, *_ in self.rows():
                 digest.update(repr(item).encode("utf-8", "surrogatepass") + b"\0")
         return int.from_bytes(digest.digest())
 
@@ -381,7 +406,7 @@ class _Table:
         if self._library:
             names: list[str] = self._read.schema.names
             return names
-        return {name for row in self._data for name in row}
+        return list(dict.fromkeys(name for row in self._data for name in row))
 
     def _like(self, made: Any) -> Any:
         """Return a table of pyarrow as one of the library that the data are of."""

@@ -297,6 +297,8 @@ class Outcome:
             whether that came with the same input.
         problem: what is wrong with a bad row.
         estimated: the similarity is not the true one but an estimate, by signatures alone.
+        superseded: keys of items that were stored before and are deleted, since this row is similar
+            to them and better by the policy.
     """
 
     row: int
@@ -308,6 +310,7 @@ class Outcome:
     problem: str | None = None
     distance: float | None = None
     estimated: bool = False
+    superseded: tuple[Key, ...] = ()
 
 
 class Outcomes(Sequence[Outcome], Tabular):
@@ -353,7 +356,8 @@ class Outcomes(Sequence[Outcome], Tabular):
     def to_arrow(self) -> Any:
         """Return the outcomes as a ``pyarrow.Table`` with a column for each field of ``Outcome``.
 
-        ``estimated`` is one of them only where similarities are estimates.
+        ``estimated`` is one of them only where similarities are estimates, and ``superseded``,
+        lists of keys, only where something is.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -369,14 +373,20 @@ class Outcomes(Sequence[Outcome], Tabular):
             "estimated": library.bool_(),
         }
         columns: dict[str, Any] = {}
-        estimated = any(outcome.estimated for outcome in self.apart.values())
+        rare = ("estimated", "superseded")
         for column in fields(Outcome):
-            if column.name == "estimated" and not estimated:
+            name = column.name
+            if name in rare and not any(getattr(told, name) for told in self.apart.values()):
                 continue
             values = [getattr(outcome, column.name) for outcome in self]
-            kind = types.get(column.name, library.string())
-            columns[column.name] = (
-                arrow.keys_column(values) if column.name in keyed else library.array(values, kind)
+            if name == "superseded":
+                flat = arrow.keys_column([key for keys in values for key in keys])
+                ends = np.cumsum([0, *map(len, values)])
+                columns[name] = library.ListArray.from_arrays(ends.astype(np.int32), flat)
+                continue
+            kind = types.get(name, library.string())
+            columns[name] = (
+                arrow.keys_column(values) if name in keyed else library.array(values, kind)
             )
         return arrow.table(columns)
 
@@ -428,6 +438,7 @@ class AddReport:
         duplicates_old: rows similar to an item that was stored before this call.
         duplicates_new: rows similar only to an earlier row of this call.
         bad: rows that could not be stored.
+        superseded: items stored before that better rows took the place of, by a policy.
         bad_rows: position and problem of the first 1,000 of them.
         duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
             ``add_many`` streams all. ``Outcomes(report.duplicates)`` is a table of them.
@@ -445,6 +456,7 @@ class AddReport:
     bad_rows: tuple[tuple[int, str], ...] = ()
     duplicates: tuple[Outcome, ...] = ()
     since: int = 0
+    superseded: int = 0
 
 
 @dataclass(frozen=True, slots=True)

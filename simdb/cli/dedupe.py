@@ -38,10 +38,11 @@ from simdb.files.writing import (
     require_fitting_name,
     written_together,
 )
+from simdb.policies import Policy
 from simdb.results import Outcome, Outcomes
 from simdb.unfinished import held, remove_abandoned
 
-Measure = Literal["jaccard", "containment"]
+Measure = Literal["jaccard", "containment", "both"]
 
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
 _NEARLY_ALL = 0.9
@@ -108,7 +109,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class InDoubt:
     """What is done with rows in doubt."""
 
     on_existing: Annotated[
@@ -119,6 +120,16 @@ class Policy:
             "what is stored.",
         ),
     ] = "error"
+    order: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="TERMS",
+            help="Which of like rows is kept, if not the first: longest, 'date desc', "
+            "'source in wiki|news, number(score) desc'. A better row also takes the place of one "
+            "in the store.",
+        ),
+    ] = None
     yes: Annotated[
         bool,
         typer.Option("--yes", help="Also where more than 90 % are like rows stored before."),
@@ -146,11 +157,18 @@ def dedupe(
         Measure,
         typer.Option(
             "--measure",
-            help="containment removes what a larger row contains, wherever that is; exact.",
+            help="containment removes what a larger row contains, wherever that is; both, also "
+            "what is similar; exact.",
         ),
     ] = "jaccard",
+    containment: Annotated[
+        str | None,
+        typer.Option(
+            "--containment", metavar="SHARE", help="By both, the share that is to be contained."
+        ),
+    ] = None,
     reading: InputOptions,
-    policy: Policy,
+    policy: InDoubt,
     telling: Working,
 ) -> None:
     """Copy a file without its near duplicates.
@@ -159,11 +177,14 @@ def dedupe(
     the order of the input. Kept rows come out unchanged, byte for byte, and the outputs appear
     when they are complete; those of a folder of shards may go to a folder, a file each. With
     --store the next file is compared with all files before, and the same file again gives the same
-    output. Of text files and NumPy arrays the output is the list of the keys kept. What is compared
-    by distance needs --max-distance.
+    output. --policy takes the rows in another order, which decides which of like ones is kept: by
+    the fields of a row (or key), its length, or preferred values; rows without the field come last.
+    Of text files and NumPy arrays the output is the list of the keys kept. What is compared by
+    distance needs --max-distance.
     """
     began = time.monotonic()
-    asked = _Asked(inputs, places, _Wanted(described, bound, recall, measure), reading)
+    wanted = _Wanted(described, bound, recall, measure, containment)
+    asked = _Asked(inputs, places, wanted, reading, policy)
     asked.require_sound(telling)
     with places.opened() as database:
         job = _Job(asked, database)
@@ -172,7 +193,7 @@ def dedupe(
             told_when_interrupted(job.left),
             telling.bar(job.feed.share) as bar,
         ):
-            counts = job.run(files, policy, bar)
+            counts = job.run(files, bar)
     counts["seconds"] = round(time.monotonic() - began, 3)
     _tell(telling, counts, job.feed)
 
@@ -184,6 +205,8 @@ def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
     )
     removed = counts["removed_old"] + counts["removed_new"]
     updates = f"{counts['updated']:,} updated, " if counts["updated"] else ""
+    if counts.get("superseded"):
+        text += "; {superseded:,} stored before gave way to better ones"
     words = text.format(removed=removed, updates=updates, **counts)
     telling.tell({**counts, "bad_rows": feed.bad_rows}, words, lines=True)
 
@@ -196,6 +219,14 @@ class _Wanted:
     bound: Bound
     recall: str | None
     measure: Measure
+    containment: str | None
+
+    def how(self) -> dict[str, Any]:
+        """Return how rows are compared."""
+        share = self.containment
+        if share is None:
+            return {"measure": self.measure}
+        return {"measure": self.measure, "containment": rational(share, name="containment")}
 
     def settings(self) -> dict[str, Any]:
         """Return those of a new collection; raises UsageError if one is wrong or lacks."""
@@ -239,9 +270,12 @@ class _Asked:
     places: Places
     wanted: _Wanted
     reading: InputOptions
+    policy: InDoubt
 
     def require_sound(self, telling: Working) -> None:
         """Raise for what is wrong whatever the store holds, before anything is made."""
+        if self.policy.order is not None:
+            Policy(self.policy.order)
         output, *others = telling.require_files(*self._outputs())
         require_there(*self.inputs)
         store = self.places.store
@@ -305,6 +339,7 @@ class _Job:
         """
         reading, options, sources = self._asked.reading, self._options, self._sources
         made = reading.make_keys
+        ordered = self._asked.policy.order is not None
         if not self._stays and len(sources) > 1 and (made or reading.id_field) is None:
             made = None if "numpy" in options.kind.formats else "place"
         # Where nothing is written but tables, rows are copied at the end.
@@ -313,7 +348,7 @@ class _Job:
             options,
             made_keys=made,
             raw=not only_tables or made == "content",
-            metadata=self._stays or reading.metadata_field is not None,
+            metadata=self._stays or reading.metadata_field is not None or ordered,
             below=sources,
         )
         stored = None if self._present is None else next(iter(self._present.items()), None)
@@ -322,7 +357,7 @@ class _Job:
             options,
             on_bad=reading.when_bad,
             keep_raw=True,
-            keep_lines=not self._stays,
+            keep_lines=not self._stays and not ordered,
             like=None if stored is None else stored.key,
         )
 
@@ -343,8 +378,9 @@ class _Job:
         done = f"{self.feed.done:,} rows are in {store}"
         return f"{text}; {done}, and the same command gives the same output"
 
-    def run(self, files: Mapping[str, Output], policy: Policy, bar: ProgressBar) -> dict[str, Any]:
+    def run(self, files: Mapping[str, Output], bar: ProgressBar) -> dict[str, Any]:
         """Divide the rows into the files; return how many became what."""
+        policy, wanted = self._asked.policy, self._asked.wanted
         feed, reading, bound = self.feed, self._asked.reading, self._asked.wanted.bound
         feed.target = target = self._collection()
         feed.bad_file = files.get(reading.bad or "")
@@ -359,7 +395,8 @@ class _Job:
                 feed,
                 on_bad=reading.when_bad,
                 on_existing=policy.on_existing,
-                measure=self._asked.wanted.measure,
+                policy=policy.order,
+                **wanted.how(),
                 progress=bar.callback,
                 outcomes=splitting.settle,
                 **bound.of(target.kind),
@@ -372,6 +409,7 @@ class _Job:
             updated=report.replaced,
             removed_old=report.duplicates_old,
             removed_new=report.duplicates_new,
+            **({"superseded": report.superseded} if policy.order is not None else {}),
         )
         policy.require_few_removed(counts)
         written = None if self._options.columns is None else self._options.read_names()
@@ -464,6 +502,7 @@ class _Splitting:
                 kept[place] = outcome.action not in ("duplicate", "bad")
                 if outcome.action == "duplicate":
                     self._write_removed(outcome, rows, place)
+                self._write_superseded(outcome)
             self.kept += int(kept.sum())
             source = rows.reader.source
             if source in self._copied:
@@ -493,6 +532,11 @@ class _Splitting:
             row = rows.reader.fields(rows.raw(place))
             told = duplicate_fields(outcome, rows.lines[place])
             self._removed.write(json_line({**source, **told, "row": row}))
+
+    def _write_superseded(self, outcome: Outcome) -> None:
+        if self._removed is not None:
+            for key in outcome.superseded:
+                self._removed.write(json_line({"id": key, "superseded_by": outcome.key}))
 
     def finish(
         self, below: Mapping[str, str], columns: AbstractSet[str] | None, most_bytes: int

@@ -7,6 +7,7 @@ compared in full.
 
 ``in_kept`` leaves of sets those that no longer one contains. Sets are taken by falling size, those
 of one size in their order, and each is kept unless enough of it is in one set kept before it.
+``in_kept_before`` takes them in any sequence.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from simdb.kernels.postings import Postings
 
 MET_AT_ONCE = 2**21  # postings; more only where one containing set meets more
+TAKEN_AT_ONCE = 256  # sets of a sequence, among which some may be left out for others
 _MARK_BITS = 22
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -115,6 +117,41 @@ def in_kept(sets: ArrangedSets, threshold: Threshold) -> Iterator[Contained]:
         met = found.met_between(begin, end)
         yield Contained(order[outer[some]], order[inner[some]], overlaps[some], met)
         end = begin
+
+
+def in_kept_before(
+    sets: ArrangedSets, threshold: Threshold, sequence: Int64s, similar: Threshold | None = None
+) -> Iterator[Contained]:
+    """Do as ``in_kept``, but take the sets in a sequence: of their numbers, the first first.
+
+    With ``similar`` a set is left out also if its Jaccard similarity to one kept before it is that.
+    Exact.
+    """
+    place = np.empty(len(sets), np.int64)
+    place[sequence] = np.arange(len(sets))
+    is_kept = np.ones(len(sets), np.bool_)
+    least = threshold if similar is None else min(threshold, similar)
+    contained = ContainedSets(sets, least)
+    for begin in range(0, len(sets), TAKEN_AT_ONCE):
+        some = sequence[begin : begin + TAKEN_AT_ONCE]
+        some = some[is_kept[some]]
+        for found in contained.found_in(sets.select(some)):
+            outer, inner = some[found.outer], found.inner
+            enough = place[inner] > place[outer]
+            if similar is not None:
+                own, other = sets.sizes[inner], sets.sizes[outer]
+                alike = similar.meets_many(found.overlaps, own + other - found.overlaps)
+                enough &= threshold.meets_many(found.overlaps, own) | alike
+            outer, inner, overlaps = outer[enough], inner[enough], found.overlaps[enough]
+            taken = np.zeros(outer.size, np.bool_)
+            order = np.argsort(place[outer], kind="stable")
+            cuts = np.flatnonzero(np.diff(outer[order], prepend=-1)).tolist()
+            for first, stop in pairwise([*cuts, outer.size]):
+                own = order[first:stop]
+                if is_kept[outer[own[0]]]:
+                    own = own[is_kept[inner[own]]]
+                    taken[own], is_kept[inner[own]] = True, False
+            yield Contained(outer[taken], inner[taken], overlaps[taken], found.met)
 
 
 class _Found(NamedTuple):

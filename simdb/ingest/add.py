@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from simdb.batches.signer import Prefixes, Signed, Signer, Signing
 from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
-from simdb.ingest.dedupe import Deduplicator
+from simdb.ingest.dedupe import Challenge, Deduplicator
 from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.base import Stored
@@ -36,6 +36,9 @@ from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.layout import decoded_keys, picked
 from simdb.storage.tables.views import KeyFilter
+
+if TYPE_CHECKING:
+    from simdb.ingest.ordered import Standing
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4
@@ -61,6 +64,8 @@ class AddPolicy:
     bound: Bound | None  # find what rows duplicate within it; None does not look
     drop_duplicates: bool  # do not store rows that duplicate something
     skip_bad: bool  # leave a row whose key is stored, where that is an error, out; else end there
+    # Rows come in an order, and stored items that come after one that is kept go for it.
+    standing: Standing | None = None
 
 
 class SeenNumbers:
@@ -91,7 +96,8 @@ class Fates:
     stored: list[int]  # the item number that the key of each has in the store, -1 where it is new
     actions: list[Action]  # one for each row
     decisions: Decisions | None = None  # what each duplicates, if that was looked for
-    targets: dict[int, Key] = field(default_factory=dict)  # of stored items that rows duplicate
+    targets: dict[int, Key] = field(default_factory=dict)  # of stored items that rows name
+    superseded: dict[int, int] = field(default_factory=dict)  # stored items that go, and for whom
 
     def rows(self, *actions: Action) -> list[int]:
         """The rows of which some action is taken."""
@@ -142,18 +148,18 @@ class BatchAdder:
     def add(self, batch: RowBatch, signed: Signed) -> list[Fates]:
         """Store what is to be stored of a batch, durably, all of it or nothing.
 
-        Where rows replace items that decide about later rows, too often in turn, each half of the
-        batch is one of its own: then it returns the fates of more than one part. KeyExistsError: a
-        key is stored already; its ``row`` says which.
+        Where rows take items out that decide about later rows, the batch may have to be cut: then
+        it returns the fates of more than one part. KeyExistsError: a key is stored already; its
+        ``row`` says which.
         """
         fates = self._add(batch, signed)
-        if fates is not None:
+        if isinstance(fates, Fates):
             return [fates]
-        halves = [self.add(half, self._signer.sign(half.items)) for half in batch.halves()]
-        return list(chain.from_iterable(halves))
+        parts = map(batch.cut, (slice(fates), slice(fates, None)))
+        return list(chain.from_iterable(self.add(p, self._signer.sign(p.items)) for p in parts))
 
-    def _add(self, batch: RowBatch, signed: Signed) -> Fates | None:
-        """Store a batch; or return None, and store nothing, if the batch must be cut."""
+    def _add(self, batch: RowBatch, signed: Signed) -> Fates | int:
+        """Store a batch; or return where it must be cut, and store nothing."""
         with self._access.write() as transaction:
             present = self._known.refreshed(transaction)
             if present is not self._known:
@@ -172,14 +178,14 @@ class BatchAdder:
             stored = writer.find_many(batch.keys).tolist()
             fates = Fates(batch, stored, self._actions(writer, batch, stored))
             if self._policy.bound is not None:
-                fates.decisions = self._decisions(fates, signed, self._policy.bound)
-                if fates.decisions is None:
-                    return None
+                cut = self._decide(fates, signed, self._policy.bound)
+                if cut or fates.decisions is None:
+                    return cut
                 if self._policy.drop_duplicates:
                     for row in np.flatnonzero(fates.decisions.is_duplicate).tolist():
                         if fates.actions[row] in ("added", "replaced"):
                             fates.actions[row] = "duplicate"
-                fates.targets = _targets(writer, fates.decisions)
+                fates.targets = _targets(writer, fates)
             self._apply(writer, fates, signed)
         return fates
 
@@ -237,21 +243,34 @@ class BatchAdder:
         problem = f"key {key!r} is stored with other content"
         return KeyExistsError(problem, remedies=remedies, row=row, key=key)
 
-    def _decisions(self, fates: Fates, signed: Signed, bound: Bound) -> Decisions | None:
+    def _decide(self, fates: Fates, signed: Signed, bound: Bound) -> int:
+        """Find what each row duplicates, or return where the batch must be cut for it, else 0."""
         new = np.zeros(len(fates.actions), np.bool_)
         new[fates.rows("added", "replaced")] = True
+        standing, positions = self._policy.standing, fates.batch.rows
         # Nobody else can write now, so a snapshot shows the store as it is before the batch.
         with self._access.read() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
-            return Deduplicator(
-                Opened(self._settings, self._signer, before),
+            opened = Opened(self._settings, self._signer, before)
+            deduplicator = Deduplicator(
+                opened,
                 choose(self._settings, Question("add", bound)),
                 fates.batch.items,
                 signed._replace(comparable=signed.comparable & new),
                 keep=not self._policy.drop_duplicates,
                 replaced={fates.stored[row]: row for row in fates.rows("replaced")},
                 stored_keys=self._stored_keys,
-            ).decide()
+                challenge=None
+                if standing is None
+                else Challenge(standing.before, np.array(positions, np.int64), self.since),
+            )
+            fates.decisions = deduplicator.decide()
+            if fates.decisions is None:
+                return len(positions) // 2
+            if standing is None:
+                return 0
+            fates.superseded = deduplicator.superseded()
+        return _wrong_from(fates)
 
     # -- storing --------------------------------------------------------------------------------
 
@@ -262,14 +281,15 @@ class BatchAdder:
         if not kept:
             return
         # Before their keys are given to new items, since a key leads to one item.
-        if replaced:
-            writer.remove([fates.stored[row] for row in replaced])
+        gone = [*(fates.stored[row] for row in replaced), *fates.superseded]
+        if gone:
+            writer.remove(gone)
         first = insert_rows(writer, fates.batch, signed, kept, self._access.pool())
         if signed.prefixes is not None:
             self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
         if self._policy.on_existing in OF_CONTENT:
             self._seen.add(range(first, first + len(kept)))
-        writer.index_writer(writer.manifest.index).merge_after(len(kept) + len(replaced))
+        writer.index_writer(writer.manifest.index).merge_after(len(kept) + len(gone))
         postings.advance(writer, self._signer, len(kept))
         writer.save()
 
@@ -303,6 +323,14 @@ class BatchAdder:
                 outcomes[place] = self._duplicate(fates, place, outcome.key, outcome.key, same)
             else:  # of other content, which stays
                 outcomes[place] = replace(outcome, duplicate_of=outcome.key, within_input=False)
+        superseded: dict[int, list[Key]] = {}
+        for number, row in fates.superseded.items():
+            superseded.setdefault(row, []).append(fates.targets[number])
+        for place, keys in superseded.items():
+            outcomes[place] = Outcome(
+                *(batch.rows[place], batch.user_keys[place], fates.actions[place]),
+                superseded=tuple(keys),
+            )
         if decisions is None or not similar:
             return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
         first_rows = {stored[place]: place for place in fates.rows("present")}
@@ -355,11 +383,25 @@ class BatchAdder:
         return self._first_new is not None and number >= self._first_new
 
 
-def _targets(writer: CollectionWriter, decisions: Decisions) -> dict[int, Key]:
-    """Look up the keys of the stored items that rows duplicate."""
-    numbers = np.unique(decisions.stored[decisions.stored >= 0]).astype(np.uint32)
+def _targets(writer: CollectionWriter, fates: Fates) -> dict[int, Key]:
+    """Look up the keys of the stored items that rows duplicate, or take the place of."""
+    decisions = fates.decisions or Decisions.none(0)
+    named = np.append(decisions.stored[decisions.stored >= 0], [*fates.superseded])
+    numbers = np.unique(named).astype(np.uint32)
     positions, keys = writer.keys_of(numbers)
     return dict(zip(numbers[positions].tolist(), decoded_keys(keys), strict=True))
+
+
+def _wrong_from(fates: Fates) -> int:
+    """Return the first row about which an item decided that goes for a row before it; or 0."""
+    assert fates.decisions is not None
+    named = zip(fates.decisions.stored.tolist(), fates.stored, strict=True)
+    wrong = (
+        row
+        for row, numbers in enumerate(named)
+        if any(fates.superseded.get(number, row) < row for number in numbers)
+    )
+    return next(wrong, 0) if fates.superseded else 0
 
 
 def insert_rows(
@@ -422,6 +464,7 @@ class Tally:
         self.rows += rows + bad
         self.counts["bad"] += bad
         for outcome in outcomes:
+            self.counts["superseded"] += len(outcome.superseded)
             if outcome.duplicate_of is not None:
                 self.counts["duplicates_new" if outcome.within_input else "duplicates_old"] += 1
                 if len(self.duplicates) < DUPLICATES_KEPT:
@@ -431,7 +474,10 @@ class Tally:
 
     def report(self, since: int) -> AddReport:
         """Return the counts; items from number ``since`` on were added."""
-        names = ("added", "replaced", "present", "duplicates_old", "duplicates_new", "bad")
+        names = (
+            *("added", "replaced", "present", "duplicates_old", "duplicates_new", "bad"),
+            "superseded",
+        )
         return AddReport(
             rows=self.rows,
             bad_rows=tuple(self.bad_rows),
@@ -455,14 +501,33 @@ def load(
     Memory is bounded by the setting, not by the number of rows. BadItemError, KeyExistsError: of a
     bad row, unless they are skipped. The batches before it are stored, of its own batch nothing is.
     """
-    adder, tally, signer = BatchAdder(access, known, policy), Tally(), known.signer
+    most_items, most_bytes = batch_limits(access, known)
+    items = known.signer.items
+    batches = read_batches(rows, items, batch_items=most_items, batch_bytes=most_bytes)
+    return store(access, known, policy, batches, progress=progress, outcomes=outcomes)
+
+
+def batch_limits(access: WriteAccess, known: Known) -> tuple[int, int]:
+    """Return how many items a batch may have, and how many bytes."""
     most = max(1, access.memory // SHARE_OF_MEMORY)
-    batch_items = min(BATCH_ITEMS, signer.most_indexed(most))
-    batches = read_batches(rows, signer.items, batch_items=batch_items, batch_bytes=most)
+    return min(BATCH_ITEMS, known.signer.most_indexed(most)), most
+
+
+def store(
+    access: WriteAccess,
+    known: Known,
+    policy: AddPolicy,
+    batches: Iterator[RowBatch],
+    *,
+    progress: ProgressCallback | None,
+    outcomes: OutcomesCallback | None,
+) -> AddReport:
+    """Add batches of rows, each in a transaction of its own; see ``load``."""
+    adder, tally, signer = BatchAdder(access, known, policy), Tally(), known.signer
     packer = Packer(access, known.settings)
     for batch, signing, packing in _made_ahead(batches, signer, packer, access.pool()):
         if batch.bad and not policy.skip_bad:
-            raise _first_problem(batch)
+            raise first_problem(batch)
         batch.packed = None if packing is None else packing.result()
         fates = adder.add(batch, signing.result())
         told = [adder.outcomes(one) for one in fates]
@@ -498,7 +563,8 @@ def _made_ahead(
     yield from begun
 
 
-def _first_problem(batch: RowBatch) -> Exception:
+def first_problem(batch: RowBatch) -> Exception:
+    """Return what to raise about the first bad row of a batch."""
     row, _, error = batch.bad[0]
     if isinstance(error, BadItemError) and error.row is not None:
         return error

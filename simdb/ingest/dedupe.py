@@ -10,13 +10,17 @@ A row that replaces a stored item takes it out of the store for the rows after i
 row is kept, which may depend on rows before it in turn. So a batch with such rows is decided anew
 until their fates stay: each round settles at least the first row that had the wrong fate.
 
+Under a policy rows come in its order, and a stored item that comes after a row in that order is
+none of those before it: it goes if the row is kept (``Challenge``).
+
 How rows are cut into batches changes nothing: kept rows of earlier batches are in the store, under
 item numbers in the order of the input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +43,22 @@ COMPARED_A_WAVE = 4  # stored candidates of a row compared at once
 MOST_ROUNDS = 4  # in which the fates of replacing rows must settle
 
 
+class Challenge(NamedTuple):
+    """Rows that take the place of stored items which come after them in an order."""
+
+    is_before: Callable[[Opened, Int64s, UInt32s], Bools]  # which items come before which rows
+    positions: Int64s  # of the rows in the input, by which they are told apart
+    first_new: int  # items from this number on came with the input, in the order
+
+    def before(self, opened: Opened, rows: Int64s, numbers: UInt32s) -> Bools:
+        """Return which stored items come before which rows of the batch."""
+        found = np.asarray(numbers >= self.first_new)
+        old = np.flatnonzero(~found)
+        if old.size:
+            found[old] = self.is_before(opened, self.positions[rows[old]], numbers[old])
+        return found
+
+
 class Deduplicator(BatchDecider):
     """Decides about one batch by the store and by itself.
 
@@ -49,6 +69,7 @@ class Deduplicator(BatchDecider):
         keep: rows are kept although they are duplicates, so that later rows may duplicate them.
         replaced: item numbers that rows of the batch replace if they are kept, and their rows.
         stored_keys: what the batches before have found out of the bucket keys in the store.
+        challenge: which stored items come before which rows, if not all do.
     """
 
     def __init__(
@@ -61,6 +82,7 @@ class Deduplicator(BatchDecider):
         keep: bool,
         replaced: Mapping[int, int],
         stored_keys: KeyFilter,
+        challenge: Challenge | None = None,
     ) -> None:
         self._prober = method.prober(opened)
         super().__init__(
@@ -78,6 +100,7 @@ class Deduplicator(BatchDecider):
         self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)
         self._dropped = np.zeros(len(items), np.bool_)
         self._filter = stored_keys
+        self._challenge = challenge
 
     def decide(self) -> Decisions | None:
         """Find what each row duplicates; None if the batch must be cut to find it.
@@ -95,6 +118,21 @@ class Deduplicator(BatchDecider):
                 return decisions
             self._dropped = dropped
         return None
+
+    def superseded(self) -> dict[int, int]:
+        """Find the stored items that go for kept rows, and for which: the first of them each."""
+        kept = self._signed.comparable & ~self._decisions.is_duplicate
+        if self._challenge is None or not self._opened.reader.manifest.live or not kept.any():
+            return {}
+        candidates = self._candidates(kept, NO_LIMIT)
+        rows, numbers = candidates.probes, candidates.numbers
+        after = ~self._challenge.before(self._opened, rows, numbers)
+        rows, numbers = rows[after], numbers[after]
+        met, _ = self._compare(rows, numbers)
+        found: dict[int, int] = {}
+        for row, number in zip(rows[met].tolist(), numbers[met].tolist(), strict=True):
+            found[number] = min(row, found.get(number, row))
+        return found
 
     # -- the store ---------------------------------------------------------------------------
 
@@ -117,6 +155,15 @@ class Deduplicator(BatchDecider):
         decisions.value[copies] = decisions.value[first_equal[copies]]
 
     def _propose(self, rows: Bools, limit: int) -> Proposals:
+        """Return the stored items that may decide about rows."""
+        candidates = self._candidates(rows, limit)
+        if self._challenge is None:
+            return candidates
+        before = self._challenge.before(self._opened, candidates.probes, candidates.numbers)
+        return Proposals(candidates.probes[before], candidates.numbers[before], candidates.cut)
+
+    def _candidates(self, rows: Bools, limit: int) -> Proposals:
+        """Return the stored items that share a bucket with rows, and are there when they come."""
         signed = self._probes._replace(comparable=rows)
         if self._prober is None:
             needed = self._signer.agreement(self._bound)

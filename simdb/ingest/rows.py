@@ -90,11 +90,6 @@ class RowBatch:
         """Return some of the good rows."""
         return RowBatch(*(column[some] for column in self.columns))
 
-    def halves(self) -> Iterator[RowBatch]:
-        """Yield the good rows as two batches."""
-        middle = len(self.rows) // 2
-        return map(self.cut, (slice(middle), slice(middle, None)))
-
     def is_full(self, most_items: int, most_bytes: int) -> bool:
         """Whether it is to be stored before more is added."""
         return len(self.rows) + len(self.bad) >= most_items or self.weight >= most_bytes

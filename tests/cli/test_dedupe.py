@@ -150,6 +150,37 @@ def test_by_containment_the_longer_row_stays_wherever_it_is(tmp_path):
     assert "has items" in failed("dedupe", source, "-o", kept, "--store", store, *asked)
 
 
+def test_a_policy_decides_which_of_like_rows_is_kept(tmp_path):
+    rows = [
+        {"id": f"{seed}{name}", "text": text + name, "site": site, "n": str(count)}
+        for seed, text in enumerate((text_of(1), text_of(2)))
+        for name, site, count in (("a", "mirror", 9), ("b", "wiki", 10), ("c", "mirror", 8))
+    ]
+    source = write_rows(tmp_path / "rows.jsonl", rows)
+    lines = source.read_bytes().splitlines()
+    kept, removed = tmp_path / "kept.jsonl", tmp_path / "removed.jsonl"
+    asked = ("dedupe", source, "-o", kept, "--id-field", "id")
+    for policy, chosen in [
+        ("site in wiki", 1),
+        ("number(n) asc", 2),
+        ("n desc", 0),  # as text
+        ("site in mirror, number(n) desc", 0),
+        ("first", 0),
+    ]:
+        done(*asked, "--policy", policy)
+        assert kept.read_bytes().splitlines() == [lines[chosen], lines[3 + chosen]], policy
+    # A better row takes the place of one that is stored, and that is told.
+    store = ("--store", tmp_path / "s.simdb")
+    done(*asked, *store, "--policy", "n desc")
+    better = write_rows(tmp_path / "better.jsonl", [{**rows[0], "id": "new", "n": "99"}])
+    again = ("dedupe", better, "-o", kept, "--id-field", "id", *store, "--removed", removed)
+    told = done(*again, "--policy", "n desc").stderr
+    assert "1 kept" in told
+    assert "1 stored before gave way to better ones" in told
+    assert json.loads(removed.read_text()) == {"id": "0a", "superseded_by": "new"}
+    assert "asc (least first) or desc" in failed(*asked, "--policy", "n")
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_csv_keeps_its_header_and_its_bytes(tmp_path, suffix):
     target = io.StringIO(newline="")

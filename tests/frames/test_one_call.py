@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import datasets
@@ -76,6 +77,24 @@ def test_by_containment_a_later_and_longer_row_is_the_one_that_stays():
     found = simdb.dedupe(rows, item="text", threshold=0.9, measure="containment", show="all")
     assert [row["duplicate_of"] for row in found] == [2, None, None]
     assert found[0]["similarity"] == 1.0
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_policy_reads_the_other_columns(library):
+    _, made, rows_of = LIBRARIES[library]
+    for policy, numbers in (("n desc", [20, 30]), (lambda row: -row.metadata["n"], [0, 10])):
+        found = simdb.dedupe(made(ROWS), item="text", threshold=0.8, policy=policy)
+        assert [row["n"] for row in rows_of(found)] == numbers
+
+
+def test_dates_sort_as_they_do_and_nulls_come_last():
+    days = [date(2024, 2, 1), None, date(2024, 10, 1), date(2023, 12, 1)]
+    rows = [{"text": TEXTS[0], "day": day} for day in days]
+    for made in (list, pa.Table.from_pylist):
+        table: Any = made(rows)
+        marked = simdb.dedupe(table, item="text", policy="day desc", show="all")
+        told = marked if made is list else marked.to_pylist()
+        assert [row["duplicate_of"] for row in told] == [2, 2, None, 2]
 
 
 def test_all_rows_are_marked_on_demand(made):

@@ -7,7 +7,7 @@ passages are found in many texts without an index of all symbols.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -21,7 +21,7 @@ from simdb.answers.exact.method import Exact, require_index
 from simdb.answers.method import Batches
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
-from simdb.exact.containment import ContainedSets, in_kept
+from simdb.exact.containment import ContainedSets, in_kept, in_kept_before
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
@@ -143,10 +143,18 @@ class WholeSets(Exact):
         return ARRANGED * sum(side.reader.manifest.live * each.scanned for side, each in rates)
 
 
-def contained_in_kept(opened: Opened, threshold: Threshold) -> Iterator[PairBatch]:
+def contained_in_kept(
+    opened: Opened,
+    threshold: Threshold,
+    similar: Threshold | None = None,
+    sequence: Callable[[UInt32s], Int64s] | None = None,
+) -> Iterator[PairBatch]:
     """Yield each live item that a kept one contains, on the left, once, with the first such one.
 
-    See ``exact.containment``. ConfigurationError: the symbols of all do not fit into memory.
+    See ``exact.containment``. Items are taken by falling size, or in the sequence that is returned
+    for their numbers; with ``similar`` those go too that are so similar to one kept before them.
+    The value is the share that is contained. ConfigurationError: the symbols of all do not fit into
+    memory.
     """
     order = sampled_order(opened.reader, opened.signer.items)
     loaded = load(opened, order, memory=opened.resources.memory)
@@ -156,7 +164,13 @@ def contained_in_kept(opened: Opened, threshold: Threshold) -> Iterator[PairBatc
             "the memory setting; open the store with more memory"
         )
     sizes = loaded.sets.sizes
-    for found in in_kept(loaded.sets, threshold):
+    if sequence is None and similar is None:
+        taken = in_kept(loaded.sets, threshold)
+    else:
+        falling = np.lexsort((np.arange(sizes.size), -sizes))
+        order_of_sets = falling if sequence is None else sequence(loaded.numbers)
+        taken = in_kept_before(loaded.sets, threshold, order_of_sets, similar)
+    for found in taken:
         opened.resources.require_open()
         sides = loaded.numbers[found.inner], loaded.numbers[found.outer]
         yield PairBatch(*sides, found.overlaps / sizes[found.inner])

@@ -1,0 +1,297 @@
+"""Policies: which row of several like ones is kept? The one that comes first in an order.
+
+A policy is a text of terms, the first of which that tells two rows apart decides:
+
+- ``longest``, ``shortest``: by the length of the item: characters, elements, components; of a
+  record that of its texts, of a bag or a weighted set the sum.
+- ``NAME desc``, ``NAME asc``: the greatest or the least value of a field first. A field is one of
+  the metadata, or else of the item, where that is a record; ``a.b`` is the field b of the field a;
+  where there is no such field, ``key`` and ``item`` are these themselves.
+  ``number(NAME)`` reads texts as numbers, ``length(NAME)`` is how long a value is.
+- ``NAME in VALUE|VALUE``: rows of these values, in this order, come before all others.
+- ``first``: none of the above; what was stored, or came, first.
+
+Terms are separated by commas; names and values that are not made of letters, digits and any of
+``_-.:/@`` stand in double quotes, as JSON has them. Nothing of a policy is run as Python. Or a
+policy is a function of an ``Entry``: the row for which it returns the greatest value is kept.
+
+Rows without a field come after all that have it, in either direction. What was stored before comes
+before a row that is as good.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from simdb.errors import BadItemError, UsageError, WrongTypeError
+from simdb.results import Entry
+
+PolicyLike: TypeAlias = "str | Callable[[Entry], Any]"
+Place: TypeAlias = tuple[Any, ...]  # where a row stands in the order; the least is kept
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<word>[\w\-.:/@]+)|(?P<sign>[(),|]))"""
+)
+_HELP = (
+    "a policy is terms such as longest, 'date desc', 'number(price) asc', 'source in wiki|news', "
+    "with commas between them"
+)
+_MISSING = (1,)  # after (0, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """One term: what it looks at, and which values come first."""
+
+    field: str  # nothing means the item itself
+    function: Literal["", "number", "length"] = ""
+    descending: bool = False
+    preferred: tuple[str, ...] | None = None
+
+    def place(self, row: Entry) -> Place:
+        value = row.item if not self.field else _value(row, self.field)
+        if self.preferred is not None:
+            told = _shown(value)
+            return (self.preferred.index(told) if told in self.preferred else len(self.preferred),)
+        if value is None:
+            return _MISSING
+        value = self._computed(value)
+        if isinstance(value, str):
+            return (0, _Falling(value) if self.descending else value)
+        if isinstance(value, float) and math.isnan(value):
+            return _MISSING
+        return (0, -value if self.descending else value)
+
+    def _computed(self, value: Any) -> Any:
+        if self.function == "length":
+            return _length(value)
+        if self.function == "number":
+            try:
+                return float(value) if isinstance(value, str) else value + 0
+            except (ValueError, TypeError):
+                raise ValueError(f"{value!r} is not a number") from None
+        if not isinstance(value, str | int | float):
+            raise TypeError(f"{_shown(value)[:60]} is neither a number nor a text")
+        return value
+
+
+def _length(value: Any) -> Any:
+    """Return how long a value is: of a record its texts, of a bag or a weighted set the sum."""
+    if isinstance(value, Mapping):
+        texts = [len(part) for part in value.values() if isinstance(part, str)]
+        numbers = [part for part in value.values() if isinstance(part, int | float)]
+        return sum(texts) if texts else sum(numbers)
+    if not hasattr(value, "__len__"):
+        raise ValueError(f"{_shown(value)} has no length")
+    return len(value)
+
+
+class _Falling(str):
+    """A text that comes before those that are less."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        return str.__gt__(self, other)
+
+
+class _Greatest:
+    """What a function returned: the greatest comes first."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: _Greatest) -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Greatest) and bool(self.value == other.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Policy:
+    """An order of rows, the first of which are kept.
+
+    Attributes:
+        fields: the names of the fields that it looks at; None if it is a function, which may look
+            at any.
+        last: the place of a row whose own cannot be computed, behind all others.
+    """
+
+    def __init__(self, given: PolicyLike) -> None:
+        """Read a policy.
+
+        Raises:
+            UsageError: the text is none; the message says what is wrong in it.
+            WrongTypeError: it is neither a text nor a function.
+        """
+        self.fields: tuple[str, ...] | None = None
+        self._function: Callable[[Entry], Any] | None = None
+        self._terms: tuple[_Term, ...] = ()
+        if isinstance(given, str):
+            self._terms = tuple(_terms(given))
+            self.fields = tuple(dict.fromkeys(term.field for term in self._terms if term.field))
+            self.last = tuple(
+                (len(term.preferred),) if term.preferred else _MISSING for term in self._terms
+            )
+        elif callable(given):
+            self._function, self.last = given, (_MISSING,)
+        else:
+            raise WrongTypeError(f"{_HELP}, or a function; not a {type(given).__name__}")
+
+    @property
+    def is_order(self) -> bool:
+        """Whether it is more than the order in which rows come."""
+        return bool(self.last)
+
+    def place(self, row: Entry) -> Place:
+        """Return where a row stands; of two rows the one of the lesser place is kept.
+
+        Raises:
+            BadItemError: that cannot be computed.
+        """
+        try:
+            if self._function is None:
+                return tuple(term.place(row) for term in self._terms)
+            value = self._function(row)
+        except Exception as error:
+            raise BadItemError(f"the policy fails for key {row.key!r}: {error}") from error
+        return (_MISSING if value is None else (0, _Greatest(value)),)
+
+    def order(self, places: Sequence[Place]) -> list[int]:
+        """Return the numbers of places, the first first; equal ones as they stand.
+
+        Raises:
+            UsageError: some cannot be compared.
+        """
+        try:
+            return sorted(range(len(places)), key=places.__getitem__)
+        except TypeError as error:
+            raise self._incomparable(error) from error
+
+    def is_before(self, place: Place, other: Place) -> bool:
+        """Whether what was stored at a place comes before a row at another: also if it is as good.
+
+        Raises:
+            UsageError: the two cannot be compared.
+        """
+        try:
+            return not other < place
+        except TypeError as error:
+            raise self._incomparable(error) from error
+
+    def _incomparable(self, error: TypeError) -> UsageError:
+        told = f"the policy has values that cannot be compared ({error})"
+        if self._function is None:
+            told += "; number(NAME) reads texts as numbers"
+        return UsageError(told)
+
+
+def _value(row: Entry, name: str) -> Any:
+    """Return the value of a field, None where there is none."""
+    for fields in (row.metadata, row.item):
+        value: Any = fields
+        if isinstance(value, Mapping) and name in value:
+            return value[name]
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is not None:
+            return value
+    return {"key": row.key, "item": row.item}.get(name)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as it is compared with preferred ones."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+# -- reading a text -------------------------------------------------------------------------------
+
+
+class _Tokens:
+    """The words and signs of a text, one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._found: list[tuple[str, bool]] = []  # each, and whether it is a name or a value
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise UsageError(f"{text[position:].strip()!r} cannot be read: {_HELP}")
+            quoted, word, sign = match.group("text", "word", "sign")
+            if sign:
+                self._found.append((sign, False))
+            else:
+                self._found.append((_unquoted(quoted) if quoted else word, True))
+            position = match.end()
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def takes(self, *words: str) -> str:
+        """Take the next one if it is among these; else return nothing."""
+        if self._found and self._found[0][0] in words:
+            return self._found.pop(0)[0]
+        return ""
+
+    def name(self, what: str) -> str:
+        """Take a name or a value."""
+        if not self._found or not self._found[0][1]:
+            found = repr(self._found[0][0]) if self._found else "the end"
+            raise UsageError(f"a policy has {found} where {what} should be: {_HELP}")
+        return self._found.pop(0)[0]
+
+
+def _unquoted(text: str) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError as error:
+        raise UsageError(f"{text} in a policy is not a text as JSON has it: {error}") from None
+
+
+def _terms(text: str) -> Iterator[_Term]:
+    """Yield the terms of a policy; none if it is ``first``."""
+    tokens = _Tokens(text)
+    if not tokens:
+        raise UsageError(f"the policy is empty: {_HELP}")
+    while True:
+        term = _term(tokens)
+        if term is not None:
+            yield term
+        if not tokens:
+            return
+        if not tokens.takes(","):
+            raise UsageError(f"a policy has {tokens.name('a comma')!r} after a term: {_HELP}")
+
+
+def _term(tokens: _Tokens) -> _Term | None:
+    name = tokens.name("a field")
+    function: Literal["", "number", "length"] = ""
+    if tokens.takes("("):
+        if name not in ("number", "length"):
+            raise UsageError(f"a policy has number(NAME) and length(NAME), and no {name}(...)")
+        function = "number" if name == "number" else "length"
+        name = tokens.name("a field")
+        if not tokens.takes(")"):
+            raise UsageError(f"a policy lacks a parenthesis after {function}({name}")
+    direction = tokens.takes("asc", "desc", *(() if function else ("in",)))
+    if direction == "in":
+        preferred = [tokens.name("a value")]
+        while tokens.takes("|"):
+            preferred.append(tokens.name("a value"))
+        return _Term(name, preferred=tuple(preferred))
+    if direction:
+        return _Term(name, function, descending=direction == "desc")
+    if not function and name in ("longest", "shortest"):
+        return _Term("", "length", descending=name == "longest")
+    if not function and name == "first":
+        return None
+    raise UsageError(f"a policy says whether {name!r} is to be asc (least first) or desc: {_HELP}")

@@ -1,0 +1,216 @@
+"""Policies of dedupe against their sentence: the first maximal set, in the policy's order, in
+which no two are similar."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.errors import BadItemError, UsageError, WrongTypeError
+from simdb.exact import containment
+from simdb.ingest import add as adding
+from simdb.policies import Policy
+from simdb.results import Entry
+
+HALF = Fraction(1, 2)
+
+
+def is_like(one: frozenset[int], kept: frozenset[int], measure: str) -> bool:
+    common = len(one & kept)
+    similar = Fraction(common, len(one | kept)) >= HALF
+    contained = Fraction(common, len(one)) >= (HALF if measure == "containment" else Fraction(4, 5))
+    return {"jaccard": similar, "containment": contained, "both": similar or contained}[measure]
+
+
+def defined(stored: list[Entry], rows: list[Entry], best: Any, measure: str) -> dict[Any, Any]:
+    """Take all in the policy's order, those stored first; keep what is like nothing kept before.
+
+    Returns for each key what it is like that was kept before it, or None. Pairs of two that were
+    stored are left as they are.
+    """
+    fates: dict[Any, Any] = {}
+    kept: list[Entry] = []
+    for row in sorted([*stored, *rows], key=best):
+        like = (one for one in kept if not (row in stored and one in stored))
+        first = next((one for one in like if is_like(row.item, one.item, measure)), None)
+        fates[row.key] = None if first is None else first.key
+        kept += [row] if first is None else []
+    return fates
+
+
+# What a policy says, and the same as a key of ``sorted``.
+ORDERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "longest": ("longest", lambda row: -len(row.item)),
+    "field": ("year desc", lambda row: -(row.metadata or {}).get("year", -1)),
+    "preferred": (
+        'source in web|"the wiki", number(score) asc, shortest',
+        lambda row: (
+            ["web", "the wiki"].index(row.metadata["source"])
+            if row.metadata["source"] in ("web", "the wiki")
+            else 2,
+            float(row.metadata["score"]),
+            len(row.item),
+        ),
+    ),
+    "function": (lambda row: sum(row.item), lambda row: -sum(row.item)),
+}
+
+
+def some_rows(generator: random.Random, keys: range) -> list[Entry]:
+    rows = []
+    for key in keys:
+        known: dict[str, Any] = {"source": generator.choice(["web", "the wiki", "x", "y"])}
+        known["score"] = generator.choice(["1.5", "10", 2, "-3"])
+        if generator.random() < 0.7:
+            known["year"] = generator.randrange(5)
+        item = frozenset(generator.sample(range(8), generator.randint(2, 5)))
+        rows.append(Entry(key, item, known))
+    return rows
+
+
+def run(collection: Any, rows: list[Entry], policy: Any, **options: Any) -> Any:
+    outcomes: list[simdb.Outcome] = []
+    handed = ((row.key, row.item, row.metadata) for row in rows)
+    report = collection.dedupe(handed, policy=policy, outcomes=outcomes.extend, **options)
+    assert [one.row for one in outcomes] == list(range(report.rows))
+    return report, outcomes
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("index", [{"exact_floor": "0.5"}, {"bands": 200, "rows": 1}])
+def test_the_first_maximal_set_in_the_order_of_the_policy(tmp_path, monkeypatch, index, order):
+    policy, best = ORDERS[order]
+    generator = random.Random(order)
+    superseded = 0
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        for trial in range(2):
+            options: dict[str, Any] = {"threshold": "0.5", "seed": trial, **index}
+            collection = db.create_collection(f"c{trial}", simdb.Set(), **options)
+            stored: list[Entry] = []
+            for run_number in range(3):
+                # Batches of all sizes: those that must be cut among them.
+                monkeypatch.setattr(adding, "BATCH_ITEMS", generator.choice([1, 3, 100]))
+                rows = some_rows(generator, range(20 * run_number, 20 * run_number + 14))
+                fates = defined(stored, rows, best, "jaccard")
+                report, outcomes = run(collection, rows, policy)
+                kept = {one.key for one in outcomes if one.action == "added"}
+                gone = [key for one in outcomes for key in one.superseded]
+                everyone = {row.key: row for row in [*stored, *rows]}
+                assert {key for key in everyone if fates[key] is None} == (
+                    kept | {row.key for row in stored} - set(gone)
+                )
+                assert report.superseded == len(gone) == len(set(gone))
+                assert all(fates[key] is not None for key in gone)
+                if not stored:  # else those stored are told first
+                    assert {one.key: one.duplicate_of for one in outcomes} == fates
+                stored = list(collection.items())
+                superseded += len(gone)
+            assert collection.check(deep=True).sound
+    assert superseded > 2
+
+
+@pytest.mark.parametrize("measure", ["containment", "both"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_by_containment_the_order_decides_too(tmp_path, monkeypatch, order, measure):
+    policy, best = ORDERS[order]
+    monkeypatch.setattr(containment, "TAKEN_AT_ONCE", 3)
+    options: dict[str, Any] = {"threshold": "0.5"}
+    if measure == "both":
+        options["containment"] = "0.8"
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        for trial in range(2):
+            rows = some_rows(random.Random(f"{order} {trial}"), range(20))
+            collection = db.create_collection(f"c{trial}", simdb.Set(), exact_floor="0.5")
+            _, outcomes = run(collection, rows, policy, measure=measure, **options)
+            fates = defined([], rows, best, measure)
+            assert {one.key: one.duplicate_of for one in outcomes} == fates
+            assert [row.key for row in rows if fates[row.key] is None] == [
+                entry.key for entry in collection.items()
+            ]
+
+
+def test_both_without_a_policy_takes_the_largest_first(tmp_path):
+    rows = some_rows(random.Random(7), range(20))
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.create_collection("c", simdb.Set(), threshold="0.5", exact_floor="0.5")
+        _, outcomes = run(
+            collection, rows, None, measure="both", threshold="0.5", containment="0.8"
+        )
+        fates = defined([], rows, lambda row: -len(row.item), "both")
+        assert {one.key: one.duplicate_of for one in outcomes} == fates
+
+
+def test_rows_that_are_stored_already_are_themselves(tmp_path):
+    rows = [Entry("a", {1, 2, 3}, {"n": 1}), Entry("b", {1, 2, 3, 4}, {"n": 2})]
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.create_collection("c", simdb.Set(), threshold="0.5", exact_floor="0.5")
+        run(collection, rows[:1], "n desc")
+        for _ in range(2):  # the second time nothing changes
+            report, outcomes = run(collection, rows, "n desc")
+            assert [entry.key for entry in collection.items()] == ["b"]
+            assert outcomes[0].duplicate_of == "b"
+        assert (report.present, report.superseded) == (1, 0)
+        # A key that comes twice in an input with two contents is bad, the later one in the order.
+        twice = [Entry("x", {7, 8}, {"n": 1}), Entry("x", {8, 9, 10}, {"n": 2})]
+        _, outcomes = run(collection, twice, "n desc", on_bad="skip")
+        assert [one.action for one in outcomes] == ["bad", "added"]
+        # And a row of other content takes the place of what its key had.
+        report, _ = run(collection, [Entry("b", {1, 2}, None)], "n desc", on_existing="replace")
+        assert (report.replaced, collection.get("b").item) == (1, {1, 2})
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("", "empty"),
+        ("year", "asc"),
+        ("year up", "asc"),
+        ("year desc longest", "'longest' after a term"),
+        ("log(year) desc", "no log"),
+        ("number(year desc", "parenthesis"),
+        ("year in", "the end"),
+        ("year desc,", "the end"),
+        ("year ; desc", "';"),
+        (r'"\x" desc', "JSON"),
+    ],
+)
+def test_a_policy_that_cannot_be_read_says_why(policy, told):
+    with pytest.raises(UsageError, match=told):
+        Policy(policy)
+
+
+def test_what_a_policy_looks_at():
+    row = Entry("k", {"name": "Ann", "n": 3}, {"a.b": 1, "c": {"d": "x"}, "flag": True})
+    assert Policy("a.b asc").place(row) == ((0, 1),)
+    assert Policy("c.d asc").place(row) == Policy('"c.d" asc').place(row) == ((0, "x"),)
+    assert Policy("flag in false|true").place(row) == ((1,),)
+    assert Policy("length(name) desc, longest").place(row) == ((0, -3), (0, -3))
+    assert Policy("no desc, number(no) asc").place(row) == ((1,), (1,))
+    assert Policy("key asc").place(row) == ((0, "k"),)
+    assert not Policy("first").is_order
+    assert Policy("c.d desc, a.b asc").fields == ("c.d", "a.b")
+    with pytest.raises(WrongTypeError, match="not a int"):
+        Policy(3)  # type: ignore[arg-type]
+
+
+def test_a_policy_that_fails_stores_nothing(tmp_path):
+    rows = [Entry(0, {1, 2}, {"n": "7"}), Entry(1, {3, 4}, {"n": "x"}), Entry(2, {5}, {"n": 9})]
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.create_collection("c", simdb.Set(), threshold="0.5", exact_floor="0.5")
+        with pytest.raises(BadItemError, match=r"row 1: .* key 1: 'x' is not a number") as caught:
+            run(collection, rows, "number(n) desc")
+        assert caught.value.row == 1
+        with pytest.raises(BadItemError, match=r"row 0: .* 'missing'"):
+            run(collection, rows, lambda row: row.metadata["missing"])
+        with pytest.raises(UsageError, match=r"cannot be compared.*number\(NAME\)"):
+            run(collection, rows, "n asc")
+        assert not len(collection)
+        # Where bad rows are skipped, a row without a place comes last, and is no bad row.
+        like = [*rows, Entry(3, {3, 4}, {"n": "1"})]
+        report, outcomes = run(collection, like, "number(n) desc", on_bad="skip")
+        assert (report.bad, outcomes[1].duplicate_of) == (0, 3)
