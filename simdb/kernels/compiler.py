@@ -87,7 +87,10 @@ def kernel(function: Function) -> Function:
 
 def inlined(function: Function) -> Function:
     """Compile a small function into every kernel that calls it."""
-    return cast("Function", numba.njit(forceinline=True)(function))
+    return cast(
+        "Function",
+        numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function),
+    )
 
 
 def _loader(element: Any) -> Any:
